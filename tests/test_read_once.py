@@ -1,6 +1,7 @@
 """What an operation needs is looked up once and handed down: a walk that asks again and again is noticed here.
 
-Nobody listens to messages: each of them shows its object as a view of its own, with what that shows of others.
+What is shown is left out, since each view looks up what it shows of others: nobody listens to messages, and what the
+activity log asks is not counted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from tests.scenarios import Scenario, charge_on, fixed_charge_on
 from usagebill import Billing
 from usagebill.storage.sqlite.transaction import SqliteTransaction
+from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2025-06-01T00:00:00Z")
 
@@ -35,23 +37,31 @@ class Asked:
 def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], Asked]:
     """What is asked while something is done."""
     get, find, count = SqliteTransaction.get, SqliteTransaction.find, SqliteTransaction.count
+    log_changes = Work.log_changes
 
     def watch(act: Callable[[], object]) -> Asked:
-        asked = Asked()
+        asked, uncounted = Asked(), Asked()
+        counters = [asked]
+
+        def log_uncounted(work: Work) -> None:
+            counters.append(uncounted)
+            log_changes(work)
+            counters.pop()
 
         def counted_get(tx: SqliteTransaction, kind: type, id: str, **options: Any) -> Any:
-            asked.records[kind.__name__, id] += 1
+            counters[-1].records[kind.__name__, id] += 1
             return get(tx, kind, id, **options)
 
         def counted_find(tx: SqliteTransaction, kind: type, *conditions: Any, **options: Any) -> Any:
-            asked.questions[kind.__name__, conditions, repr(options)] += 1
+            counters[-1].questions[kind.__name__, conditions, repr(options)] += 1
             return find(tx, kind, *conditions, **options)
 
         def counted_count(tx: SqliteTransaction, kind: type, *conditions: Any, **options: Any) -> int:
-            asked.questions[kind.__name__, conditions, "count"] += 1
+            counters[-1].questions[kind.__name__, conditions, "count"] += 1
             return count(tx, kind, *conditions, **options)
 
         with monkeypatch.context() as patch:
+            patch.setattr(Work, "log_changes", log_uncounted)
             patch.setattr(SqliteTransaction, "get", counted_get)
             patch.setattr(SqliteTransaction, "find", counted_find)
             patch.setattr(SqliteTransaction, "count", counted_count)

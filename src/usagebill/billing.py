@@ -155,6 +155,8 @@ class Billing(Resources):
         self._keeps_away = 0
         # What was computed ahead and not stored by the last commit.
         self._left: dict[_Key, Ahead] = {}
+        # Where it was worked out.
+        self._snapshot: Snapshot | None = None
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
@@ -392,6 +394,8 @@ class Billing(Resources):
             batch = _Batch()
             start = monotonic()
             self.clock_watch.note(tx, self.clock.now())
+            if ahead and self._snapshot is not None:
+                tx.recall(self._snapshot)
             while batch.done < _BATCH:
                 spent = monotonic() - start
                 # A batch that is slow to begin still runs one job: none done would mean that none was due.
@@ -421,6 +425,8 @@ class Billing(Resources):
             keys = iter(ahead)
             batch = self.store.write(None, act)
             self._left = {key: ahead[key] for key in keys}
+            if not self._left:
+                self._snapshot = None
             self._keeps_away = _KEEPS_AWAY if batch.gone else max(0, self._keeps_away - 1)
             if batch.done or not batch.gone:
                 break
@@ -471,6 +477,7 @@ class Billing(Resources):
                 worked_out[job.organization_id, job.key] = rehearsal.ahead
                 if monotonic() - start > _LONGEST_AHEAD:
                     break
+            self._snapshot = tx
             return worked_out
 
         return self.store.read(None, look)

@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 __all__ = ["new_id", "new_ids"]
 
@@ -23,9 +24,14 @@ def new_id(now: datetime) -> str:
     return new_ids(now, 1)[0]
 
 
+@lru_cache(maxsize=64)
+def _stamp(now: datetime) -> int:
+    return max(0, (now - _EPOCH) // _MILLISECOND) << 12
+
+
 def new_ids(now: datetime, count: int) -> list[str]:
     """As many ids of one instant, in the order they sort."""
-    stamp = max(0, (now - _EPOCH) // _MILLISECOND) << 12
+    stamp = _stamp(now)
     with _turn:
         # 48 bits of milliseconds and a 12-bit counter, which goes on where that of the millisecond stood.
         first = _lasts.pop(stamp, stamp - 1) + 1

@@ -125,3 +125,30 @@ class ObservationsContract(Contract):
         )
         other.write(lambda tx: tx.events.append([event(other.id, 15)]))
         assert holds(own, counted)
+
+    def test_what_a_snapshot_has_read_is_recalled_as_it_is_now(self, own: Tenant) -> None:
+        vat, levy = own.tax("vat"), own.tax("levy")
+        own.insert(vat, levy)
+        asked = eq("code", "vat")
+
+        def look(tx: Snapshot) -> Snapshot:
+            tx.get(Tax, vat.id)
+            tx.find(Tax, asked)
+            return tx
+
+        def recall(tx: Transaction) -> list[object]:
+            tx.recall(snapshot)
+            return [tx.get(Tax, vat.id), *tx.find(Tax, asked)]
+
+        snapshot = own.read(look)
+        assert own.write(recall) == [vat, vat]
+        changed = replace(vat, name="VAT of 2025")
+        own.write(lambda tx: tx.replace(changed))
+        assert own.write(recall) == [changed, changed]
+
+        def change_first(tx: Transaction) -> list[object]:
+            tx.replace(vat)
+            return recall(tx)
+
+        snapshot = own.read(look)
+        assert own.write(change_first) == [vat, vat]

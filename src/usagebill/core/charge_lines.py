@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
@@ -11,6 +10,7 @@ from typing import Protocol
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, Window
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart
+from usagebill.core.copies import replace
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.opening import new_fee

@@ -7,10 +7,11 @@ the bases of its fees and rounded once: it is neither the sum of its fees' taxes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from usagebill.core.copies import replace
 from usagebill.core.fees import AppliedTax, Fee, TaxKey
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 

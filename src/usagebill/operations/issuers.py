@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
+from usagebill.core.copies import replace
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader, Work
 

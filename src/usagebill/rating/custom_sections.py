@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from usagebill.core.contracts import Contract, Parties
+from usagebill.core.copies import replace
 from usagebill.core.invoice_custom_sections import Selection, customer_section_ids, invoice_section_ids
 from usagebill.core.invoices.records import AppliedCustomSection, Invoice
 from usagebill.queries.invoice_custom_sections import live_sections

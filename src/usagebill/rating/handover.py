@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.copies import replace
 from usagebill.core.handover import handover
 from usagebill.core.handover import own_since as handover_own_since
 from usagebill.core.invoices.life_cycle import InvoicingReason

@@ -6,12 +6,13 @@ The same functions make invoices, previews and refreshed drafts; `operations.inv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.bills import Bill, Step
 from usagebill.core.contracts import Contract, Parties
+from usagebill.core.copies import replace
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation, dates_at_finalization
 from usagebill.core.error_details import GENERATION_ERROR, without
 from usagebill.core.events import Event

@@ -6,11 +6,11 @@ Nothing is stored: `InvoiceInProgress.changed` has what was used, its `excess` w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract, Parties
+from usagebill.core.copies import replace
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, CouponStatus, Targets, remaining_amount
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer

@@ -7,7 +7,7 @@ sum, bounds on single transactions) is read event by event.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from decimal import Decimal
 
@@ -35,6 +35,7 @@ from usagebill.core.aggregation import (
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, LevelReached, group_text
 from usagebill.core.charge_parts import ChargePart, ChargeResult, charge_parts, parsed_properties, presentation_keys
+from usagebill.core.copies import replace
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope
 from usagebill.core.grouping import Breakdown, Group, charge_group_keys, grouped, grouped_by

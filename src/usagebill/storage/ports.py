@@ -272,6 +272,9 @@ class Transaction(Snapshot, Protocol):
     def still_holds(self, observation: Any) -> bool:
         """Whether everything that was observed in an earlier snapshot of this store is answered in the same way now."""
 
+    def recall(self, snapshot: Any) -> None:
+        """Take over what an earlier snapshot of this store has read, as far as it is known to be unchanged."""
+
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
 

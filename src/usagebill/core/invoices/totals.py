@@ -7,10 +7,11 @@ A kind of credit (coupons, credit notes, ...) is a step: it takes from the recor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from usagebill.core.copies import replace
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, apply_coupon, in_order, used
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,13 +14,13 @@ from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
+from usagebill.core.plans import Charge
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.record import record
 from usagebill.operations.payment_status import payment_of
 from usagebill.queries.billing_periods import billing_period
 from usagebill.queries.contracts import contract_of
-from usagebill.queries.plans import plan_definition
 from usagebill.rating.invoice import opened, settled_bill
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.work import Reader, Work
@@ -44,10 +44,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
         within("status", (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)),
         order=[asc("started_at"), asc("id")],
     )
-    if not any(
-        _asks(work, subscription)
-        for subscription in {subscription_id.plan_id: subscription_id for subscription_id in known}.values()
-    ):
+    if not _asks(work, {subscription.plan_id for subscription in known}):
         return []
     owners = {subscription.id: subscription for subscription in known}
     groups: dict[tuple[str | None, str], list[Fee]] = {}
@@ -62,11 +59,16 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
     ]
 
 
-def _asks(reader: Reader, subscription: Subscription) -> bool:
-    return any(
-        charge.pay_in_advance and not charge.invoiceable and charge.regroup_paid_fees == "invoice"
-        for charge in plan_definition(reader, subscription.plan_id).charges
+def _asks(reader: Reader, plan_ids: Iterable[str]) -> bool:
+    """Whether any of the plans wants fees that were paid one by one to be invoiced together."""
+    asking = reader.tx.first(
+        Charge,
+        within("plan_id", sorted(plan_ids)),
+        eq("pay_in_advance", True),
+        eq("invoiceable", False),
+        eq("regroup_paid_fees", "invoice"),
     )
+    return asking is not None
 
 
 def _paid(reader: Reader, subscription_ids: Sequence[str], at: datetime, *, renewing: bool) -> list[Fee]:

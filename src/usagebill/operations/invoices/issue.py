@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 
 from usagebill.core.bills import issuing_event
 from usagebill.core.contracts import Contract, Parties
+from usagebill.core.copies import replace
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition

@@ -7,10 +7,10 @@ loses count.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core.aggregation import Window
@@ -10,6 +10,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LevelReached
 from usagebill.core.charge_lines import billed_by_next_plan, charge_line, true_up_fee, with_true_up
 from usagebill.core.charge_parts import ChargeResult
+from usagebill.core.copies import replace
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text

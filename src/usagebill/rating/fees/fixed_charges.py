@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.add_ons import AddOn
+from usagebill.core.copies import replace
 from usagebill.core.currencies import subunits
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents

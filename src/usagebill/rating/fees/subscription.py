@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from usagebill.core.copies import replace
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeItem, FeeType

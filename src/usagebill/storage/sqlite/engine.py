@@ -14,6 +14,7 @@ from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 from usagebill.storage.sqlite.events import prepare
+from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_version
 from usagebill.storage.sqlite.texts import folded
 from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost, UndoneAlone
@@ -142,6 +143,9 @@ class SqliteStore:
         self._busy = False
         self._sharing = False
         self._contention = 0.0
+        # What has been committed, as far as the writer has noticed.
+        self._version = Version()
+        self._data_version: int | None = None
         self._entitling_commits = _EntitlingCommits()
         if not self._memory:
             path = os.path.realpath(self.path)
@@ -227,9 +231,11 @@ class SqliteStore:
         self, connection: sqlite3.Connection, organization_id: str | None, question: Callable[[SqliteTransaction], T]
     ) -> T:
         connection.execute("PRAGMA query_only = ON")
+        # Before the snapshot is taken, which may be of something later: that is seen to differ.
+        version = self._version
         connection.execute("BEGIN")
         try:
-            return question(SqliteTransaction(connection, organization_id))
+            return question(SqliteTransaction(connection, organization_id, version=version))
         finally:
             connection.execute("ROLLBACK")
             connection.execute("PRAGMA query_only = OFF")
@@ -281,16 +287,21 @@ class SqliteStore:
     def _commit(self, writes: list[_Write[Any]]) -> None:
         connection = self._writer
         self._sharing = len(writes) > 1
+        transactions: list[SqliteTransaction] = []
         try:
             self._contention += (_begin(connection) - self._contention) * _LAST_COMMIT
+            self._notice_others()
             for write in writes:
                 if not self._sharing:
                     # Alone, it is undone with the transaction.
-                    write.result = _flushed(write, SqliteTransaction(connection, write.organization_id))
+                    sole = SqliteTransaction(connection, write.organization_id, version=self._version)
+                    transactions.append(sole)
+                    write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
                 # It is asked for what it has of a connection, and no more.
                 tx = SqliteTransaction(alone, write.organization_id)  # type: ignore[arg-type]
+                transactions.append(tx)
                 try:
                     write.result = alone.run(partial(_flushed, write, tx))
                 except Exception as problem:
@@ -303,10 +314,20 @@ class SqliteStore:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         finally:
+            # Whether or not it was committed: a write too many costs no more than reading again.
+            for transaction in transactions:
+                self._version = self._version.after(transaction.writes)
             # Whatever became of it: a number too many costs those who ask one look at the file.
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
+
+    def _notice_others(self) -> None:
+        """Count it, at the beginning of a write, if another connection has committed since the last one."""
+        data_version = self._writer.execute("PRAGMA data_version").fetchone()[0]
+        if data_version != self._data_version:
+            self._data_version = data_version
+            self._version = self._version.after_others()
 
     def close(self) -> None:
         """Close every connection. The store is not to be used afterwards."""

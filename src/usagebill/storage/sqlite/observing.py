@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
 
-__all__ = ["Observation", "ObservedEvents", "Observer", "latest_event", "observation_holds"]
+__all__ = ["Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
 
 Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
@@ -30,12 +31,34 @@ _KEPT = re.compile(r'_(?:counts|texts|search|metadata)"')
 _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a store has committed: how often others were noticed to have, and how often it wrote each kind of record.
+
+    Between two versions of one store, with no commit of others in between, a kind of record that it wrote as often is
+    unchanged. Others are noticed at the next write, so that what they commit is never taken for an earlier version.
+    """
+
+    others: int = 0
+    writes: Mapping[type, int] = field(default_factory=dict)
+
+    def after(self, writes: Mapping[type, int]) -> Version:
+        """The version once these writes are committed too."""
+        kinds = {*self.writes, *writes}
+        return replace(self, writes={kind: self.writes.get(kind, 0) + writes.get(kind, 0) for kind in kinds})
+
+    def after_others(self) -> Version:
+        """The version once another connection has committed."""
+        return replace(self, others=self.others + 1)
+
+
 class Observation:
     """Statements with their rows, and questions about events that had come up to the event `latest`."""
 
-    def __init__(self, organization_id: str | None, latest: int) -> None:
+    def __init__(self, organization_id: str | None, latest: int, version: Version | None) -> None:
         self.organization_id = organization_id
         self.latest = latest
+        self.version = version
         self.statements: dict[Statement, Rows] = {}
         self.questions: list[EventQuery] = []
 
@@ -135,18 +158,20 @@ def observation_holds(
     observation: Observation,
     written: Mapping[str, int],
     repeated: MutableMapping[Statement, tuple[int, ...]],
+    is_unchanged: Callable[[str], bool],
 ) -> bool:
     """Whether everything that was observed is answered in the same way now.
 
     `written` counts the writes of this transaction to each table that it keeps count of. What was `repeated` in this
-    transaction already is not asked again while nothing has been written to its tables; the caller keeps it.
+    transaction already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is
+    what was asked of tables that are known to be unchanged.
     """
     for statement, rows in observation.statements.items():
         sql, values = statement
         tables = _tables(sql)
         counted = all(table in written for table in tables)
         now = tuple(written[table] for table in tables) if counted else ()
-        if counted and repeated.get(statement) == now:
+        if counted and (repeated.get(statement) == now or all(map(is_unchanged, tables))):
             continue
         if connection.execute(sql, values).fetchall() != rows:
             return False

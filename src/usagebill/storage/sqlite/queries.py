@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -55,6 +55,9 @@ __all__ = [
 # A statement takes some 32,000 values in all: longer lists come as one.
 _MOST_VARIABLES = 500
 _json = msgspec.json.Encoder()
+# Conditions on columns of the record itself.
+_PLAIN = (Compare, Columns, Within, Null, NotEmpty)
+_NOTHING: frozenset[type] = frozenset()
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
@@ -97,6 +100,8 @@ def can_be_deleted(kind: type) -> bool:
 
 def kinds_in(condition: Condition) -> frozenset[type]:
     """The other kinds of records that the condition looks at."""
+    if type(condition) in _PLAIN:
+        return _NOTHING
     match condition:
         case Related(kind, _, conditions) | Has(kind, _, conditions):
             return frozenset((kind,)).union(*(kinds_in(condition) for condition in conditions))
@@ -104,7 +109,7 @@ def kinds_in(condition: Condition) -> frozenset[type]:
             return frozenset().union(*(kinds_in(condition) for condition in conditions))
         case Negate(inner):
             return kinds_in(inner)
-    return frozenset()
+    return _NOTHING
 
 
 @cache
@@ -126,6 +131,8 @@ def _narrowing(kind: type) -> frozenset[str]:
 def looks_up(conditions: Sequence[Condition]) -> bool:
     """Whether texts or items are looked for, which are written after their records."""
     for condition in conditions:
+        if type(condition) in _PLAIN:
+            continue
         match condition:
             case Search() | SameText() | Item():
                 return True
@@ -169,14 +176,19 @@ def _many(
     return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
 
 
+@cache
+def _comparison(table: str, column: str, operator: str) -> str:
+    if operator not in _OPERATORS:
+        raise ValueError(f"not an operator: {operator!r}")
+    return f"{table}.{quoted(column)} {operator} ?"
+
+
 def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], gathered: bool) -> str:
     """The condition on the record of `kind` that `table` names; what it binds is put on `values`."""
     match condition:
         case Compare(column, operator, value):
-            if operator not in _OPERATORS:
-                raise ValueError(f"not an operator: {operator!r}")
             values.append(sql_value(value))
-            return f"{table}.{quoted(column)} {operator} ?"
+            return _comparison(table, column, operator)
         case Columns(left, operator, right):
             if operator not in _OPERATORS:
                 raise ValueError(f"not an operator: {operator!r}")
@@ -304,4 +316,9 @@ def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[st
 
 def order_sql(kind: type, order: Sequence[Order]) -> str:
     """The ORDER BY clause of records of `kind`, whose table is aliased `t`."""
+    return _order_sql(kind, tuple(order))
+
+
+@lru_cache(maxsize=1024)
+def _order_sql(kind: type, order: tuple[Order, ...]) -> str:
     return " ORDER BY " + ", ".join(order_terms(kind, order, "t."))

@@ -165,6 +165,8 @@ def _made(kind: type) -> Codec:
 
 def sql_value(value: object) -> object:
     """A value of a condition as SQLite compares it with a column."""
+    if type(value) is str or value is None:
+        return value
     if isinstance(value, datetime):
         return _instant_text(value)
     if isinstance(value, bool):

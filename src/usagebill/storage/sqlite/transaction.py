@@ -22,6 +22,7 @@ from usagebill.storage.sqlite.observing import (
     Observer,
     Rows,
     Statement,
+    Version,
     latest_event,
     observation_holds,
 )
@@ -113,15 +114,19 @@ class UndoneAlone:
 class _Memory:
     """What a transaction has read: records by id, and the answers to questions.
 
-    An answer holds until a record of a kind that it looks at is written: `writes` counts those.
+    An answer holds until a record of a kind that it looks at is written: `writes` counts those. It comes with that
+    count, and with the other kinds that it looks at. `version` is what the store had committed before.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, version: Version | None = None) -> None:
+        self.version = version
         self.records: dict[tuple[type, str], Any] = {}
-        self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any]]] = {}
+        self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any], frozenset[type]]] = {}
         self.writes: Counter[type] = Counter()
         # What snapshots were answered, for all their observations; what a writer has repeated of them.
         self.answered: dict[Statement, Rows] = {}
+        self.shared: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
+        self.decoded: dict[tuple[type, str, tuple[Any, ...]], list[Any]] | None = None
         self.repeated: dict[Statement, tuple[int, ...]] = {}
         self.kept = Kept(connection)
         # The organizations whose entitlements may have changed.
@@ -133,6 +138,23 @@ class _Memory:
         self.records.clear()
         self.answers.clear()
         self.repeated.clear()
+
+    def is_unchanged(self, kind: type, since: Version | None) -> bool:
+        """Whether records of the kind are known to be as they were in an earlier version of the store."""
+        if self.version is None or since is None or self.version.others != since.others:
+            return False
+        return self.version.writes.get(kind, 0) + self.writes[kind] == since.writes.get(kind, 0)
+
+    def recall(self, earlier: _Memory) -> None:
+        """Take over what an earlier transaction of the store has read and nobody has written since."""
+        unchanged = {kind for kind in _kinds().values() if self.is_unchanged(kind, earlier.version)}
+        for (kind, id), record in earlier.records.items():
+            if kind in unchanged:
+                self.records.setdefault((kind, id), record)
+        for question, (_, records, others) in earlier.answers.items():
+            if question[0] in unchanged and others <= unchanged:
+                written = self.writes[question[0]] + sum(self.writes[other] for other in others)
+                self.answers.setdefault(question, (written, records, others))
 
 
 class _Written(Mapping[str, int]):
@@ -167,11 +189,16 @@ class SqliteTransaction:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, organization_id: str | None, memory: _Memory | None = None
+        self,
+        connection: sqlite3.Connection,
+        organization_id: str | None,
+        memory: _Memory | None = None,
+        *,
+        version: Version | None = None,
     ) -> None:
         self._connection = connection
         self._organization_id = organization_id
-        self._memory = memory or _Memory(connection)
+        self._memory = memory or _Memory(connection, version)
         self._kept = self._memory.kept
         self._known = self._memory.records
         self._lists = None if organization_id is None else Lists(connection, organization_id, self._kept.flush)
@@ -191,10 +218,11 @@ class SqliteTransaction:
 
     def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
         """What the question comes to, and what it was worked out from."""
-        observation = Observation(self._organization_id, latest_event(self._connection))
+        observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
         observer = Observer(self._connection, observation, self._memory.answered)
         # What an observer cannot do, a snapshot is not asked for.
         tx = SqliteTransaction(observer, self._organization_id)  # type: ignore[arg-type]
+        tx._memory.decoded = self._memory.shared
         tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation)
         return question(tx), observation
 
@@ -202,7 +230,23 @@ class SqliteTransaction:
         """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
         if observation.looks_at_lists:
             self._kept.flush()
-        return observation_holds(self._connection, observation, _Written(self._memory.writes), self._memory.repeated)
+        memory = self._memory
+
+        @cache
+        def is_unchanged(table: str) -> bool:
+            return memory.is_unchanged(_kinds()[table], observation.version)
+
+        written = _Written(memory.writes)
+        return observation_holds(self._connection, observation, written, memory.repeated, is_unchanged)
+
+    def recall(self, snapshot: SqliteTransaction) -> None:
+        """Take over what an earlier snapshot of the same store has read, as far as it is known to be unchanged."""
+        self._memory.recall(snapshot._memory)
+
+    @property
+    def writes(self) -> Mapping[type, int]:
+        """How often this transaction has written each kind of record."""
+        return self._memory.writes
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
@@ -275,12 +319,13 @@ class SqliteTransaction:
             values += [bounded(limit), bounded(offset)]
         rest = where + order_sql(kind, order) + bounds
         memory, question = self._memory, (kind, rest, tuple(values))
-        others = frozenset().union(*map(kinds_in, conditions)) if conditions else frozenset()
+        others: frozenset[type] = frozenset().union(*map(kinds_in, conditions)) if conditions else frozenset()
+        others -= {kind}
         # Counts only grow, so that their sum is another one after any write.
-        written = memory.writes[kind] + sum(memory.writes[other] for other in others if other is not kind)
+        written = memory.writes[kind] + sum(memory.writes[other] for other in others)
         known = memory.answers.get(question)
         if known is None or known[0] != written:
-            known = (written, self._found(kind, rest, values))
+            known = (written, self._found(kind, rest, values), others)
             memory.answers[question] = known
         return list(known[1])
 
@@ -450,4 +495,11 @@ class SqliteTransaction:
 
     def _rows(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
         codec = codec_of(kind)
-        return [codec.record(row) for row in self._connection.execute(_select_sql(kind) + rest, values).fetchall()]
+        rows = self._connection.execute(_select_sql(kind) + rest, values).fetchall()
+        decoded = self._memory.decoded
+        if decoded is None:
+            return [codec.record(row) for row in rows]
+        question = kind, rest, tuple(values)
+        if question not in decoded:
+            decoded[question] = [codec.record(row) for row in rows]
+        return decoded[question]
