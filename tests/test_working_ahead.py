@@ -93,15 +93,41 @@ def interrupted(billing: Billing, interrupt: Callable[[Billing], None]) -> dict[
 BILLED = 3100 + 5 * 200
 
 
-def test_usage_is_counted_on_a_snapshot(billing: Billing, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[bool] = []
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each count of events, whether it was made on a snapshot, not under the lock of the writer."""
+    on_snapshots: list[bool] = []
     count = SqliteEvents.tallies
 
     def watched(self: SqliteEvents, question: EventQuery) -> Any:
-        counted.append(bool(self._connection.execute("PRAGMA query_only").fetchone()[0]))
+        on_snapshots.append(bool(self._connection.execute("PRAGMA query_only").fetchone()[0]))
         return count(self, question)
 
     monkeypatch.setattr(SqliteEvents, "tallies", watched)
+    return on_snapshots
+
+
+def test_an_end_is_worked_out_on_a_snapshot(billing: Billing, counted: list[bool]) -> None:
+    billing.subscriptions.update("acme", ending_at="2024-01-16T00:00:00Z")
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(datetime(2024, 1, 16, 1, tzinfo=UTC))
+    billing.run_due(strict=True)
+    # The sixteenth, on which it ends, is billed.
+    assert totals(billing) == {"acme": 3100 * 16 // 31 + 5 * 200, "globex": 0}
+    assert counted == [True]
+
+
+def test_usage_that_passes_a_threshold_is_invoiced_from_a_snapshot(billing: Billing, counted: list[bool]) -> None:
+    billing.plans.update("basic", usage_thresholds=[{"amount_cents": 2000}])
+    use(billing, "acme", 10)
+    billing.run_due(strict=True)
+    (invoice,) = billing.invoices.list(invoice_type="progressive_billing").items
+    assert invoice.fees_amount_cents == (5 + 10) * 200
+    assert counted == [True, True], "once for the threshold, once for the invoice"
+
+
+def test_usage_is_counted_on_a_snapshot(billing: Billing, counted: list[bool]) -> None:
     clock = billing.clock
     assert isinstance(clock, ManualClock)
     clock.set(LATER)

@@ -8,9 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
-from random import randrange
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
@@ -31,17 +29,18 @@ from usagebill.mail import Mailer, SmtpMailer, Undelivered
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.change_logs import log_changes
-from usagebill.operations.jobs import is_worked_out_ahead, note_failure, perform
+from usagebill.operations.jobs import note_failure, perform
 from usagebill.outside import OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
+from usagebill.rehearsals import JobKey, Rehearsals
 from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
-from usagebill.work import Ahead, Answers, Reader, Rehearsal, Work
+from usagebill.work import Ahead, Answers, Reader, Work
 
 __all__ = ["Billing"]
 
@@ -49,16 +48,10 @@ T = TypeVar("T")
 
 # How many jobs share one commit.
 _BATCH = 50
-# How many of them are computed before the lock is taken; among how many due jobs they are picked while other workers
-# take the first ones; and for how many batches that goes on.
-_AHEAD = 20
-_CONTENDED_WINDOW = 1000
-_KEEPS_AWAY = 50
 # How many seconds a batch may hold the write lock: if nobody in this process waits to write (waiters in other processes
-# are not seen), and if somebody does. And for how many seconds it computes ahead before that.
+# are not seen), and if somebody does.
 _LONGEST = 0.02
 _OTHERS_WAIT = 0.01
-_LONGEST_AHEAD = 0.1
 # The least time a worker leases a job for; always longer than the longest request to somebody outside.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
@@ -73,10 +66,6 @@ class JobFailed(Exception):
     def __init__(self, job: Job) -> None:
         super().__init__(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}")
         self.job = job
-
-
-# The identity of a job: its organization and its key.
-_Key = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -151,12 +140,7 @@ class Billing(Resources):
         )
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
-        # For how many more batches this worker skips the first jobs, because others take them.
-        self._keeps_away = 0
-        # What was computed ahead and not stored by the last commit.
-        self._left: dict[_Key, Ahead] = {}
-        # Where it was worked out.
-        self._snapshot: Snapshot | None = None
+        self._rehearsals = Rehearsals(self.store, self.settings, self._organization)
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
@@ -394,8 +378,8 @@ class Billing(Resources):
             batch = _Batch()
             start = monotonic()
             self.clock_watch.note(tx, self.clock.now())
-            if ahead and self._snapshot is not None:
-                tx.recall(self._snapshot)
+            if not immediate:
+                self._rehearsals.recall(tx)
             while batch.done < _BATCH:
                 spent = monotonic() - start
                 # A batch that is slow to begin still runs one job: none done would mean that none was due.
@@ -421,13 +405,11 @@ class Billing(Resources):
             if due is None or due > instant:
                 self.clock_watch.keep()
                 return 0
-            ahead = {} if immediate else self._worked_out_ahead(instant)
+            ahead = {} if immediate else self._rehearsals.prepared(instant)
             keys = iter(ahead)
             batch = self.store.write(None, act)
-            self._left = {key: ahead[key] for key in keys}
-            if not self._left:
-                self._snapshot = None
-            self._keeps_away = _KEEPS_AWAY if batch.gone else max(0, self._keeps_away - 1)
+            if not immediate:
+                self._rehearsals.keep(keys, gone=batch.gone)
             if batch.done or not batch.gone:
                 break
         self._tell(batch.messages)
@@ -439,7 +421,7 @@ class Billing(Resources):
         return batch.done
 
     def _claimed(
-        self, tx: Transaction, instant: datetime, worked_out: Iterator[_Key], batch: _Batch, *, immediate: bool
+        self, tx: Transaction, instant: datetime, worked_out: Iterator[JobKey], batch: _Batch, *, immediate: bool
     ) -> Job | None:
         """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
         for organization_id, key in worked_out:
@@ -448,39 +430,9 @@ class Billing(Resources):
                 return job
             batch.gone += 1
         job = tx.jobs.claim(instant, immediate=immediate)
-        if job is not None and batch.done and not immediate and self._is_worked_out_ahead(job):
+        if job is not None and batch.done and not immediate and self._rehearsals.covers(job):
             return None
         return job
-
-    def _is_worked_out_ahead(self, job: Job) -> bool:
-        return self.store.reads_beside_writes and is_worked_out_ahead(job)
-
-    def _worked_out_ahead(self, instant: datetime) -> dict[_Key, Ahead]:
-        """The results of the next jobs, computed on a snapshot while others write.
-
-        They are the first due jobs or, if other workers have just taken those, some further on.
-        """
-        if self._left or not self.store.reads_beside_writes:
-            return self._left
-
-        def look(tx: Snapshot) -> dict[_Key, Ahead]:
-            jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
-            rated = list(takewhile(self._is_worked_out_ahead, jobs))
-            first = randrange(max(1, len(rated) - _AHEAD)) if self._keeps_away else 0
-            start = monotonic()
-            worked_out: dict[_Key, Ahead] = {}
-            for job in rated[first : first + _AHEAD]:
-                scoped = tx.scoped(job.organization_id)
-                organization = self._organization(scoped, job.organization_id)
-                rehearsal = Rehearsal(scoped, organization, job.due_at, self.settings, perform=perform)
-                rehearsal.run(partial(perform, job=job))
-                worked_out[job.organization_id, job.key] = rehearsal.ahead
-                if monotonic() - start > _LONGEST_AHEAD:
-                    break
-            self._snapshot = tx
-            return worked_out
-
-        return self.store.read(None, look)
 
     def _do(self, tx: Transaction, job: Job, ahead: Ahead | None = None) -> Work:
         scoped = tx.scoped(job.organization_id)

@@ -129,6 +129,7 @@ class EndSubscription(_SubscriptionTask):
     """The local date of a subscription's `ending_at` has come."""
 
     kind = "end_subscription"
+    worked_out_ahead = True
     makes_invoices = True
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Annotated
 
 from usagebill.core import limits
+from usagebill.core.bills import Bill
 from usagebill.core.contracts import Contract
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event
@@ -101,13 +102,26 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     def passed_at(cents: int) -> list[UsageThreshold]:
         return passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=cents, billed_cents=billed)
 
-    current = amount_if(work, subscription, lambda cents: bool(passed_at(cents)))
+    def reached_at(cents: int) -> _Reached:
+        return _Reached(
+            contract=contract,
+            boundaries=boundaries,
+            passed=tuple(passed_at(cents)),
+            invoiced_cents=invoiced,
+            current_cents=cents,
+            billed_cents=billed,
+        )
+
+    def foresee(cents: int) -> None:
+        reached = reached_at(cents)
+        work.foresee(reached.key, reached.bill, given=reached)
+
+    current = amount_if(work, subscription, lambda cents: bool(passed_at(cents)), foresee)
     if current is None:
         return
-    passed = passed_at(current)
-    if not _is_billed(work, subscription, invoiced + billed, passed):
-        applied = tuple(_applied(work, threshold, invoiced, current, billed) for threshold in passed)
-        _bill(work, contract, boundaries, passed, applied)
+    reached = reached_at(current)
+    if not _is_billed(work, subscription, invoiced + billed, reached.passed):
+        _bill(work, reached)
 
 
 def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
@@ -126,37 +140,53 @@ def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed
     )
 
 
-def _bill(
-    work: Work,
-    contract: Contract,
-    boundaries: Boundaries,
-    passed: Sequence[UsageThreshold],
-    applied: tuple[AppliedThreshold, ...],
-) -> None:
-    """Invoice all usage of the running charges period so far, earlier progressive invoices credited."""
-    owed = progressive_bill(work, contract, boundaries, applied)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reached:
+    """The thresholds that usage has passed in the running periods, and what it comes to: so far, invoiced before these
+    periods, and billed within them.
+    """
+
+    contract: Contract
+    boundaries: Boundaries
+    passed: tuple[UsageThreshold, ...]
+    invoiced_cents: int
+    current_cents: int
+    billed_cents: int
+
+    @property
+    def key(self) -> Hashable:
+        return "progressive bill", self.contract.subscription.id
+
+    def bill(self, reader: Reader) -> Bill | None:
+        """All usage of the running charges period so far, earlier progressive invoices credited."""
+        applied = tuple(self._applied(reader, threshold) for threshold in self.passed)
+        return progressive_bill(reader, self.contract, self.boundaries, applied)
+
+    def _applied(self, reader: Reader, threshold: UsageThreshold) -> AppliedThreshold:
+        return AppliedThreshold(
+            id=reader.new_id(),
+            usage_threshold_id=threshold.id,
+            amount_cents=threshold.amount_cents,
+            recurring=threshold.recurring,
+            threshold_display_name=threshold.threshold_display_name,
+            lifetime_usage_amount_cents=self.invoiced_cents + self.current_cents,
+            created_at=reader.now,
+            threshold_created_at=threshold.created_at,
+            threshold_updated_at=threshold.updated_at,
+            invoiced_usage_amount_cents=self.invoiced_cents + self.billed_cents,
+            current_usage_amount_cents=self.current_cents,
+        )
+
+
+def _bill(work: Work, reached: _Reached) -> None:
+    """Invoice what was reached, and tell of each threshold."""
+    owed = work.worked_out(reached.key, reached.bill, given=reached)
     if owed is None:
         return
     record(work, owed)
-    for threshold in passed:
-        reached = partial(threshold_reached_view, work, contract.subscription, threshold)
-        work.emit("subscription.usage_threshold_reached", reached)
-
-
-def _applied(reader: Reader, threshold: UsageThreshold, invoiced: int, current: int, billed: int) -> AppliedThreshold:
-    return AppliedThreshold(
-        id=reader.new_id(),
-        usage_threshold_id=threshold.id,
-        amount_cents=threshold.amount_cents,
-        recurring=threshold.recurring,
-        threshold_display_name=threshold.threshold_display_name,
-        lifetime_usage_amount_cents=invoiced + current,
-        created_at=reader.now,
-        threshold_created_at=threshold.created_at,
-        threshold_updated_at=threshold.updated_at,
-        invoiced_usage_amount_cents=invoiced + billed,
-        current_usage_amount_cents=current,
-    )
+    for threshold in reached.passed:
+        view = partial(threshold_reached_view, work, reached.contract.subscription, threshold)
+        work.emit("subscription.usage_threshold_reached", view)
 
 
 def _billed_cents(reader: Reader, subscription: Subscription, boundaries: Boundaries) -> int:

@@ -62,12 +62,18 @@ def stop_watching(work: Work, subscription_id: str) -> None:
     work.tx.delete(*work.tx.find(UsageCount, eq("subscription_id", subscription_id)))
 
 
-def amount_if(work: Work, subscription: Subscription, matters: Callable[[int], bool]) -> int | None:
+def amount_if(
+    work: Work,
+    subscription: Subscription,
+    matters: Callable[[int], bool],
+    foresee: Callable[[int], None] = lambda cents: None,
+) -> int | None:
     """What all usage of the running charges period comes to so far, in cents without taxes, if that `matters`.
 
     None if it is certain that it does not, which mostly takes no count. An amount that matters does so still where
     it is larger. It is counted on a snapshot, before the lock of the writer is taken: what comes in meanwhile does not
-    undo that while it cannot have made it matter.
+    undo that while it cannot have made it matter. `foresee` is given an amount that matters, before anything is
+    written.
     """
     stored = work.tx.first(UsageCount, eq("subscription_id", subscription.id))
     noted = _noted(work, subscription.id)
@@ -91,8 +97,11 @@ def amount_if(work: Work, subscription: Subscription, matters: Callable[[int], b
             _keep(work, stored, ceiling.count, noted)
             return None
         count = usage_count(work, subscription)
+    amount = count.amount_cents if matters(count.amount_cents) else None
+    if amount is not None:
+        foresee(amount)
     _keep(work, stored, count, noted)
-    return count.amount_cents if matters(count.amount_cents) else None
+    return amount
 
 
 def _noted(work: Work, subscription_id: str) -> list[NewUsage]:

@@ -12,7 +12,7 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Subscription
-from usagebill.storage.conditions import asc, eq
+from usagebill.storage.conditions import asc, eq, ne
 from usagebill.storage.event_queries import Arrival, EventQuery
 from usagebill.work import Reader
 
@@ -27,8 +27,9 @@ class Neighbours:
     def __init__(self, reader: Reader, subscription: Subscription) -> None:
         self._reader = reader
         self._arrivals: dict[str, Arrival | None] = {}
-        namesakes = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
-        self.others = [other for other in namesakes if other.id != subscription.id]
+        self.others = reader.tx.find(
+            Subscription, eq("external_id", subscription.external_id), ne("id", subscription.id)
+        )
 
     def billed(self, ended: Subscription, otherwise: Arrival | None = None) -> Arrival | None:
         """When the usage up to the very end of a subscription was billed, else `otherwise`."""

@@ -13,7 +13,7 @@ from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import bill
+from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
@@ -93,29 +93,27 @@ def terminate(
         else None,
         on_termination_invoice=invoice or subscription.on_termination_invoice,
     )
-    if chosen != subscription:
-        work.tx.replace(chosen)
-        work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)
     ended = replace(
         chosen,
         status=transition(chosen.status, Event.TERMINATE),
         terminated_at=work.now,
         updated_at=work.now,
     )
-    work.tx.replace(ended)
     contract = contract.of(ended)
+    entries = [Entry(contract=contract, reason=InvoicingReason.TERMINATING)]
+    if ended.on_termination_invoice == "generate":
+        foresee_bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
+    if chosen != subscription:
+        work.tx.replace(chosen)
+        work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)
+    work.tx.replace(ended)
     forget(work, ended)
     cancel_downgrade(work, ended)
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
     if advance:
         credit_unused_time(work, contract, option=ended.on_termination_credit_note or "credit", asked=asked)
     if ended.on_termination_invoice == "generate":
-        bill(
-            work,
-            [Entry(contract=contract, reason=InvoicingReason.TERMINATING)],
-            at=work.now,
-            occasion=Occasion.SUBSCRIPTION,
-        )
+        bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
     regroup(work, [ended], work.now, renewing=False)
     want_refresh(work, ended.customer_id)
     return ended
