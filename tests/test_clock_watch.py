@@ -186,6 +186,7 @@ def told(*arguments: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 
+@pytest.mark.slow
 def test_commands_refuse_and_confirm(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     with Service(file):

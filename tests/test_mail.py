@@ -19,7 +19,7 @@ from traceback import format_exception
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mail_server import MailServer, contexts
@@ -231,7 +231,6 @@ def test_a_server_that_says_nothing() -> None:
 TEXTS = st.text(max_size=120) | st.text(alphabet="a ,;:<>@\"()\\[].'\r\n\0éß漢😀\u2028\x85", max_size=120)
 
 
-@settings(max_examples=100)
 @given(name=TEXTS, subject=TEXTS, file=TEXTS)
 def test_names_and_numbers_stay_within_their_headers(name: str, subject: str, file: str) -> None:
     attachment = replace(EMAIL.attachments[0], name=f"invoice-{file}.pdf")
@@ -289,7 +288,6 @@ def decoded(header: str) -> str:
 WORDS = st.text(alphabet="aeé ßłą漢😀,.;'\"&", max_size=150).map(lambda text: " ".join(text.split()))
 
 
-@settings(max_examples=100)
 @given(
     name=WORDS
     | st.sampled_from(

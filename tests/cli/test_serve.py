@@ -16,6 +16,9 @@ from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
 
+# Each starts a server, a process of its own.
+pytestmark = pytest.mark.slow
+
 
 def test_first_start_makes_everything_and_shows_the_key_once(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"

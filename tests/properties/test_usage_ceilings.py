@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -209,6 +210,7 @@ def _subscription(reader: Reader) -> Subscription:
     return subscription
 
 
+@pytest.mark.slow
 @given(charges=st.lists(_charges, min_size=1, max_size=4), batches=st.lists(st.lists(_events, max_size=4), max_size=6))
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 def test_a_ceiling_is_never_below_the_count(charges: list[ChargeOf], batches: list[list[dict[str, Any]]]) -> None:
@@ -250,6 +252,7 @@ def test_a_ceiling_is_never_below_the_count(charges: list[ChargeOf], batches: li
                 names += new
 
 
+@pytest.mark.slow
 @given(
     charges=st.lists(_charges, min_size=1, max_size=4),
     thresholds=st.lists(

@@ -544,6 +544,7 @@ class EventsContract:
             found = own.tallies(aggregation_type=aggregation_type, field_name="value")[()]
             assert found == fold(aggregation_type, [one], field_name="value")
 
+    @pytest.mark.slow
     @settings(max_examples=300, deadline=None)
     @given(
         history=histories(),

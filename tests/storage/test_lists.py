@@ -295,6 +295,7 @@ def recounted(box_connection: Any) -> None:
         box_connection.execute("RELEASE recount")
 
 
+@pytest.mark.slow
 def test_counts_follow_whatever_the_api_does() -> None:
     with Scenario(now="2024-03-05T10:00:00Z") as box:
         known = world(box)
@@ -335,6 +336,7 @@ def own_store() -> Iterator[SqliteStore]:
 class TestHistories:
     """Counts, texts and items after any history of writes."""
 
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())
     def test_of_customers(self, store: SqliteStore, data: st.DataObject) -> None:
@@ -468,7 +470,6 @@ class TestHistories:
         own.write(lambda tx: tx.replace(replace(invoices[2], purchase_order_number="other")))
         assert own.read(lambda tx: tx.count(Invoice, same_text("purchase_order_number", "PO-1"))) == 1
 
-    @settings(max_examples=100, deadline=None)
     @given(data=st.data())
     def test_bounds_of_amounts(self, store: SqliteStore, data: st.DataObject) -> None:
         own, invoices = _invoices(store, data.draw(st.lists(_CENTS, max_size=8)))
@@ -484,7 +485,6 @@ class TestHistories:
         ):
             assert own.read(lambda tx, asked=conditions: tx.count(Invoice, shown, *asked)) == len(expected)  # type: ignore[misc]
 
-    @settings(max_examples=100, deadline=None)
     @given(data=st.data())
     def test_bounds_of_instants(self, store: SqliteStore, data: st.DataObject) -> None:
         own = new_tenant(store)
@@ -519,7 +519,6 @@ def _invoices(store: SqliteStore, amounts: list[int]) -> tuple[Tenant, list[int]
 
 
 class TestEvents:
-    @settings(max_examples=150, deadline=None)
     @given(data=st.data())
     def test_lists_of_counted_events(self, store: SqliteStore, data: st.DataObject) -> None:
         """However many were counted when, and however many hours and subscriptions they lie in."""

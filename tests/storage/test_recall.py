@@ -26,6 +26,7 @@ def names(tx: Snapshot, taxes: Sequence[Tax]) -> tuple[list[str | None], list[st
     return by_id, [tax.name for tax in tx.find(Tax, eq("rate", taxes[0].rate))]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["own", "other", "failing", "look", "recall"]), st.integers(0, 1))))
 def test_a_write_sees_what_is_there_whatever_it_recalls(steps: list[tuple[str, int]]) -> None:
     with TemporaryDirectory() as folder:

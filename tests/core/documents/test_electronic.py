@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.documents.builders import entity, fee, note_source, period, source
 
@@ -356,7 +356,6 @@ def test_credit_notes_in_cii_pay_back_what_is_credited() -> None:
     assert form.one(f"{reference}/ram:FormattedIssueDateTime/qdt:DateTimeString") == "20240201"
 
 
-@settings(max_examples=50)
 @given(name=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20))
 def test_any_name_leaves_the_forms_well_formed(name: str) -> None:
     of = taxed(customer={"external_id": "x", "name": name}, entity=entity(country="DE", legal_name=name))
