@@ -76,7 +76,7 @@ def _drawn(work: Work, transaction: WalletTransaction, source: WalletTransaction
     if transaction.transaction_type != TransactionType.OUTBOUND:
         raise ValueError(f"transaction {transaction.id} brings credits in")
     wallet = wallet_of(work, transaction)
-    inbound = drawable_transactions(work, wallet) if source is None else [source]
+    inbound = drawable_transactions(work, [wallet]) if source is None else [source]
     for draw in drawn(inbound, transaction.amount_cents):
         work.tx.replace(after_draw(draw, work.now))
         work.tx.insert(

@@ -111,9 +111,12 @@ def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTrans
     return transaction
 
 
-def drawable_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
-    """The wallet's inbound transactions with credits left."""
-    return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), more("remaining_amount_cents", 0))
+def drawable_transactions(reader: Reader, wallets: Sequence[Wallet]) -> list[WalletTransaction]:
+    """The inbound transactions of these wallets that something is left of."""
+    if not wallets:
+        return []
+    of_wallets = within("wallet_id", [wallet.id for wallet in wallets])
+    return reader.tx.find(WalletTransaction, of_wallets, more("remaining_amount_cents", 0))
 
 
 def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:

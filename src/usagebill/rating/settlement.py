@@ -237,10 +237,15 @@ def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> lis
 
 def available_wallets(reader: Reader, customer: Customer, invoice: Invoice) -> list[AvailableWallet]:
     """The customer's wallets that may pay for `invoice`: those with a balance in its currency."""
-    return [
-        AvailableWallet(wallet=wallet, inbound=tuple(drawable_transactions(reader, wallet)))
+    wallets = [
+        wallet
         for wallet in usable_wallets(reader, customer.id)
         if wallet.currency == invoice.currency and wallet.balance_cents > 0
+    ]
+    inbound = drawable_transactions(reader, wallets)
+    return [
+        AvailableWallet(wallet=wallet, inbound=tuple(source for source in inbound if source.wallet_id == wallet.id))
+        for wallet in wallets
     ]
 
 
