@@ -79,6 +79,9 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     ("components", "schemas", "SubscriptionEntitlementPrivilegeObject", "allOf", 1, "properties", "plan_value"): {
         "type": ["integer", "boolean", "string", "null"]
     },
+    # Sheet 70: a month without recurring revenue is a "row with nulls".
+    _property("MrrObject", "amount_cents"): {"type": ["integer", "null"]},
+    _property("MrrObject", "currency"): {"type": ["string", "null"]},
     # Sheet 80: the subscription of an event is optional, its properties are whatever was sent.
     _property("EventObject", "external_subscription_id"): {"type": ["string", "null"]},
     _property("EventObject", "properties"): {"type": "object"},

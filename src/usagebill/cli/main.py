@@ -18,6 +18,7 @@ from usagebill.cli.keys import keys
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
+from usagebill.cli.report import report
 from usagebill.cli.serve import serve, work
 from usagebill.cli.tax_connections import tax_connections
 
@@ -49,6 +50,7 @@ for command in (
     clock,
     events,
     audit,
+    report,
     keys,
     organizations,
     tax_connections,

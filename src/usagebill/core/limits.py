@@ -37,6 +37,7 @@ __all__ = [
     "INVOICE_PART",
     "LINE_UNITS",
     "LINE_UNIT_PRICE",
+    "MONTHS",
     "MOST_FILTERS",
     "MOST_FILTER_VALUES",
     "MOST_RANGES",
@@ -190,6 +191,7 @@ ROUNDING_PRECISION = _count("Decimals that units are rounded to", "`rounding_pre
 TRIAL = _days("Trial", "`trial_period`", _DECIMALS)
 PAYMENT_TERM = _days("Payment term", "`net_payment_term`")
 GRACE_PERIOD = _days("Grace period", "`invoice_grace_period`")
+MONTHS = _count("Months of analytics asked for", "`months`", 0, 1_200)
 PAST_PERIODS = _count("Periods of past usage asked for", "`periods_count`", 1, 1_000_000)
 DUNNING_THRESHOLD = _cents("Overdue balance that a dunning campaign asks for", "`thresholds[].amount_cents`", 0)
 DUNNING_DAYS = _count("Days between two attempts of a dunning campaign", "`days_between_attempts`", 1, 36_500)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import get_type_hints
 
 from usagebill.bindings import Messages, Resource, Runner, Views
+from usagebill.resources.analytics import Analytics
 from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
 from usagebill.resources.connections import PaymentConnections, TaxConnections, WebhookEndpoints, Webhooks
 from usagebill.resources.customers import (
@@ -33,6 +34,7 @@ class Resources:
     activity_logs: ActivityLogs
     add_ons: AddOns
     alerts: Alerts
+    analytics: Analytics
     api_keys: ApiKeys
     api_logs: ApiLogs
     applied_coupons: AppliedCoupons

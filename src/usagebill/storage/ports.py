@@ -14,6 +14,7 @@ from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group
+from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
     "Duplicate",
@@ -239,6 +240,14 @@ class Snapshot(Protocol):
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         """The sum of an integer column over the records that match; 0 if none does."""
+
+    def grouped(
+        self, kind: type[Any], by: Sequence[GroupKey], columns: Sequence[str], *conditions: Condition
+    ) -> list[Sums]:
+        """The exact sums of columns of cents or decimals over the live records that match, for each group, in no order.
+
+        A record whose `via` leads nowhere is in the group of None.
+        """
 
     def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
         """The largest value of an integer column over the records that match; None if none does."""

@@ -8,11 +8,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
+from usagebill.core.numbers import ZERO, add
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_version
@@ -68,11 +70,30 @@ def functions(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that queries use. Indexes use none of them: any tool can check the file."""
     connection.create_function("casefold", 1, _casefold)
     connection.create_function("folded", 1, folded)
+    # The stubs know aggregates of integers alone.
+    connection.create_aggregate("stored_sum", 1, _StoredSum)  # type: ignore[arg-type]
     prepare(connection)
 
 
 def _casefold(text: object) -> str | None:
     return None if text is None else str(text).casefold()
+
+
+class _StoredSum:
+    """Sums of cents and decimals as they are stored. SQLite's own are floats, or end at 64 bits."""
+
+    def __init__(self) -> None:
+        self._whole = 0
+        self._fractional = ZERO
+
+    def step(self, value: int | str | None) -> None:
+        if isinstance(value, int):
+            self._whole += value
+        elif value is not None:
+            self._fractional = add(self._fractional, Decimal(value.removeprefix("n")))
+
+    def finalize(self) -> str:
+        return str(add(Decimal(self._whole), self._fractional))
 
 
 class _Write(Generic[T]):

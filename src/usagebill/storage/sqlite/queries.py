@@ -34,11 +34,13 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.sqlite.texts import holds_items_sql, holds_text_sql, items_sql, same_text_sql, text_sql
+from usagebill.storage.sums import GroupKey
 from usagebill.storage.tables import table_of
 
 __all__ = [
     "can_be_deleted",
     "condition_sql",
+    "group_sql",
     "implies",
     "is_narrowed",
     "is_nullable",
@@ -298,6 +300,27 @@ def where_sql(
         parts.append("t.deleted_at IS NULL")
     parts.extend(condition_sql(kind, condition, "t", values, gathered) for condition in conditions)
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def group_sql(by: Sequence[GroupKey]) -> tuple[list[str], str]:
+    """What records (aliased `t`) are grouped by, and the joins that lead there."""
+    aliases: dict[tuple[tuple[type, str], ...], str] = {(): "t"}
+    names: list[str] = []
+    joins: list[str] = []
+    for key in by:
+        for length in range(1, len(key.via) + 1):
+            way = key.via[:length]
+            if way in aliases:
+                continue
+            (kind, column), before = way[-1], aliases[way[:-1]]
+            alias = aliases[way] = f"g{len(aliases)}"
+            joins.append(
+                f" LEFT JOIN {quoted(table_of(kind).name)} {alias} ON {alias}.id = {before}.{quoted(column)}"
+                f" AND {alias}.organization_id = t.organization_id"
+            )
+        name = f"{aliases[key.via]}.{quoted(key.column)}"
+        names.append(f"substr({name}, 1, 7)" if key.month else name)
+    return names, "".join(joins)
 
 
 def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[str]:

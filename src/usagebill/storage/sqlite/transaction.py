@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar
 
@@ -26,8 +27,9 @@ from usagebill.storage.sqlite.observing import (
     latest_event,
     observation_holds,
 )
-from usagebill.storage.sqlite.queries import kinds_in, looks_up, order_sql, quoted, where_sql
+from usagebill.storage.sqlite.queries import group_sql, kinds_in, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
+from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost", "UndoneAlone"]
@@ -366,6 +368,23 @@ class SqliteTransaction:
         # Added up here: a sum of SQLite's ends at 64 bits.
         rows = self._connection.execute(f"SELECT t.{name} FROM {quoted(table_of(kind).name)} t{where}", values)
         return sum(whole_number(row[0]) for row in rows if row[0] is not None)
+
+    def grouped(
+        self, kind: type[Any], by: Sequence[GroupKey], columns: Sequence[str], *conditions: Condition
+    ) -> list[Sums]:
+        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
+        names, joins = group_sql(by)
+        sums = ",".join(f"stored_sum(t.{quoted(column)})" for column in columns)
+        rows = self._connection.execute(
+            f"SELECT {','.join((*names, 'COUNT(*)', sums))} FROM {quoted(table_of(kind).name)} t{joins}{where}"
+            f" GROUP BY {','.join(map(str, range(1, len(names) + 1)))}",
+            values,
+        )
+        width = len(names)
+        return [
+            Sums(key=tuple(row[:width]), count=row[width], sums=tuple(map(Decimal, row[width + 1 :])))
+            for row in rows.fetchall()
+        ]
 
     def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)

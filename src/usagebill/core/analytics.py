@@ -1,0 +1,183 @@
+"""Analytics: months, and how a subscription fee is spread over them as recurring revenue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+from usagebill.core.numbers import divide, round_cents
+from usagebill.core.periods.calendar import add_months
+
+__all__ = [
+    "GrossRevenue",
+    "InvoiceCollection",
+    "InvoicedUsage",
+    "OverdueBalance",
+    "RecurringFee",
+    "RecurringRevenue",
+    "UsageOfMetric",
+    "cents",
+    "month_of",
+    "months_between",
+    "recurring_revenue",
+    "spread",
+]
+
+# How many days a month has, and how many weeks, as recurring revenue takes it.
+_DAYS_OF_A_MONTH = Fraction(3044, 100)
+_WEEKS_OF_A_MONTH = Fraction(433, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrossRevenue:
+    """What was invoiced in a month, less what was refunded of it. `invoices_count` leaves out fees without invoice."""
+
+    month: date
+    currency: str
+    billing_entity_id: str
+    amount_cents: int
+    invoices_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceCollection:
+    """The invoices of a month with one payment status; a month without any has neither status nor currency."""
+
+    month: date
+    payment_status: str | None
+    currency: str | None
+    invoices_count: int
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoicedUsage:
+    """Usage fees of a metric in a month, after coupons and before taxes, rounded once."""
+
+    month: date
+    code: str
+    currency: str
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurringRevenue:
+    """What subscription fees bring in a month, with taxes, rounded once; null for a month without any."""
+
+    month: date
+    currency: str | None
+    amount_cents: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueBalance:
+    """What is still due of overdue invoices, by the month in which they were due."""
+
+    month: date
+    currency: str
+    billing_entity_id: str
+    amount_cents: int
+    invoice_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageOfMetric:
+    """Usage of a metric from `start` to `end`, both included, before coupons and taxes."""
+
+    start: date
+    end: date
+    code: str
+    is_deleted: bool
+    currency: str
+    amount_cents: int
+    units: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurringFee:
+    """Subscription fees alike but for their amounts: `count` of them, which come to `amount` cents.
+
+    `start` and `end` are the period that each is for, null if that is not known.
+    """
+
+    issued: date
+    currency: str
+    interval: str
+    in_advance: bool
+    start: datetime | None
+    end: datetime | None
+    amount: Decimal
+    count: int
+
+
+def month_of(day: date) -> date:
+    """The first day of the month."""
+    return date(day.year, day.month, 1)
+
+
+def months_between(first: date, last: date) -> list[date]:
+    """The first days of all months from that of `first` to that of `last`, both included."""
+    months: list[date] = []
+    month = month_of(first)
+    while month <= last:
+        months.append(month)
+        month = add_months(month, 1)
+    return months
+
+
+def cents(amount: Fraction) -> int:
+    """An exact amount as whole cents, half away from zero."""
+    return round_cents(divide(Decimal(amount.numerator), Decimal(amount.denominator)))
+
+
+def spread(fee: RecurringFee) -> dict[date, Fraction]:
+    """The months that a fee is recurring revenue of, and its part in each; the parts add up to the fee.
+
+    A monthly fee is of the month in which it was invoiced. Longer ones are divided by the months that they last (of
+    30.44 days each): in arrears over the months that end with the one of the invoice; in advance over those that begin
+    with it, of which the first only counts from the day of the invoice on. The month farthest away has the rest.
+    """
+    issued, amount = month_of(fee.issued), Fraction(fee.amount)
+    lasts = _months_lasted(fee)
+    number = -(-lasts.numerator // lasts.denominator)
+    if fee.interval in ("monthly", "weekly") or number <= 1:
+        return {issued: amount}
+    part = amount / lasts
+    if not fee.in_advance:
+        parts = {add_months(issued, -index): part for index in range(number - 1)}
+        farthest = add_months(issued, 1 - number)
+    else:
+        days = (add_months(issued, 1) - issued).days
+        parts = {add_months(issued, index): part for index in range(number - 1)}
+        parts[issued] = part * Fraction(days - fee.issued.day + 1, days)
+        farthest = add_months(issued, number - 1)
+    parts[farthest] = amount - sum(parts.values())
+    return parts
+
+
+def _months_lasted(fee: RecurringFee) -> Fraction:
+    """How many months the period of a fee lasts, to the minute; none if it is not known."""
+    if fee.start is None or fee.end is None:
+        return Fraction(0)
+    return Fraction((fee.end - fee.start) // timedelta(minutes=1), 24 * 60) / _DAYS_OF_A_MONTH
+
+
+def recurring_revenue(fees: Iterable[RecurringFee]) -> dict[tuple[date, str], Fraction]:
+    """The recurring revenue of each month and currency. A weekly fee counts as the mean of its month, 4.33 times."""
+    revenue: dict[tuple[date, str], Fraction] = {}
+    weekly: dict[tuple[date, str], tuple[Fraction, int]] = {}
+    for fee in fees:
+        if fee.interval == "weekly":
+            key = month_of(fee.issued), fee.currency
+            amount, count = weekly.get(key, (Fraction(0), 0))
+            weekly[key] = amount + Fraction(fee.amount), count + fee.count
+            continue
+        for month, part in spread(fee).items():
+            key = month, fee.currency
+            revenue[key] = revenue.get(key, Fraction(0)) + part
+    for key, (amount, count) in weekly.items():
+        revenue[key] = revenue.get(key, Fraction(0)) + amount / count * _WEEKS_OF_A_MONTH
+    return revenue

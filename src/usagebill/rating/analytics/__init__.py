@@ -1,0 +1,1 @@
+"""Analytics: what invoices and usage come to, by month and currency."""

@@ -1,0 +1,92 @@
+"""What an analysis is about: its months, its currency, its customer and its billing entity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date
+from typing import Annotated
+
+from usagebill.core import limits
+from usagebill.core.analytics import month_of, months_between
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.storage.conditions import Condition, eq, missing, within
+from usagebill.work import Reader
+
+__all__ = ["AnalyticsFilters", "Scope", "scope_of", "stands"]
+
+
+@Input
+class AnalyticsFilters:
+    """`months` is how many months are wanted, the running one included: all since the organization began, unless given.
+
+    An unknown billing entity counts as none asked for.
+    """
+
+    currency: Maybe[str] = ABSENT
+    months: Maybe[Annotated[int, limits.MONTHS]] = ABSENT
+    external_customer_id: Maybe[str] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The months that are shown, oldest first, and what narrows the records; null where anything will do."""
+
+    months: tuple[date, ...]
+    currency: str | None
+    customer_ids: tuple[str, ...] | None
+    billing_entity_id: str | None
+
+    def of_record(self, *, entity: str | None = "billing_entity_id") -> Iterator[Condition]:
+        """What narrows records with a customer and a currency; `entity` names the column of the billing entity."""
+        if self.currency is not None:
+            yield eq("currency", self.currency)
+        if self.customer_ids is not None:
+            yield within("customer_id", self.customer_ids)
+        if self.billing_entity_id is not None and entity is not None:
+            yield eq(entity, self.billing_entity_id)
+
+    def of_invoice(self) -> Iterator[Condition]:
+        """What narrows invoices by their billing entity, where the record has customer and currency itself."""
+        if self.billing_entity_id is not None:
+            yield eq("billing_entity_id", self.billing_entity_id)
+
+    def month(self, text: object) -> date | None:
+        """The month that `2024-01` names, if it is shown."""
+        if not isinstance(text, str):
+            return None
+        month = date.fromisoformat(f"{text}-01")
+        return month if self.months and self.months[0] <= month <= self.months[-1] else None
+
+
+def scope_of(reader: Reader, options: AnalyticsFilters) -> Scope:
+    """The scope that is asked for. Raises `Invalid` for a number of months below zero."""
+    last = month_of(reader.now.astimezone(UTC).date())
+    months = months_between(reader.organization.created_at.astimezone(UTC).date(), last)
+    wanted = value_or(options.months, len(months))
+    if not limits.MONTHS.holds(wanted):
+        raise Invalid(months="value_is_out_of_range")
+    months = months[-max(wanted, 1) :]
+    customer_ids = None
+    if options.external_customer_id:
+        named = reader.tx.find(Customer, eq("external_id", options.external_customer_id), deleted=True)
+        customer_ids = tuple(customer.id for customer in named)
+    entity = None
+    if options.billing_entity_code:
+        entity = reader.tx.first(BillingEntity, eq("code", options.billing_entity_code))
+    return Scope(
+        months=tuple(months),
+        currency=options.currency.upper() if options.currency else None,
+        customer_ids=customer_ids,
+        billing_entity_id=None if entity is None else entity.id,
+    )
+
+
+def stands() -> tuple[Condition, ...]:
+    """What holds for an invoice that counts as revenue."""
+    return eq("status", InvoiceStatus.FINALIZED), missing("payment_dispute_lost_at"), eq("self_billed", False)

@@ -1,0 +1,392 @@
+"""Usage of each metric by day, week or month, as it was billed and, in the running period, as it will be.
+
+What a period was billed is divided by when it was used: a day has what usage came to at its end, less what it came to
+at the end of the day before. So the days of a period add up to its fees, whatever the charge model. Days are those of
+the customer's time zone. Minimums of charges, coupons and taxes are no usage.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from usagebill.core.aggregation import Window
+from usagebill.core.analytics import UsageOfMetric, month_of, months_between
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotAllowed
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import BILLED, InvoiceType
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import ZERO, add, subtract
+from usagebill.core.periods import Window as Span
+from usagebill.core.periods.calendar import add_months
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, value_or
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import find_subscription
+from usagebill.rating.current_usage import running_window, usage_within
+from usagebill.rating.usage import usage_window
+from usagebill.storage.conditions import (
+    Condition,
+    any_of,
+    at_least,
+    at_most,
+    eq,
+    missing,
+    ne,
+    present,
+    related,
+    within,
+)
+from usagebill.storage.sums import GroupKey
+from usagebill.work import Reader
+
+__all__ = ["UsageFilters", "usage"]
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+# How many days, weeks or months one answer holds.
+_MOST_PERIODS = 400
+# How many are looked back on, unless a date is given.
+_LOOKED_BACK = {"daily": 30, "weekly": 12, "monthly": 12}
+_CUSTOMER = ((Customer, "customer_id"),)
+_ENTITY = (*_CUSTOMER, (BillingEntity, "billing_entity_id"))
+
+
+@Input
+class UsageFilters:
+    """`time_granularity` is daily (the default), weekly (from Monday on) or monthly; both dates are included.
+
+    Without `from_date` it is the last 30 days, 12 weeks or 12 months; without `to_date` up to now.
+    """
+
+    time_granularity: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    from_date: Maybe[str] = ABSENT
+    to_date: Maybe[str] = ABSENT
+    customer_type: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = ABSENT
+    customer_country: Maybe[str] = ABSENT
+    external_subscription_id: Maybe[str] = ABSENT
+    is_billable_metric_recurring: Maybe[bool] = ABSENT
+    plan_code: Maybe[str] = ABSENT
+    billable_metric_code: Maybe[str] = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """What usage comes to."""
+
+    cents: int = 0
+    units: Decimal = ZERO
+
+    def plus(self, other: _Amount) -> _Amount:
+        return _Amount(self.cents + other.cents, add(self.units, other.units))
+
+    def minus(self, other: _Amount) -> _Amount:
+        return _Amount(self.cents - other.cents, subtract(self.units, other.units))
+
+
+_NOTHING = _Amount()
+# By the id of the metric.
+_Amounts = dict[str, _Amount]
+
+
+@dataclass(frozen=True, slots=True)
+class _Period:
+    """Days, both included."""
+
+    start: date
+    end: date
+
+
+@dataclass(slots=True)
+class _Usage:
+    """What each period has of each metric and currency."""
+
+    periods: Sequence[_Period]
+    amounts: dict[tuple[_Period, str, str], _Amount] = field(default_factory=lambda: defaultdict(_Amount))
+
+    def count(self, period: _Period, metric_id: str, currency: str, amount: _Amount) -> None:
+        key = period, metric_id, currency
+        self.amounts[key] = self.amounts[key].plus(amount)
+
+    def period_of(self, first: date, last: date) -> _Period | None:
+        """The period that holds all days from `first` to `last`."""
+        return next((period for period in self.periods if period.start <= first and last <= period.end), None)
+
+    def divide(self, window: Window, currency: str, whole: _Amounts, so_far: Callable[[datetime], _Amounts]) -> None:
+        """Divide what a window comes to as a `whole` by the periods; `so_far` says what it came to at an instant."""
+        first, last = _local(window.start, window.tz), _local(window.end, window.tz)
+        known: dict[date, _Amounts] = {}
+
+        def at_end_of(day: date) -> _Amounts:
+            if day < first:
+                return {}
+            if day >= last:
+                return whole
+            if day not in known:
+                known[day] = so_far(datetime.combine(day + _DAY, time(), window.tz).astimezone(UTC) - _INSTANT)
+            return known[day]
+
+        for period in self.periods:
+            if period.start <= last and first <= period.end:
+                before, after = at_end_of(period.start - _DAY), at_end_of(period.end)
+                for metric_id in {*before, *after}:
+                    amount = after.get(metric_id, _NOTHING).minus(before.get(metric_id, _NOTHING))
+                    self.count(period, metric_id, currency, amount)
+
+
+def _local(instant: datetime, tz: object) -> date:
+    return instant.astimezone(tz).date()  # type: ignore[arg-type]
+
+
+def usage(reader: Reader, options: UsageFilters) -> list[UsageOfMetric]:
+    """The usage of each metric and currency by day, week or month: oldest first, then by code.
+
+    What was not used has no row. Raises `Invalid` for dates and granularities that make no sense, and for more than 400
+    periods.
+    """
+    result = _Usage(_periods(reader, options))
+    metrics = {metric.id: metric for metric in reader.tx.find(BillableMetric, *_of_metric(options), deleted=True)}
+    wanted = frozenset(metrics)
+    _count_billed(reader, options, wanted, result)
+    _count_in_advance(reader, options, wanted, result)
+    _count_running(reader, options, wanted, result)
+    rows = [
+        UsageOfMetric(
+            start=period.start,
+            end=period.end,
+            code=metrics[metric_id].code,
+            is_deleted=metrics[metric_id].deleted_at is not None,
+            currency=currency,
+            amount_cents=amount.cents,
+            units=amount.units,
+        )
+        for (period, metric_id, currency), amount in result.amounts.items()
+        if amount.cents or amount.units
+    ]
+    return sorted(rows, key=lambda row: (row.start, row.code, row.is_deleted, row.currency))
+
+
+def _periods(reader: Reader, options: UsageFilters) -> list[_Period]:
+    granularity = value_or(options.time_granularity, "daily") or "daily"
+    if granularity not in _LOOKED_BACK:
+        raise Invalid(time_granularity="value_is_invalid")
+    last = _date("to_date", options.to_date)
+    until = last or reader.now.astimezone(UTC).date()
+    first = _date("from_date", options.from_date) or _looked_back(granularity, until)
+    if first > until:
+        raise Invalid(to_date="value_is_invalid")
+    if (until - first).days > 31 * _MOST_PERIODS:
+        raise Invalid(from_date="value_is_out_of_range")
+    periods = list(_divided(granularity, first, until, whole_end=last is None))
+    if len(periods) > _MOST_PERIODS:
+        raise Invalid(from_date="value_is_out_of_range")
+    return periods
+
+
+def _date(name: str, sent: Maybe[str]) -> date | None:
+    if not sent:
+        return None
+    parsed = parse_instant(sent)
+    if parsed is None:
+        raise Invalid({name: ["invalid_date"]})
+    return parsed.date()
+
+
+def _looked_back(granularity: str, until: date) -> date:
+    number = _LOOKED_BACK[granularity]
+    if granularity == "daily":
+        return until - (number - 1) * _DAY
+    if granularity == "weekly":
+        return until - (until.weekday() + 7 * (number - 1)) * _DAY
+    return add_months(month_of(until), 1 - number)
+
+
+def _divided(granularity: str, first: date, last: date, *, whole_end: bool) -> Iterator[_Period]:
+    """The periods from `first` to `last`; the latest is a whole one if `whole_end`."""
+    if granularity == "monthly":
+        starts = months_between(first, last)
+        ends = [add_months(start, 1) - _DAY for start in starts]
+    else:
+        length = 1 if granularity == "daily" else 7
+        monday = first - (first.weekday() if length == 7 else 0) * _DAY
+        starts = [monday + number * length * _DAY for number in range((last - monday).days // length + 1)]
+        ends = [start + (length - 1) * _DAY for start in starts]
+    for start, end in zip(starts, ends, strict=True):
+        yield _Period(max(start, first), end if whole_end else min(end, last))
+
+
+def _of_metric(options: UsageFilters) -> Iterator[Condition]:
+    if options.billable_metric_code:
+        yield eq("code", options.billable_metric_code)
+    if isinstance(options.is_billable_metric_recurring, bool):
+        yield eq("recurring", options.is_billable_metric_recurring)
+
+
+def _of_customer(options: UsageFilters) -> Iterator[Condition]:
+    if options.external_customer_id:
+        yield eq("external_id", options.external_customer_id)
+    if options.customer_type:
+        yield eq("customer_type", options.customer_type)
+    if options.customer_country:
+        yield eq("country", options.customer_country.upper())
+
+
+def _of_plan(options: UsageFilters) -> Iterator[Condition]:
+    if options.plan_code:
+        yield eq("code", options.plan_code)
+    if options.currency:
+        yield eq("amount_currency", options.currency.upper())
+
+
+def _of_fee(options: UsageFilters, metric_ids: frozenset[str]) -> Iterator[Condition]:
+    yield eq("fee_type", FeeType.CHARGE)
+    yield eq("self_billed", False)
+    yield missing("true_up_parent_fee_id")
+    yield within("billable_metric_id", sorted(metric_ids))
+    if options.currency:
+        yield eq("currency", options.currency.upper())
+    if options.external_subscription_id:
+        yield eq("external_subscription_id", options.external_subscription_id)
+    if customer := tuple(_of_customer(options)):
+        yield related(Customer, "customer_id", *customer)
+    if options.plan_code:
+        yield related(Subscription, "subscription_id", related(Plan, "plan_id", eq("code", options.plan_code)))
+
+
+def _zone(own: object, inherited: object) -> ZoneInfo:
+    return ZoneInfo(str(own or inherited or "UTC"))
+
+
+def _span(periods: Sequence[_Period]) -> tuple[datetime, datetime]:
+    """All instants that may belong to the periods, in whatever time zone."""
+    first, last = periods[0].start, periods[-1].end
+    return datetime.combine(first - _DAY, time(), UTC), datetime.combine(last + 2 * _DAY, time(), UTC)
+
+
+def _count_billed(reader: Reader, options: UsageFilters, metric_ids: frozenset[str], result: _Usage) -> None:
+    """Count the fees of periods that have been billed."""
+    start, end = _span(result.periods)
+    keys = [
+        GroupKey("charges_from_datetime"),
+        GroupKey("charges_to_datetime"),
+        GroupKey("timezone", _CUSTOMER),
+        GroupKey("timezone", _ENTITY),
+        GroupKey("subscription_id"),
+        GroupKey("invoice_id"),
+        GroupKey("currency"),
+        GroupKey("billable_metric_id"),
+    ]
+    conditions = (
+        *_of_fee(options, metric_ids),
+        eq("pay_in_advance", False),
+        at_least("charges_to_datetime", start),
+        at_most("charges_from_datetime", end),
+        related(Invoice, "invoice_id", within("status", BILLED), ne("invoice_type", InvoiceType.PROGRESSIVE_BILLING)),
+    )
+    divided: dict[tuple[datetime, datetime, ZoneInfo, tuple[object, ...]], _Amounts] = defaultdict(dict)
+    for group in reader.tx.grouped(Fee, keys, ["amount_cents", "units"], *conditions):
+        since, until, own, inherited, *rest, metric_id = group.key
+        tz = _zone(own, inherited)
+        first, last = _local(_instant(since), tz), _local(_instant(until), tz)
+        amount = _Amount(int(group.sums[0]), group.sums[1])
+        period = result.period_of(first, last)
+        if period is not None:
+            result.count(period, str(metric_id), str(rest[2]), amount)
+        else:
+            divided[_instant(since), _instant(until), tz, tuple(rest)][str(metric_id)] = amount
+    for (opens, closes, tz, (subscription_id, invoice_id, currency)), whole in divided.items():
+        subscription = find_subscription(reader, str(subscription_id))
+        billed = reader.tx.first(BillingPeriod, eq("invoice_id", invoice_id), eq("subscription_id", subscription_id))
+        days = (closes - opens).days + 1
+        duration = days if billed is None or billed.charges_duration is None else billed.charges_duration
+        window = usage_window(Span(start=opens, end=closes, duration=duration), tz)
+        if subscription is not None:
+            result.divide(window, str(currency), whole, _counter(reader, subscription, frozenset(whole), window))
+
+
+def _instant(text: object) -> datetime:
+    return datetime.fromisoformat(str(text))
+
+
+def _count_in_advance(reader: Reader, options: UsageFilters, metric_ids: frozenset[str], result: _Usage) -> None:
+    """Count what events were charged in advance, on the day on which they were."""
+    start, end = _span(result.periods)
+    keys = [
+        GroupKey("created_at"),
+        GroupKey("timezone", _CUSTOMER),
+        GroupKey("timezone", _ENTITY),
+        GroupKey("currency"),
+        GroupKey("billable_metric_id"),
+    ]
+    conditions = (
+        *_of_fee(options, metric_ids),
+        eq("pay_in_advance", True),
+        at_least("created_at", start),
+        at_most("created_at", end),
+        any_of(missing("invoice_id"), related(Invoice, "invoice_id", within("status", BILLED))),
+    )
+    for group in reader.tx.grouped(Fee, keys, ["amount_cents", "units"], *conditions):
+        at, own, inherited, currency, metric_id = group.key
+        day = _local(_instant(at), _zone(own, inherited))
+        period = result.period_of(day, day)
+        if period is not None:
+            amount = _Amount(int(group.sums[0]), group.sums[1])
+            result.count(period, str(metric_id), str(currency), amount)
+
+
+def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[str], result: _Usage) -> None:
+    """Count what active subscriptions have used in their running periods."""
+    conditions = [eq("status", SubscriptionStatus.ACTIVE), present("started_at")]
+    if options.external_subscription_id:
+        conditions.append(eq("external_id", options.external_subscription_id))
+    conditions.append(related(Customer, "customer_id", eq("account_type", "customer"), *_of_customer(options)))
+    if of_plan := tuple(_of_plan(options)):
+        conditions.append(related(Plan, "plan_id", *of_plan))
+    for subscription in reader.tx.find(Subscription, *conditions):
+        try:
+            window = running_window(reader, subscription)
+        except NotAllowed:
+            continue
+        first, last = _local(window.start, window.tz), _local(window.end, window.tz)
+        if first > result.periods[-1].end or last < result.periods[0].start:
+            continue
+        so_far = _counter(reader, subscription, metric_ids, window)
+        now = so_far(reader.now)
+        currency = plan_definition(reader, subscription.plan_id).plan.amount_currency
+        # Nothing is used after now.
+        today = min(reader.now, window.end)
+        shown = Window(start=window.start, end=today, period_days=window.period_days, tz=window.tz)
+        result.divide(shown, currency, now, so_far)
+
+
+def _counter(
+    reader: Reader, subscription: Subscription, metric_ids: frozenset[str], window: Window
+) -> Callable[[datetime], _Amounts]:
+    """What the charges of these metrics that are billed in arrears come to in the window, up to an instant."""
+    charges = [
+        charge
+        for charge in plan_definition(reader, subscription.plan_id).charges
+        if charge.billable_metric_id in metric_ids and not charge.pay_in_advance
+    ]
+
+    def so_far(instant: datetime) -> _Amounts:
+        amounts: _Amounts = {}
+        if charges:
+            then = reader.at(min(instant, reader.now))
+            for item in usage_within(then, subscription, charges, window, counted_until=instant):
+                for line in item.results:
+                    amount = _Amount(line.amounts.amount_cents, line.amounts.units)
+                    amounts[line.metric.id] = amounts.get(line.metric.id, _NOTHING).plus(amount)
+        return amounts
+
+    return so_far

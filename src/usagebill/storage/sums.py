@@ -1,0 +1,29 @@
+"""Sums: exact totals of records in groups, added up where the records are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+__all__ = ["GroupKey", "Sums"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """A column by whose values records are grouped; with `month`, by those of its first seven letters (`2024-01`).
+
+    `via` leads to the record that has the column: each step is a kind, and the column that names a record of it.
+    """
+
+    column: str
+    via: tuple[tuple[type, str], ...] = ()
+    month: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """One group: its values as stored (texts, numbers and None), how many records, and the sum of each column."""
+
+    key: tuple[object, ...]
+    count: int
+    sums: tuple[Decimal, ...]
