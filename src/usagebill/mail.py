@@ -22,6 +22,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.tasks import SendEmail
 from usagebill.job_host import JobHost, Mailer
 from usagebill.operations.emails import contents
+from usagebill.operations.payment_pages import pay_url_of
 from usagebill.settings import MailServer
 
 __all__ = ["Mailer", "SmtpMailer", "Undelivered", "as_message", "send_email"]
@@ -253,7 +254,7 @@ def send_email(host: JobHost, organization: Organization, job: Job, task: SendEm
     mailer = host.mailer
     if mailer is None:
         raise Undelivered("there is no mail server: --smtp-url is not set")
-    email = host.writing(lambda work: contents.prepare(work, job, task), organization)
+    email = host.writing(lambda work: contents.prepare(work, job, task, pay_url_of), organization)
     if isinstance(email, contents.Unsent):
         _log.warning("email_not_sent", subject=task.subject_id, reason=email.reason)
         return

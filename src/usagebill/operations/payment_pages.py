@@ -6,27 +6,31 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+import structlog
+
 from usagebill.core.collection import Collectable
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, ThirdPartyError
 from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_metadata import page_metadata
-from usagebill.core.provider_requests import CheckoutUrl, PageUrl, ProviderFailure, SetupUrl
-from usagebill.operations.payables import tell_failure
+from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
+from usagebill.operations.payables import find_payable, tell_failure
 from usagebill.operations.provider_customers import needs_set_up
-from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.customers import customer_by_external_id, customer_of
 from usagebill.queries.payment_providers import payer_of, payment_connection_of
 from usagebill.storage.conditions import desc, eq, missing, more
 from usagebill.work import Reader, Work
 
-__all__ = ["SetupPage", "checkout_url", "page_of"]
+__all__ = ["SetupPage", "checkout_url", "page_of", "pay_url_of"]
 
 _VALID = timedelta(hours=24)
 # Stripe wants an end at most 24 hours ahead of its own clock.
 _MARGIN = timedelta(minutes=1)
 # Where a method is not kept: Indian cards need the customer there each time.
 _ALWAYS_THERE = "IN"
+_log = structlog.get_logger("usagebill.payments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,8 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         payable=collectable.payable,
         metadata=page_metadata(collectable.payable, payer),
         at=work.now,
-        expires_at=work.now + _VALID - _MARGIN,
+        # A letter may be read late: a request has no end of its own, but its provider's.
+        expires_at=None if collectable.payment_request_id is not None else work.now + _VALID - _MARGIN,
         keeps_method=customer.country != _ALWAYS_THERE and "crypto" not in customer.provider_payment_methods,
     )
     asked = work.asked(("page", collectable.id), connection, wanted)
@@ -115,6 +120,23 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
     )
     work.tx.insert(page)
     return page
+
+
+def pay_url_of(work: Work, request: PaymentRequest) -> str | None:
+    """Where what a payment request asks for can be paid; None if its customer's provider has no such page now."""
+    customer = customer_of(work, request)
+    connection = payment_connection_of(work, customer)
+    collectable = find_payable(work, PayableType.PAYMENT_REQUEST, request.id)
+    if connection is None or not connection.traits.request_pages or collectable is None:
+        return None
+    if not collectable.is_collectable or collectable.due_cents == 0:
+        return None
+    try:
+        return page_of(work, customer, collectable).url
+    except (Invalid, ThirdPartyError) as problem:
+        # The letter goes out without a button.
+        _log.warning("no_page_for_request", request=request.id, connection=connection.code, reason=str(problem))
+        return None
 
 
 def _known_page(reader: Reader, collectable: Collectable, connection: PaymentConnection) -> PaymentPage | None:

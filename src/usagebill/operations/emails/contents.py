@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,6 +17,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.tasks import SendEmail, payload_of
 from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf, receipt_pdf
 from usagebill.operations.documents.orders import Documented
@@ -32,13 +33,15 @@ __all__ = ["Unsent", "note_reached", "prepare"]
 _NOTED_WITHIN = timedelta(minutes=1)
 
 
-def prepare(work: Work, job: Job, task: SendEmail) -> Email | Unsent:
+def prepare(
+    work: Work, job: Job, task: SendEmail, pay_url_of: Callable[[Work, PaymentRequest], str | None]
+) -> Email | Unsent:
     """The e-mail of a job, with its PDFs, which are made where there are none yet. `Unsent` where it is not to be sent
     any more, which ends the job.
 
     The addresses of billing entity and customer are those of now.
     """
-    made = overdue_email(work, task) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
+    made = overdue_email(work, task, pay_url_of) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
     if isinstance(made, Unsent):
         work.tx.jobs.complete(job)
     return made

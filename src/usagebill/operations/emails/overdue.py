@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from usagebill.core.documents.locales import money_text
@@ -31,8 +32,12 @@ class Unsent:
     reason: str
 
 
-def overdue_email(work: Work, task: SendEmail) -> Email | Unsent:
-    """The e-mail of a payment request. `Unsent` if nobody is to get it any more."""
+def overdue_email(
+    work: Work, task: SendEmail, pay_url_of: Callable[[Work, PaymentRequest], str | None]
+) -> Email | Unsent:
+    """The e-mail of a payment request, with a link to the page that `pay_url_of` finds. `Unsent` if nobody is to get it
+    any more.
+    """
     request = work.tx.get(PaymentRequest, task.subject_id)
     if request is None:
         return Unsent(reason="there is no such request any more")
@@ -67,7 +72,7 @@ def overdue_email(work: Work, task: SendEmail) -> Email | Unsent:
             )
             for invoice in invoices
         ],
-        pay_url=None,
+        pay_url=pay_url_of(work, request),
     )
     return Email(
         id=task.message_id,
