@@ -15,7 +15,7 @@ from usagebill.clock import ManualClock
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
-from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment, ExpireActivation, SettleActivation
 from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.tasks import (
     ActivateSubscription,
@@ -125,6 +125,20 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "sub",
         "check_alerts:sub:2024-02-01T00:00:00+00:00",
         '{"period_start":"2024-02-01T00:00:00+00:00"}',
+        "",
+    ),
+    (
+        ExpireActivation(customer_id="cus", subscription_id="sub"),
+        "cus",
+        "expire_activation:sub",
+        '{"subscription_id":"sub"}',
+        "",
+    ),
+    (
+        SettleActivation(customer_id="cus", invoice_id="inv", payment_status="succeeded"),
+        "cus",
+        "settle_activation:inv:succeeded",
+        '{"invoice_id":"inv","payment_status":"succeeded"}',
         "",
     ),
     (BillCustomer(customer_id="cus"), "cus", "bill_customer:cus:2024-02-01T10:00:00Z", "{}", ""),

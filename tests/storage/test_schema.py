@@ -275,6 +275,7 @@ TABLES_OF_VERSIONS = {
     21: "afa9327b521bd88f",
     22: "ac909103de339417",
     23: "f55cca763313cfa8",
+    24: "7f01976cf1ec5b9c",
 }
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "largest_parts",
     "proportional_items",
     "refundable_invoice",
+    "restored",
     "share_over_fees",
     "surplus_items",
     "transition",
@@ -444,6 +445,21 @@ def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
         raise ValueError(f"{amount_cents} of a balance of {note.balance_amount_cents}")
     status = note.credit_status if balance else transition(note.credit_status, CreditNoteEvent.USE_UP)
     return replace(note, balance_amount_cents=balance, credit_status=status, updated_at=now)
+
+
+def restored(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
+    """The note with cents of its balance again that had gone to an invoice which was never issued.
+
+    A note that was voided meanwhile gets nothing back.
+    """
+    if note.credit_status == CreditStatus.VOIDED:
+        return note
+    return replace(
+        note,
+        balance_amount_cents=note.balance_amount_cents + amount_cents,
+        credit_status=CreditStatus.AVAILABLE,
+        updated_at=now,
+    )
 
 
 def voided(note: CreditNote, now: datetime) -> CreditNote:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.tasks import Task
 
-__all__ = ["AskPaymentProvider", "CollectPayment"]
+__all__ = ["AskPaymentProvider", "CollectPayment", "ExpireActivation", "SettleActivation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +45,28 @@ class CollectPayment(Task):
     method_kind: str | None = None
     method_id: str | None = None
     attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireActivation(Task):
+    """A subscription has waited for its first payment as long as its rule allows."""
+
+    kind = "expire_activation"
+    subject_field = "customer_id"
+    identity = ("subscription_id",)
+
+    customer_id: str
+    subscription_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleActivation(Task):
+    """The invoice that a subscription waits for was paid, or its payment failed."""
+
+    kind = "settle_activation"
+    subject_field = "customer_id"
+    identity = ("invoice_id", "payment_status")
+
+    customer_id: str
+    invoice_id: str
+    payment_status: str

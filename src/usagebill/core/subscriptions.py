@@ -19,6 +19,7 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 from enum import Enum, StrEnum
 
+from usagebill.core.activation import ActivationRule
 from usagebill.core.days import local_date
 from usagebill.core.life_cycles import following
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
@@ -85,6 +86,7 @@ class Subscription:
     invoice_custom_section_ids: tuple[str, ...] = ()
     fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
     usage_thresholds: tuple[UsageThreshold, ...] = ()
+    activation_rules: tuple[ActivationRule, ...] = ()
     origin: str | None = None
     succession: str | None = None
     termination_announced_at: datetime | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from usagebill.core.jobs import Job
+from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.tasks import (
     ActivateSubscription,
     AnnounceTermination,
@@ -56,6 +57,8 @@ from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.subscriptions import offboarding, time_zones
+from usagebill.operations.subscriptions.activation import expire_activation, settle_activation
+from usagebill.operations.subscriptions.gate import activate_due
 from usagebill.operations.subscriptions.plan_changes import (
     amount_changed,
     amount_changed_apart,
@@ -64,7 +67,6 @@ from usagebill.operations.subscriptions.plan_changes import (
     upgrade_now,
 )
 from usagebill.operations.subscriptions.plan_endings import end_plan, end_plan_apart
-from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
 from usagebill.operations.wallets.invoicing import invoice_top_up, settle_top_up
@@ -107,6 +109,8 @@ def _handled(
 HANDLERS: dict[str, Handler[Any]] = dict(
     (
         _handled(ActivateSubscription, activate_due),
+        _handled(ExpireActivation, expire_activation),
+        _handled(SettleActivation, settle_activation),
         _handled(EndSubscription, end_due),
         _handled(BillCustomer, bill_customer),
         _handled(EndTrial, end_trial),

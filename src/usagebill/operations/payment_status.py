@@ -9,7 +9,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent, Telling, move
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payment_tasks import AskPaymentProvider, SettleActivation
 from usagebill.core.payments import Payment, PaymentPage
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
@@ -83,7 +83,18 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
         # What becomes of the credits follows right after.
         task = SettleTopUp(customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=status.value)
         work.schedule(task, work.now)
+    if invoice.invoice_type == InvoiceType.SUBSCRIPTION and invoice.status == InvoiceStatus.OPEN:
+        _settle_activation(work, changed)
     return changed
+
+
+def _settle_activation(work: Work, invoice: Invoice) -> None:
+    """A subscription waits for the invoice: what becomes of it follows right after."""
+    if invoice.payment_status != PaymentStatus.PENDING:
+        task = SettleActivation(
+            customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=invoice.payment_status.value
+        )
+        work.schedule(task, work.now)
 
 
 def end_pages(work: Work, column: str, payable_id: str) -> None:

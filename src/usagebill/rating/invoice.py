@@ -126,12 +126,18 @@ def settled_bill(
 
 
 def subscription_bill(
-    reader: Reader, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
+    reader: Reader,
+    entries: Sequence[Entry],
+    *,
+    at: datetime,
+    occasion: Occasion,
+    skip_charges: bool = False,
+    hidden: bool = False,
 ) -> Bill | None:
     """What `entries` (of one customer, currency and billing entity) owe at billing timestamp `at`.
 
-    The invoice is a draft during the customer's grace period. None if a run has already billed one of the subscriptions
-    for the same periods.
+    The invoice is a draft during the customer's grace period, unless it is `hidden` until it is paid. None if a run has
+    already billed one of the subscriptions for the same periods.
     """
     first = entries[0].contract
     invoice = replace(opened(reader, first, at=at, occasion=occasion), skip_charges=skip_charges)
@@ -143,11 +149,11 @@ def subscription_bill(
         if period.recurring and is_billed(reader, period):
             return None
         contexts.append(billing_context(reader, invoice, period, contract))
-    drafted = first.parties.dating.grace_period > 0
+    drafted = first.parties.dating.grace_period > 0 and not hidden
     bill = _rated_bill(reader, invoice, contexts, finalizing=not drafted)
     return replace(
         bill,
-        step=Step.DRAFT if drafted else Step.ISSUE,
+        step=Step.AWAIT_PAYMENT if hidden else Step.DRAFT if drafted else Step.ISSUE,
         standalone_fees=tuple(fee for context in contexts for fee in standalone_renewals(reader, context)),
     )
 

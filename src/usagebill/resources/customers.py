@@ -111,6 +111,10 @@ class Subscriptions(Resource):
 
     views: ClassVar[Views] = {Subscription: subscription_and_plan_view}
     messages: ClassVar[Messages] = {
+        "subscription.incomplete": Message("A subscription waits for its first payment.", SubscriptionMessage),
+        "subscription.canceled": Message(
+            "A subscription that waited for its first payment was canceled.", SubscriptionMessage
+        ),
         "subscription.started": Message("A subscription became active.", EntitledSubscription),
         "subscription.terminated": Message(
             "A subscription ended, or was canceled while it waited.", SubscriptionMessage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypedDict
 from zoneinfo import ZoneInfo
 
+from usagebill.core.activation import ActivationRule
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.periods import Cycle, current_billing_period, downgrade_plan_date
@@ -74,8 +74,18 @@ class SubscriptionView(TypedDict):
     progressive_billing_disabled: bool
     purchase_order_number: str | None
     payment_method: PaymentMethodView
-    activation_rules: list[Mapping[str, object]]
+    activation_rules: list[ActivationRuleView]
     applied_invoice_custom_sections: list[AppliedSectionView]
+
+
+class ActivationRuleView(TypedDict):
+    svc_id: Id
+    type: str
+    timeout_hours: int
+    status: str
+    expires_at: Instant | None
+    created_at: Instant
+    updated_at: Instant
 
 
 class SubscriptionAndPlanView(SubscriptionView):
@@ -161,8 +171,20 @@ def contract_view(reader: Reader, contract: Contract) -> SubscriptionView:
             "payment_method_type": subscription.payment_method_type,
             "payment_method_id": subscription.payment_method_id,
         },
-        "activation_rules": [],
+        "activation_rules": [_rule_view(rule) for rule in subscription.activation_rules],
         "applied_invoice_custom_sections": applied_sections_view(reader, subscription.invoice_custom_section_ids),
+    }
+
+
+def _rule_view(rule: ActivationRule) -> ActivationRuleView:
+    return {
+        "svc_id": rule.id,
+        "type": "payment",
+        "timeout_hours": rule.timeout_hours,
+        "status": rule.status,
+        "expires_at": instant_text(rule.expires_at),
+        "created_at": instant_text(rule.created_at),
+        "updated_at": instant_text(rule.updated_at),
     }
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from usagebill.core.bills import Step
 from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.invoices.life_cycle import InvoiceStatus
@@ -20,15 +22,23 @@ __all__ = ["bill", "bill_added_units", "compute", "finalize", "finalize_due", "f
 
 
 def bill(
-    work: Work, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
+    work: Work,
+    entries: Sequence[Entry],
+    *,
+    at: datetime,
+    occasion: Occasion,
+    skip_charges: bool = False,
+    hidden: bool = False,
 ) -> Invoice | None:
     """Invoice `entries` (of one customer, currency and billing entity) with billing timestamp `at`.
 
-    The invoice is a draft while the customer's grace period lasts, and is issued at once without one. None if a run has
-    billed one of the subscriptions for the very same periods already.
+    The invoice is a draft while the customer's grace period lasts, and is issued at once without one; with `hidden`,
+    nobody sees it until it is paid. None if a run has billed one of the subscriptions for the same periods already.
     """
-    make = partial(subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges)
-    owed = work.worked_out(_key(entries), make, given=(entries, at, occasion, skip_charges))
+    make = partial(
+        subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges, hidden=hidden
+    )
+    owed = work.worked_out(_key(entries), make, given=(entries, at, occasion, skip_charges, hidden))
     return None if owed is None else record(work, owed)
 
 
@@ -37,19 +47,23 @@ def foresee_bill(
 ) -> None:
     """Compute ahead what `bill` will be asked for, if nothing is written yet and that is possible."""
     make = partial(subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges)
-    work.foresee(_key(entries), make, given=(entries, at, occasion, skip_charges))
+    work.foresee(_key(entries), make, given=(entries, at, occasion, skip_charges, False))
 
 
 def _key(entries: Sequence[Entry]) -> Hashable:
     return ("bill", *((entry.contract.subscription.id, entry.reason) for entry in entries))
 
 
-def bill_added_units(work: Work, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime) -> Invoice:
+def bill_added_units(
+    work: Work, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime, hidden: bool = False
+) -> Invoice:
     """Invoice at once what `charges` (fixed ones, paid in advance) have more units of than was billed for the period.
 
-    `at` is the instant of the change, or of the start. The invoice is never a draft.
+    `at` is the instant of the change, or of the start. The invoice is never a draft; with `hidden`, nobody sees it
+    until it is paid.
     """
-    return record(work, added_units_bill(work, contract, charges, at=at))
+    owed = added_units_bill(work, contract, charges, at=at)
+    return record(work, replace(owed, step=Step.AWAIT_PAYMENT) if hidden else owed)
 
 
 def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:

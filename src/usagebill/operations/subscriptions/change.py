@@ -19,6 +19,7 @@ from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.plans.overrides import Overridden
+from usagebill.operations.subscriptions.gate import gated
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
@@ -32,7 +33,7 @@ from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]
+__all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "end_for", "upgrade_to"]
 
 _SECOND = timedelta(seconds=1)
 
@@ -126,13 +127,40 @@ def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contra
 def upgrade_to(work: Work, contract: Contract, following: Subscription, *, asked: bool = False) -> Subscription:
     """End what is current now and start `following` in its place; one invoice closes the one and opens the other.
 
+    If `following` is to wait for its payment, what is current goes on until that is made.
+
     What the day of the upgrade closes is billed first, where the run of that day has yet to come. The day itself
     belongs to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from it.
     """
+    waiting = gated(work, following, work.now)
+    if waiting.status == SubscriptionStatus.INCOMPLETE:
+        return waiting
     ended = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    _credit_rest(work, ended, asked=asked)
+    return _succeed(work, ended, waiting, at=work.now + _SECOND)
+
+
+def end_for(work: Work, contract: Contract) -> None:
+    """End what is current for a subscription that has waited for its payment until now; it is billed alone.
+
+    As with an upgrade, the day belongs to what follows, and what was paid in advance of the rest is credited.
+    """
+    ended = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    _credit_rest(work, ended, asked=False)
+    _bill_end(work, ended)
+
+
+def _credit_rest(work: Work, ended: Contract, *, asked: bool) -> None:
     option = "skip" if ended.subscription.on_termination_credit_note == "skip" else "credit"
     credit_unused_time(work, ended, option=option, asked=asked)
-    return _succeed(work, ended, following, at=work.now + _SECOND)
+
+
+def _bill_end(work: Work, closing: Contract) -> None:
+    ended = closing.subscription
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
+    entries = [Entry(contract=closing, reason=InvoicingReason.TERMINATING)]
+    bill(work, entries, at=work.now + _SECOND, occasion=Occasion.SUBSCRIPTION)
+    regroup(work, [ended], work.now, renewing=False)
 
 
 def apply_downgrade(work: Work, contract: Contract) -> Subscription:
@@ -147,8 +175,11 @@ def apply_downgrade(work: Work, contract: Contract) -> Subscription:
     # time zone has put that behind.
     periods = contract.cycle()
     midnight = day_start(periods.period(local_date(work.now, periods.tz)).start, periods.tz)
+    waiting = gated(work, following, work.now)
+    if waiting.status == SubscriptionStatus.INCOMPLETE:
+        return waiting
     ended = _succeeded(work, contract, Succession.DOWNGRADE)
-    return _succeed(work, ended, following, at=work.now, billed_from=midnight)
+    return _succeed(work, ended, waiting, at=work.now, billed_from=midnight)
 
 
 def _succeed(

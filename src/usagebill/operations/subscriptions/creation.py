@@ -22,9 +22,10 @@ from usagebill.operations import customers
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
+from usagebill.operations.subscriptions.gate import begin
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
+from usagebill.operations.subscriptions.start import ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import zone_of
@@ -180,10 +181,10 @@ def _new(
         schedule(work, contract_of(work, pending))
         return pending
     started_at = started_in_past_at(subscription_at, ends_invoiced(work, external_id))
-    contract = start(work, pending, started_at)
     if begins is Start.TODAY:
-        bill_start(work, contract)
-    return contract.subscription
+        return begin(work, pending, started_at)
+    # What started in the past is billed by the next run: there is no first payment to wait for.
+    return start(work, replace(pending, activation_rules=()), started_at).subscription
 
 
 def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:

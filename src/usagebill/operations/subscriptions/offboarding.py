@@ -11,6 +11,7 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import EndCustomer, FinalizeInvoice
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.subscriptions import cancel_pending, terminate
+from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.wallets.termination import end_wallets
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
@@ -22,12 +23,13 @@ _DRAFTS_WAIT = timedelta(minutes=5)
 
 
 def end_customer(work: Work, task: EndCustomer) -> None:
-    """Job: end the subscriptions of a deleted customer as usual, cancel pending ones, finalize drafts soon.
+    """Job: end the subscriptions of a deleted customer as usual, cancel those to come, finalize drafts soon.
 
     Its coupons and wallets end too.
     """
     of_customer = eq("customer_id", task.customer_id)
     order = [asc("created_at"), asc("id")]
+    cancel_waiting(work, of_customer)
     for subscription in work.tx.find(Subscription, of_customer, eq("status", SubscriptionStatus.ACTIVE), order=order):
         terminate(work, subscription)
     for subscription in work.tx.find(Subscription, of_customer, eq("status", SubscriptionStatus.PENDING), order=order):

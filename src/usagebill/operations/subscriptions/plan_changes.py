@@ -12,6 +12,7 @@ from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStat
 from usagebill.core.tasks import BillFixedChargeUnits, LeavePlan, PlanAmountChanged, UpgradeNow
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
+from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
 from usagebill.queries.contracts import contract_of
@@ -143,7 +144,9 @@ def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
         subscription.customer_id: None for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER)
     }:
         settle_backlog(work, customer_id)
+    cancel_waiting(work, eq("plan_id", plan_id), *whose)
     for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER):
+        cancel_waiting(work, eq("previous_subscription_id", subscription.id))
         current = work.tx.get(Subscription, subscription.id)
         if current is None or current.status == SubscriptionStatus.CANCELED:
             continue

@@ -11,9 +11,9 @@ from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.invoices.life_cycle import InvoicingReason
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
-from usagebill.core.tasks import ActivateSubscription
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
@@ -25,7 +25,7 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["activate_due", "bill_start", "ends_invoiced", "in_trial", "start"]
+__all__ = ["bill_start", "ends_invoiced", "in_trial", "start"]
 
 
 def start(
@@ -81,23 +81,27 @@ def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
     return ends_at is not None and at < ends_at
 
 
-def bill_start(work: Work, contract: Contract) -> None:
-    """Bill what a subscription that has just started owes at once: its fee, where it is paid in advance."""
+def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoice | None:
+    """Bill what a subscription that has just started owes at once: its fee, where it is paid in advance.
+
+    The invoice, None if nothing is owed. With `hidden`, nobody sees it until it is paid.
+    """
     plan, started_at = contract.plan, contract.subscription.started_at
     if started_at is None:
-        return
+        return None
     if plan.pay_in_advance and not in_trial(work, contract, started_at):
-        bill(
+        return bill(
             work,
             [Entry(contract=contract, reason=InvoicingReason.STARTING)],
             at=started_at,
             occasion=Occasion.SUBSCRIPTION,
             skip_charges=True,
+            hidden=hidden,
         )
-        return
     at_once = [charge for charge in plan_definition(work, plan.id).fixed_charges if charge.pay_in_advance]
     if at_once:
-        bill_added_units(work, contract, at_once, at=units_at_start(started_at))
+        return bill_added_units(work, contract, at_once, at=units_at_start(started_at), hidden=hidden)
+    return None
 
 
 def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
@@ -110,10 +114,3 @@ def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
         present("terminated_at"),
     )
     return [other.terminated_at for other in ended if other.terminated_at is not None]
-
-
-def activate_due(work: Work, task: ActivateSubscription) -> None:
-    """Job: the local date of a future subscription has come."""
-    subscription = work.tx.get(Subscription, task.subscription_id)
-    if subscription is not None and subscription.status == SubscriptionStatus.PENDING:
-        bill_start(work, start(work, subscription, work.now))

@@ -14,6 +14,7 @@ from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
+from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
@@ -148,6 +149,8 @@ def end_due(work: Work, task: EndSubscription) -> None:
     if ending_at_instant(ending_at, contract.zone) > work.now:
         schedule(work, contract)
         return
+    # A plan that waits for its payment would have ended with it.
+    cancel_waiting(work, eq("previous_subscription_id", subscription.id))
     terminate(work, subscription)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from usagebill.core.activation import ActivationRule, rule_errors
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
 from usagebill.core.payment_methods import chosen_method
@@ -14,7 +15,8 @@ from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.operations.plans.creation import sent_thresholds
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, SubscriptionUpdate, instant_of
-from usagebill.queries.payment_providers import names_method
+from usagebill.queries.customers import find_customer
+from usagebill.queries.payment_providers import method_chosen, names_method, payment_connection_of
 from usagebill.work import Reader
 
 __all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
@@ -43,7 +45,7 @@ def request_errors(
     if not names_method(reader, request.payment_method, customer_id or ""):
         problems["payment_method"] = ["invalid_payment_method"]
     if request.activation_rules is not None and is_given(request.activation_rules):
-        problems |= _rule_errors(request.activation_rules, request.payment_method)
+        problems |= rule_errors(request.activation_rules) or _payer_errors(reader, request, customer_id)
     return problems
 
 
@@ -54,42 +56,48 @@ def _is_later(reader: Reader, ending: datetime | None, starts: datetime | None) 
     return day > reader.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
 
 
-def _rule_errors(rules: object, method: object) -> dict[str, object]:
-    """What is wrong with rules that an activation is to wait for. A first payment cannot be one of them: it would be
-    asked of the customer's payment provider, and nobody is connected to one.
-    """
-    if not isinstance(rules, Sequence) or isinstance(rules, str):
-        return {"activation_rules": ["invalid_format"]}
-    if not all(isinstance(rule, Mapping) for rule in rules):
-        return {"activation_rules": ["invalid_format"]}
-    kinds = [rule.get("type") for rule in rules]
-    if any(kind != "payment" for kind in kinds):
-        return {"activation_rules": ["invalid_type"]}
-    if len(kinds) > 1:
-        return {"activation_rules": ["duplicated_type"]}
-    if not all(_is_timeout(rule.get("timeout_hours", 0)) for rule in rules):
-        return {"timeout_hours": ["value_must_be_positive_or_zero"]}
-    if not rules:
+def _payer_errors(
+    reader: Reader, request: SubscriptionInput | SubscriptionUpdate, customer_id: str | None
+) -> dict[str, object]:
+    """Why nobody can collect the first payment that an activation is to wait for."""
+    if not request.activation_rules:
         return {}
-    if isinstance(method, Mapping) and method.get("payment_method_type") == "manual":
+    method = chosen_method(request.payment_method)
+    if method is not None and method.kind == "manual":
         return {"customer": ["manual_payment_method_invalid_for_payment_activation_rules"]}
-    return {"customer": ["no_linked_payment_provider"]}
+    customer = None if customer_id is None else find_customer(reader, customer_id)
+    if customer is None or payment_connection_of(reader, customer) is None:
+        return {"customer": ["no_linked_payment_provider"]}
+    if method_chosen(reader, customer.id, method) is None:
+        missing = "no_default_payment_method" if method is None or method.id is None else "payment_method_not_found"
+        return {"customer": [missing]}
+    return {}
 
 
-def _is_timeout(hours: object) -> bool:
-    return isinstance(hours, int) and not isinstance(hours, bool) and hours >= 0
+def _rules(reader: Reader, sent: object) -> tuple[ActivationRule, ...]:
+    return tuple(
+        ActivationRule(
+            id=reader.new_id(),
+            timeout_hours=rule.get("timeout_hours", 0),
+            created_at=reader.now,
+            updated_at=reader.now,
+        )
+        for rule in (sent if isinstance(sent, Sequence) else ())
+    )
 
 
 def choices_of(
     reader: Reader, request: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
 ) -> dict[str, Any]:
-    """The fields that a request's payment method, custom sections and usage thresholds set."""
+    """The fields that a request's payment method, custom sections, usage thresholds and activation rules set."""
     fields: dict[str, Any] = {}
     method = chosen_method(request.payment_method)
     if method is not None:
         fields |= {"payment_method_type": method.kind, "payment_method_id": method.id}
     if request.usage_thresholds is not None and is_given(request.usage_thresholds):
         fields["usage_thresholds"] = sent_thresholds(reader, value_or(request.usage_thresholds, ()))
+    if is_given(request.activation_rules):
+        fields["activation_rules"] = _rules(reader, value_or(request.activation_rules, ()))
     choice = request.invoice_custom_section
     if choice:
         codes = choice.invoice_custom_section_codes

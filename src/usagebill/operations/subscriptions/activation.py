@@ -1,0 +1,173 @@
+"""Activations that waited for a first payment: what follows once it was made, has failed, or has not come in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from usagebill.core.activation import CancellationReason, RuleStatus, settled_rules
+from usagebill.core.contracts import Contract
+from usagebill.core.credit_notes import CreditNote, restored
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoicingReason
+from usagebill.core.invoices.life_cycle import transition as invoice_transition
+from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.payment_tasks import AskPaymentProvider, ExpireActivation, SettleActivation
+from usagebill.core.payments import LIVE, Payment
+from usagebill.core.periods import day_start
+from usagebill.core.provider_requests import ProviderErrand
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.operations import applied_coupons
+from usagebill.operations.alert_watch import watch_subscription
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.subscription import bill
+from usagebill.operations.payment_status import end_pages
+from usagebill.operations.subscriptions.change import end_for
+from usagebill.operations.subscriptions.schedule import schedule
+from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
+from usagebill.queries.contracts import contract_of, refreshed
+from usagebill.queries.invoices import find_invoice
+from usagebill.rating.invoice import Entry
+from usagebill.rating.top_ups import paid_today
+from usagebill.storage.conditions import Condition, asc, eq, within
+from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
+from usagebill.work import Reader, Work
+
+__all__ = ["cancel_waiting", "expire_activation", "settle_activation"]
+
+_A_DAY = timedelta(days=1)
+# What becomes of the rule, and why the subscription was canceled.
+_OUTCOMES = {
+    Event.PAYMENT_FAILED: (RuleStatus.FAILED, CancellationReason.PAYMENT_FAILED),
+    Event.PAYMENT_TIMED_OUT: (RuleStatus.EXPIRED, CancellationReason.TIMEOUT),
+    Event.CANCEL: (RuleStatus.DECLINED, None),
+}
+
+
+def settle_activation(work: Work, task: SettleActivation) -> None:
+    """Job: the invoice that a subscription waits for was paid, or its payment failed.
+
+    What is overdue of the customer comes first: the plan before it may have a period to bill.
+    """
+    if _waiting_for(work, task.invoice_id) is None:
+        return
+    settle_backlog(work, task.customer_id, needed=False)
+    subscription, invoice = _waiting_for(work, task.invoice_id), find_invoice(work, task.invoice_id)
+    if subscription is None or invoice is None:
+        return
+    if task.payment_status == PaymentStatus.SUCCEEDED:
+        _activate(work, subscription, invoice)
+    else:
+        _cancel(work, subscription, invoice, Event.PAYMENT_FAILED)
+
+
+def expire_activation(work: Work, task: ExpireActivation) -> None:
+    """Job: a subscription has waited for its first payment as long as its rule allows."""
+    subscription = work.tx.get(Subscription, task.subscription_id)
+    if subscription is not None and subscription.status == SubscriptionStatus.INCOMPLETE:
+        _give_up(work, subscription, Event.PAYMENT_TIMED_OUT)
+
+
+def cancel_waiting(work: Work, *conditions: Condition) -> None:
+    """Cancel the matching subscriptions that wait for their first payment, which is not wanted any more."""
+    waiting = eq("status", SubscriptionStatus.INCOMPLETE)
+    for subscription in work.tx.find(Subscription, waiting, *conditions, order=[asc("created_at"), asc("id")]):
+        _give_up(work, subscription, Event.CANCEL)
+
+
+def _give_up(work: Work, subscription: Subscription, event: Event) -> None:
+    """Cancel a subscription that waits for its first payment, and the payment with it."""
+    invoice = _awaited(work, subscription)
+    if invoice is None:
+        raise LookupError(f"subscription {subscription.id} waits for no invoice")
+    for payment in work.tx.find(Payment, eq("invoice_id", invoice.id), within("payment_status", LIVE)):
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)
+    _cancel(work, subscription, invoice, event)
+
+
+def _waiting_for(reader: Reader, invoice_id: str) -> Subscription | None:
+    invoice = find_invoice(reader, invoice_id)
+    period = reader.tx.first(BillingPeriod, eq("invoice_id", invoice_id))
+    subscription = None if period is None else reader.tx.get(Subscription, period.subscription_id)
+    is_open = invoice is not None and invoice.status == InvoiceStatus.OPEN
+    if not is_open or subscription is None or subscription.status != SubscriptionStatus.INCOMPLETE:
+        return None
+    return subscription
+
+
+def _awaited(reader: Reader, subscription: Subscription) -> Invoice | None:
+    periods = reader.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
+    invoices = [find_invoice(reader, period.invoice_id) for period in periods]
+    return next((found for found in invoices if found is not None and found.status == InvoiceStatus.OPEN), None)
+
+
+def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:
+    """Make the subscription active and issue its first invoice; what it takes the place of ends now."""
+    previous = None
+    if subscription.previous_subscription_id is not None:
+        previous = work.tx.get(Subscription, subscription.previous_subscription_id)
+    follows = previous is not None and previous.status == SubscriptionStatus.ACTIVE
+    active = replace(
+        subscription,
+        status=transition(subscription.status, Event.PAYMENT_SUCCEEDED),
+        activated_at=work.now,
+        # Until now usage was that of the plan before.
+        billed_from=work.now if follows else subscription.billed_from,
+        activation_rules=settled_rules(subscription.activation_rules, RuleStatus.SATISFIED, work.now),
+        updated_at=work.now,
+    )
+    work.tx.replace(active)
+    work.cancel(ExpireActivation(customer_id=active.customer_id, subscription_id=active.id))
+    if follows and previous is not None:
+        end_for(work, contract_of(work, previous))
+    contract = contract_of(work, active)
+    issue(work, paid_today(work, invoice), contracts=[contract], may_be_empty=False)
+    work.emit("subscription.started", partial(entitled_subscription, work, active), active.id)
+    if not follows:
+        contract = _billed_since(work, contract)
+    schedule(work, contract)
+    watch_subscription(work, active)
+    want_refresh(work, active.customer_id)
+
+
+def _billed_since(work: Work, contract: Contract) -> Contract:
+    """Bill every period that has begun since the subscription started, each as the run of its day would have."""
+    periods = contract.cycle()
+    today = local_date(work.now, periods.tz)
+    day = periods.period(periods.start_date, periods.billing_interval).end + _A_DAY
+    while day <= today:
+        entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]
+        bill(work, entries, at=day_start(day, periods.tz), occasion=Occasion.PERIODIC)
+        contract = refreshed(work, contract)
+        day = periods.period(day, periods.billing_interval).end + _A_DAY
+    return contract
+
+
+def _cancel(work: Work, subscription: Subscription, invoice: Invoice, event: Event) -> None:
+    """Cancel the subscription and close its invoice; what that used is there again. The plan before it goes on."""
+    rule_status, reason = _OUTCOMES[event]
+    canceled = replace(
+        subscription,
+        status=transition(subscription.status, event),
+        canceled_at=work.now,
+        cancellation_reason=reason,
+        activation_rules=settled_rules(subscription.activation_rules, rule_status, work.now),
+        updated_at=work.now,
+    )
+    work.tx.replace(canceled)
+    work.cancel(ExpireActivation(customer_id=canceled.customer_id, subscription_id=canceled.id))
+    closed = replace(invoice, status=invoice_transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
+    work.tx.replace(closed)
+    end_pages(work, "invoice_id", closed.id)
+    applied_coupons.give_back(work, closed)
+    return_prepaid(work, closed)
+    for credit in closed.credits:
+        note = work.tx.get(CreditNote, credit.source_id or "") if credit.item_type == CreditType.CREDIT_NOTE else None
+        if note is not None:
+            work.tx.replace(restored(note, credit.amount_cents, work.now))
+    want_refresh(work, closed.customer_id)
+    work.emit("subscription.canceled", partial(subscription_webhook_view, work, canceled), canceled.id)

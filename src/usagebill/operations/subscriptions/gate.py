@@ -1,0 +1,85 @@
+"""Gates: a subscription that is to wait for its first payment does not become active when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from usagebill.core.activation import is_waiting, started_rules
+from usagebill.core.contracts import Contract
+from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
+from usagebill.core.periods.schedule import gate_expiry_at
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.tasks import ActivateSubscription
+from usagebill.operations.subscriptions.start import bill_start, in_trial, note_units, start
+from usagebill.queries.contracts import contract_of
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.tax_connections import connection_of
+from usagebill.rating.settlement import waits_for_vat_check
+from usagebill.views.subscriptions import subscription_webhook_view
+from usagebill.work import Reader, Work
+
+__all__ = ["activate_due", "begin", "gated"]
+
+
+def begin(work: Work, pending: Subscription, started_at: datetime) -> Subscription:
+    """Start a subscription today and bill what it owes at once, or have it wait for the payment of that."""
+    waiting = gated(work, pending, started_at)
+    if waiting.status == SubscriptionStatus.INCOMPLETE:
+        return waiting
+    contract = start(work, waiting, started_at)
+    bill_start(work, contract)
+    return contract.subscription
+
+
+def gated(work: Work, pending: Subscription, started_at: datetime) -> Subscription:
+    """The subscription, which waits for the payment of its first invoice if it has a rule that applies.
+
+    Its units count, and its period runs, from `started_at`; no usage of it is billed before it is active. An invoice
+    of nothing is as good as paid.
+    """
+    if not pending.activation_rules:
+        return pending
+    started = replace(pending, started_at=started_at)
+    rules = started_rules(pending.activation_rules, work.now, applies=_owes_something(work, contract_of(work, started)))
+    if not is_waiting(rules):
+        return replace(pending, activation_rules=rules)
+    waiting = replace(
+        started,
+        status=transition(pending.status, Event.AWAIT_PAYMENT),
+        activation_rules=rules,
+        updated_at=work.now,
+    )
+    work.tx.replace(waiting)
+    contract = contract_of(work, waiting)
+    note_units(work, contract)
+    work.emit("subscription.incomplete", partial(subscription_webhook_view, work, waiting), waiting.id)
+    for rule in rules:
+        if rule.expires_at is not None:
+            task = ExpireActivation(customer_id=waiting.customer_id, subscription_id=waiting.id)
+            work.schedule(task, gate_expiry_at(rule.expires_at))
+    invoice = bill_start(work, contract, hidden=True)
+    if invoice is not None and invoice.payment_status == PaymentStatus.SUCCEEDED:
+        paid = PaymentStatus.SUCCEEDED.value
+        task_of_invoice = SettleActivation(customer_id=waiting.customer_id, invoice_id=invoice.id, payment_status=paid)
+        work.schedule(task_of_invoice, work.now)
+    return waiting
+
+
+def _owes_something(reader: Reader, contract: Contract) -> bool:
+    """Whether there is something to pay in advance, and what it comes to is known: taxes that others decide are not."""
+    if connection_of(reader, contract.customer) is not None or waits_for_vat_check(reader, contract.customer):
+        return False
+    if any(charge.pay_in_advance for charge in plan_definition(reader, contract.plan.id).fixed_charges):
+        return True
+    started_at = contract.subscription.started_at
+    return contract.plan.pay_in_advance and started_at is not None and not in_trial(reader, contract, started_at)
+
+
+def activate_due(work: Work, task: ActivateSubscription) -> None:
+    """Job: the local date of a future subscription has come."""
+    subscription = work.tx.get(Subscription, task.subscription_id)
+    if subscription is not None and subscription.status == SubscriptionStatus.PENDING:
+        begin(work, subscription, work.now)
