@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TypeVar
 
 import structlog
 
+from usagebill.core.errors import NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.payment_audit import Difference, differences
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.payments import Payment
 from usagebill.core.provider_requests import (
     FailureKind,
+    ListCharges,
     Notice,
     NoticeRejected,
     Outcome,
@@ -24,10 +29,10 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.job_host import JobHost, PaymentProviders
 from usagebill.operations import charges, provider_errands, provider_notices
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import at_least, eq
 from usagebill.storage.ports import Transaction
 
-__all__ = ["answer_of", "ask_payment_provider", "collect_payment", "receive_notice"]
+__all__ = ["answer_of", "ask_payment_provider", "collect_payment", "compared_with_provider", "receive_notice"]
 
 A = TypeVar("A")
 _log = structlog.get_logger("usagebill.payments")
@@ -117,3 +122,28 @@ def receive_notice(
         return False
     host.writing(lambda work: provider_notices.keep(work, connection, notices), organization)
     return True
+
+
+def compared_with_provider(host: JobHost, organization: Organization, code: str, since: datetime) -> list[Difference]:
+    """What differs between our payments and the books of the connection's provider, from `since` on.
+
+    Raises `NotFound` for the connection, and `ProviderFailed` where the provider does not give its list.
+    """
+    until = host.clock.now()
+
+    def look(tx: Transaction) -> tuple[PaymentConnection, list[Payment]]:
+        scoped = tx.scoped(organization.id)
+        connection = scoped.first(PaymentConnection, eq("code", code))
+        if connection is None:
+            raise NotFound("payment_connection")
+        of_connection = eq("connection_id", connection.id), at_least("created_at", since)
+        return connection, scoped.find(Payment, *of_connection)
+
+    # The list first: what is charged meanwhile would otherwise be missing in it.
+    connection, _ = host.ask(look)
+    answer = answer_of(host.payment_providers, connection, ListCharges(since=since, until=until))
+    if isinstance(answer, ProviderFailure):
+        raise ProviderFailed(answer)
+    _, payments = host.ask(look)
+    known = [payment for payment in payments if payment.created_at < until]
+    return differences(known, answer.charges)

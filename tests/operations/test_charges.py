@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.payment_provider import PRESENT, Killed, UnsteadyProvider, connect
 from tests.scenarios import Scenario
 
 from usagebill.core.provider_requests import Charge, FailureKind, ProviderFailed, ProviderFailure, Refund
+from usagebill.provider_calls import compared_with_provider
 
 SIGNED = {"Signature": PRESENT}
 
@@ -277,3 +279,23 @@ def test_notices_that_nobody_understands_are_kept_for_a_look(
     assert box.receive(path, b"[1]", SIGNED) == 200
     (kept,) = box.billing.payment_connections.notices().items
     assert (kept.status, kept.body) == ("unhandled", "[1]")
+
+
+def test_the_provider_s_books_are_compared_with_ours(box: Scenario, path: str, provider: UnsteadyProvider) -> None:
+    def compared() -> list[str]:
+        since = datetime(2024, 1, 1, tzinfo=UTC)
+        differing = compared_with_provider(box.billing, box.billing.organization, "main", since)
+        return [difference.text for difference in differing]
+
+    bill(box)
+    box.travel_to("2024-03-06T00:00:00Z")
+    assert compared() == []
+    (key,) = provider.charges
+    charged = provider.charges[key]
+    provider.charges[key] = replace(charged, status="failed")
+    assert compared() == ["failed there, succeeded here"]
+    provider.charges[key] = replace(charged, id="ch_9")
+    assert compared() == [
+        "10000 EUR succeeded there, and are not known here",
+        "10000 EUR succeeded here, and are not listed there",
+    ]

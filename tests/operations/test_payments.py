@@ -46,7 +46,7 @@ def test_an_invoice_is_paid_when_its_parts_add_up(box: Scenario) -> None:
     assert (paid["payment_status"], paid["total_due_amount_cents"]) == ("succeeded", 0)
     assert {fee["payment_status"] for fee in paid["fees"]} == {"succeeded"}
     assert updates(box) == 1
-    assert box.get(f"/payments/{payment['svc_id']}") == payment
+    assert box.get(f"/payments/{payment['svc_id']}") == {**payment, "payment": payment}
     assert len(box.get("/customers/acme/payments")["payments"]) == 2
     assert box.get("/payments?external_customer_id=none")["payments"] == []
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from datetime import timedelta
+from typing import NoReturn
 
 import click
 
-from usagebill.cli.options import as_json, database, opened, print_json
+from usagebill.cli.options import as_json, database, named, opened, print_json
+from usagebill.core.provider_requests import ProviderFailed
 from usagebill.core.recounts import KINDS
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport
+from usagebill.provider_calls import compared_with_provider
 
 __all__ = ["audit"]
 
@@ -26,9 +30,25 @@ __all__ = ["audit"]
     show_default=True,
     help="Also recount each fee from its events, its plan and its days; this reads all events.",
 )
+@click.option("--provider", metavar="CODE", help="Compare payments with the books of this payment connection instead.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3660),
+    default=90,
+    show_default=True,
+    help="With --provider: how many days.",
+)
 @database()
 @as_json
-def audit(organization: str | None, at_most: int, recount: bool, path: str, json_output: bool) -> None:
+def audit(
+    organization: str | None,
+    at_most: int,
+    recount: bool,
+    provider: str | None,
+    days: int,
+    path: str,
+    json_output: bool,
+) -> None:
     """Recompute every issued invoice from its own records, and report whatever does not agree.
 
     It checks the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
@@ -38,6 +58,8 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
     Reports how many fees were recounted, and how many were not and why. Changes nothing. Exits with 1
     if it finds anything.
     """
+    if provider is not None:
+        _compare(path, organization, provider, days, json_output)
     reports: dict[str, AuditReport] = {}
     with opened(path, organization, read_only=True) as billing:
         chosen = [billing.organization] if organization else billing.store.read(None, organizations.find_all)
@@ -50,6 +72,23 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
         for audited in chosen:
             _print(audited.name, reports[audited.id])
     sys.exit(1 if any(report.found for report in reports.values()) else 0)
+
+
+def _compare(path: str, organization: str | None, code: str, days: int, json_output: bool) -> NoReturn:
+    missing = f"no connection has the code {code}: see `usagebill payment-connections list`"
+    with opened(path, organization, read_only=True) as billing, named(missing):
+        since = billing.clock.now() - timedelta(days=days)
+        try:
+            differing = compared_with_provider(billing, billing.organization, code, since)
+        except ProviderFailed as problem:
+            raise click.ClickException(f"the provider gives no list of charges: {problem.failure.message}") from None
+    if json_output:
+        print_json([asdict(difference) for difference in differing])
+    else:
+        click.echo(f"{code}: {len(differing)} found")
+        for difference in differing:
+            click.echo(f"  {difference}")
+    sys.exit(1 if differing else 0)
 
 
 def _print(name: str, report: AuditReport) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import payments
-from usagebill.views.payments import payment_view
+from usagebill.views.payments import payment_answer, payment_view
 
 __all__ = ["ENDPOINTS"]
 
@@ -42,13 +42,13 @@ ENDPOINTS = [
         view=payment_view,
         summary="List the payments of a customer",
     ),
-    # The interface answers the bare record here.
+    # The interface answers the bare record here, and some of those who know it the named one.
     Endpoint(
         "GET",
         "/payments/{payment_id}",
         payments.get,
         permission="payment",
-        view=payment_view,
+        view=payment_answer,
         summary="Get a payment",
     ),
 ]

@@ -11,7 +11,7 @@ from usagebill.queries.payments import paid_invoices
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["PaymentMethodView", "PaymentView", "payment_view"]
+__all__ = ["PaymentAnswer", "PaymentMethodView", "PaymentView", "payment_answer", "payment_view"]
 
 
 class PaymentMethodView(TypedDict):
@@ -43,6 +43,18 @@ class PaymentView(TypedDict):
     payment_method_id: Id | None
     next_action: Mapping[str, object]
     created_at: Instant
+
+
+class PaymentAnswer(PaymentView):
+    """A payment, and itself under its name: those who know the interface read either."""
+
+    payment: PaymentView
+
+
+def payment_answer(reader: Reader, payment: Payment) -> PaymentAnswer:
+    """The payment as the answer about it alone shows it."""
+    shown = payment_view(reader, payment)
+    return {**shown, "payment": shown}
 
 
 def payment_view(reader: Reader, payment: Payment) -> PaymentView:
