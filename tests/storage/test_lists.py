@@ -125,6 +125,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "timestamp_from": ("timestamp_from=2024-03-05",),
     "timestamp_from_started_at": ("timestamp_from_started_at=true&external_subscription_id=sub",),
     "timestamp_to": ("timestamp_to=2024-03-05T12:00:00Z",),
+    "transaction_status": ("transaction_status=granted", "transaction_status=voided"),
+    "transaction_type": ("transaction_type=inbound", "transaction_type=outbound"),
     "types": ("types[]=credit", "types[]=refund&types[]=offset"),
     "zipcodes": ("zipcodes[]=10115",),
 }
@@ -138,8 +140,8 @@ SMALL = (
     "/fees/{fee_id}/events",
     "/webhook_endpoints",
 )
-# What has no counts and no list index yet: pages of these cost as much as there is.
-UNLISTED = ("/wallets", "/wallet_transactions", "/consumptions", "/fundings", "/alerts")
+# What belongs to one transaction or subscription has no counts: pages of these cost as much as it has.
+UNLISTED = ("/consumptions", "/fundings", "/alerts")
 LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith((*SMALL, *UNLISTED))]
 
 

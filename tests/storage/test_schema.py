@@ -276,6 +276,7 @@ TABLES_OF_VERSIONS = {
     22: "ac909103de339417",
     23: "f55cca763313cfa8",
     24: "7f01976cf1ec5b9c",
+    25: "d8f6dc2a0833373d",
 }
 
 

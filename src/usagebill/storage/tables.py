@@ -383,18 +383,29 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
     # A wallet's code is unique among the active wallets of its customer: `operations.wallets` sees to it.
-    Table(kind=Wallet, name="wallets", indexes=(("customer_id", "status"),), references={"customer_id": Customer}),
+    Table(
+        kind=Wallet,
+        name="wallets",
+        indexes=(("customer_id", "status"), ("customer_id", *_LATEST)),
+        references={"customer_id": Customer},
+        listing=Listing(
+            facets=("currency", "billing_entity_id", Joined(Customer, "customer_id", "billing_entity_id")),
+            keys=("customer_id",),
+        ),
+    ),
     Table(
         kind=WalletTransaction,
         name="wallet_transactions",
         indexes=(
             ("wallet_id", "created_at"),
+            ("wallet_id", *_LATEST),
             # What is left to be drawn from: few of the transactions of a wallet that has been used for years.
             ("wallet_id", "remaining_amount_cents"),
             ("wallet_id", "status"),
             ("invoice_id",),
         ),
         references={"wallet_id": Wallet, "customer_id": Customer},
+        listing=Listing(facets=("status", "transaction_type", "transaction_status"), keys=("wallet_id",)),
     ),
     Table(
         kind=WalletConsumption,
