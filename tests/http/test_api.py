@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -65,6 +66,19 @@ def test_key_stands_after_any_word(box: Sandbox) -> None:
         assert answer[0] == status, header
         if status == 401:
             assert answer[1] == {"status": 401, "error": "Unauthorized"}
+
+
+@pytest.mark.parametrize(
+    ("form", "status"), [(":{}", 200), ("anyone:{}", 200), ("{}:", 200), ("{}:x", 401), (":", 401)]
+)
+def test_a_key_may_be_the_password_or_the_only_name_of_basic_credentials(box: Sandbox, form: str, status: int) -> None:
+    credentials = base64.b64encode(form.format(box.api_key).encode()).decode()
+    assert box.request("GET", "/api/v1/taxes", headers={"authorization": f"Basic {credentials}"})[0] == status
+
+
+@pytest.mark.parametrize("credentials", ["%", "a", "====", "\u00e9"])
+def test_what_is_no_basic_credentials_is_no_key(box: Sandbox, credentials: str) -> None:
+    assert box.request("GET", "/api/v1/taxes", headers={"authorization": f"Basic {credentials}"})[0] == 401
 
 
 def test_a_key_that_has_written_is_looked_up_again_with_every_write(box: Sandbox) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +34,7 @@ from usagebill.core.errors import (
 )
 from usagebill.core.organizations import Organization
 from usagebill.core.security_logs import refused_use
+from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
@@ -251,12 +251,6 @@ def error_body(problem: BillingError) -> JsonObject:
     return body
 
 
-def _value_hash(request: Request) -> str | None:
-    """The hash of the key that a request came with. Nothing can fail while the key itself is at hand."""
-    words = request.headers.get("authorization", "").split()
-    return None if len(words) < 2 else hashlib.sha256(words[1].encode()).hexdigest()
-
-
 def _only_looks(endpoint: Endpoint) -> bool:
     return endpoint.method == "GET" and not endpoint.writes
 
@@ -354,7 +348,7 @@ class Api:
 
         def look(exchange: _Exchange) -> Answer:
             endpoint, _ = self._route(request)
-            exchange.caller = self._authenticated(exchange, _value_hash(request))
+            exchange.caller = self._authenticated(exchange, key_hash(request.headers.get("authorization", "")))
             _check_permission(exchange, exchange.caller, endpoint)
             return Answer(status=200)
 
@@ -447,7 +441,7 @@ class Api:
         request = exchange.request
         # The key comes before everything that a stranger could make expensive.
         endpoint, path = self._route(request)
-        value_hash = _value_hash(request)
+        value_hash = key_hash(request.headers.get("authorization", ""))
         known = None if _only_looks(endpoint) else self._known_caller(value_hash)
         caller = known or self._authenticated(exchange, value_hash)
         exchange.caller = caller

@@ -77,13 +77,14 @@ def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str
         "openapi": "3.1.0",
         "info": {"title": "usagebill", "version": __version__, "description": _ABOUT},
         "servers": [{"url": server}],
-        "security": [{"api_key": []}],
+        "security": [{"api_key": []}, {"basic": []}],
         "tags": [{"name": name} for name in sorted({*map(_tag, endpoints), _MESSAGES})],
         "paths": dict(sorted(paths.items())),
         "webhooks": {name: {"post": _message(name, message, views, prefix)} for name, message in MESSAGES.items()},
         "components": {
             "securitySchemes": {
-                "api_key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API key>`"}
+                "api_key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API key>`"},
+                "basic": {"type": "http", "scheme": "basic", "description": "The API key is the password."},
             },
             "schemas": {**inputs.schemas, **views.schemas, "PageMeta": _PAGE_META, **dict(_error_schemas())},
             "responses": dict(_error_responses()),

@@ -155,6 +155,13 @@ def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Scenario) -> N
     assert box.get("/customers/new")["customer"]["currency"] == "USD"
 
 
+def test_an_unknown_type_of_payment_method_is_refused(box: Scenario) -> None:
+    method = {"payment_method_type": "barter"}
+    answer = asked(box, {"add_on_code": "setup"}, payment_method=method)
+    assert refused(answer) == {"payment_method": ["invalid_payment_method"]}
+    assert box.invoices() == []
+
+
 def test_purchase_order_numbers_are_trimmed(box: Scenario) -> None:
     assert made(box, {"add_on_code": "setup"}, purchase_order_number=" PO-1 ")["purchase_order_number"] == "PO-1"
     assert made(box, {"add_on_code": "setup"}, purchase_order_number=" ")["purchase_order_number"] is None

@@ -88,3 +88,22 @@ def test_a_fee_paid_while_a_later_subscription_of_its_id_runs_waits_for_that() -
         assert of_advance(box) == []
         box.travel_to("2025-07-02T00:00:00Z")
         assert of_advance(box) == [(500, "succeeded", "2025-07-01")]
+
+
+@pytest.mark.parametrize("plan_in_advance", [False, True])
+def test_the_period_of_the_subscription_is_that_of_the_charges(plan_in_advance: bool) -> None:
+    with Scenario(now="2025-06-05T00:00:00Z") as box:
+        box.customer()
+        terms = {"pay_in_advance": True, "invoiceable": False, "regroup_paid_fees": "invoice"}
+        charge = charge_on(box.metric("gb"), amount="1", **terms)
+        box.plan(charge, amount_cents=100, pay_in_advance=plan_in_advance)
+        box.subscribe()
+        box.event("gb", value=5)
+        (fee,) = box.get("/fees?fee_type=charge")["fees"]
+        box.put(f"/fees/{fee['svc_id']}", fee={"payment_status": "succeeded"})
+        box.travel_to("2025-07-02T00:00:00Z")
+        (invoice,) = [item for item in box.invoices() if item["invoice_type"] == "advance_charges"]
+        (period,) = invoice["billing_periods"]
+        for name in ("subscription", "charges"):
+            window = (period[f"{name}_from_datetime"], period[f"{name}_to_datetime"])
+            assert window == ("2025-06-05T00:00:00Z", "2025-06-30T23:59:59Z")
