@@ -797,11 +797,22 @@ def test_no_class_is_left_out() -> None:
     assert set().union(*METHODS.values()) >= NOT_IN_THE_INTERFACE | set(FAULTY)
 
 
-def test_what_the_interface_does_not_have_is_not_found(shop: Shop) -> None:
-    for call in (shop.client.quotes.find_all, shop.client.orders.find_all, shop.client.order_forms.find_all):
-        with pytest.raises(LagoApiError) as refused:
-            call()
-        assert refused.value.status_code == 404
+RESOURCES = {
+    "OrderClient": "orders",
+    "OrderFormClient": "order_forms",
+    "QuoteClient": "quotes",
+    "QuoteVersionClient": "quote_versions",
+}
+
+
+@pytest.mark.parametrize("method", sorted(NOT_IN_THE_INTERFACE))
+def test_what_the_interface_does_not_have_is_not_found(shop: Shop, method: str) -> None:
+    resource, name = method.split(".")
+    call = getattr(getattr(shop.client, RESOURCES[resource]), name)
+    with pytest.raises(LagoApiError) as refused:
+        call(*([] if name == "find_all" else ["1"]))
+    # No record is missing, but the operation.
+    assert (refused.value.status_code, refused.value.response["code"]) == (404, "resource_not_found")
 
 
 def test_a_request_without_its_body_is_refused(shop: Shop) -> None:
