@@ -20,6 +20,7 @@ from usagebill.http.openapi import document
 OWN = {
     ("GET", "/invoices/{invoice_id}/explain"),
     ("GET", "/fees/{fee_id}/events"),
+    ("PUT", "/invoices/{invoice_id}/lose_dispute"),
     ("GET", "/organizations"),
     ("GET", "/security_logs"),
     ("GET", "/security_logs/{log_id}"),
