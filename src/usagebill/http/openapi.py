@@ -325,6 +325,7 @@ class _Views:
 
     def __init__(self, prefix: str) -> None:
         self.schemas: dict[str, JsonObject] = {}
+        self._kinds: dict[str, type] = {}
         self._prefix = prefix
 
     def answered(self, view: Callable[..., object]) -> JsonObject:
@@ -356,6 +357,8 @@ class _Views:
         name = (
             "" if unstored is None else "Previewed" if unstored.has_ids else "Unstored"
         ) + kind.__name__.removesuffix("View")
+        if self._kinds.setdefault(name, kind) is not kind:
+            raise ValueError(f"two views are called {name}")
         if name not in self.schemas:
             self.schemas[name] = {}
             required: list[str] = []

@@ -32,7 +32,7 @@ class DunningCampaignView(TypedDict):
     updated_at: Instant
 
 
-class OverdueBalanceView(TypedDict):
+class CampaignBalanceView(TypedDict):
     currency: str
     amount_cents: int
 
@@ -46,7 +46,7 @@ class DunningFinished(TypedDict):
     dunning_campaign_code: str
     overdue_balance_cents: int
     overdue_balance_currency: str
-    overdue_balances: list[OverdueBalanceView]
+    overdue_balances: list[CampaignBalanceView]
 
 
 def dunning_campaign_view(_: Reader, campaign: DunningCampaign) -> DunningCampaignView:

@@ -100,7 +100,7 @@ def payment_provider_error(
     }
 
 
-class ProviderErrorView(TypedDict):
+class ProviderRefusalView(TypedDict):
     message: str
     error_code: str | None
 
@@ -110,7 +110,7 @@ class CustomerErrorView(TypedDict):
     external_customer_id: str
     payment_provider: str
     payment_provider_code: str
-    provider_error: ProviderErrorView
+    provider_error: ProviderRefusalView
 
 
 class CheckoutUrlView(TypedDict):
@@ -128,7 +128,7 @@ class TopUpFailureView(TypedDict):
     provider_customer_id: str | None
     payment_provider: str | None
     payment_provider_code: str | None
-    provider_error: ProviderErrorView
+    provider_error: ProviderRefusalView
 
 
 class RefundFailureView(TypedDict):
@@ -138,7 +138,7 @@ class RefundFailureView(TypedDict):
     provider_customer_id: str | None
     payment_provider: str | None
     payment_provider_code: str | None
-    provider_error: ProviderErrorView
+    provider_error: ProviderRefusalView
 
 
 def customer_error_view(

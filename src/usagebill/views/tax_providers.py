@@ -45,7 +45,7 @@ def tax_connection_view(_: Reader, connection: TaxConnection) -> TaxConnectionVi
     }
 
 
-class ProviderErrorView(TypedDict):
+class TaxProviderRefusalView(TypedDict):
     message: str
     error_code: str
 
@@ -55,17 +55,17 @@ class CustomerTaxErrorView(TypedDict):
     external_customer_id: str
     tax_provider: str
     tax_provider_code: str
-    provider_error: ProviderErrorView
+    provider_error: TaxProviderRefusalView
 
 
 class FeeTaxErrorView(TypedDict):
     tax_provider_code: str
     svc_charge_id: Id | None
     event_transaction_id: str | None
-    provider_error: ProviderErrorView
+    provider_error: TaxProviderRefusalView
 
 
-def _error(failure: ProviderFailure) -> ProviderErrorView:
+def _error(failure: ProviderFailure) -> TaxProviderRefusalView:
     return {"message": failure.message, "error_code": failure.code}
 
 
