@@ -246,7 +246,9 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     # A pricing unit is rounded in its own cents first. A true-up fills the minimum in whole cents: `_minima` checks it.
     wanted_cents = round_cents(fee.precise_amount_cents)
     lone = fee.pricing_unit_details is None and fee.fee_type != FeeType.COMMITMENT and fee.true_up_parent_fee_id is None
-    if lone and wanted_cents != fee.amount_cents:
+    # Cents are rounded once, from more decimals than are stored: at a half, either cent can be right.
+    nearby = {round_cents(add(fee.precise_amount_cents, off)) for off in (-_HALF_A_DECIMAL, _HALF_A_DECIMAL)}
+    if lone and fee.amount_cents not in nearby:
         yield _finding("fee", subject, invoice.id, f"{what} amount_cents", wanted_cents, fee.amount_cents)
     worth = _worth(fee)
     if worth is not None and subtract(worth, Decimal(fee.amount_cents)).copy_abs() > _unit_rounding(fee):
