@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog.testing
 from tests.asgi import send
 from tests.scenarios import Scenario
 
@@ -128,3 +129,18 @@ def test_without_a_provider_there_is_nothing_to_press(box: Scenario) -> None:
     assert refused.status_code == 422
     assert "cannot be opened now" in refused.text
     assert visit(box, f"{path}/invoices/{invoice['svc_id']}/pay").status_code == 405
+
+
+def test_the_log_does_not_have_what_opens_the_pages(box: Scenario) -> None:
+    invoice = one_off(box)
+    path = link(box)
+    app = create_app(box.billing, log_requests=True)
+    with structlog.testing.capture_logs() as lines:
+        for own in (path, f"{path}/invoices/{invoice['svc_id']}/pdf", "/documents/a.b"):
+            send(app, "GET", own)
+    customer = path.partition(".")[0]
+    assert [line["path"] for line in lines if line["event"] == "request"] == [
+        customer,
+        f"{customer}/invoices/{invoice['svc_id']}/pdf",
+        "/documents/a",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -54,6 +55,8 @@ _HEALTH_CHECKS = 2
 _NOTICES = 8
 # Where the scope has what the Authorization header says.
 _KEY_SENT = "usagebill.authorization"
+# Links to documents and to the portal: what stands after the id in their tokens lets anybody in.
+_LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[^/]*")
 _log = structlog.get_logger("usagebill.requests")
 
 
@@ -254,6 +257,11 @@ def _key_sent(scope: Scope) -> Secret:
     return Secret(sent[-1].decode("latin-1") if sent else "")
 
 
+def _logged_path(path: str) -> str:
+    """The path without the signature of a link that opens something by itself."""
+    return _LINK.sub(r"\1", path)
+
+
 class _Conversation:
     """Around every request, whatever answers it: its id, its line in the log, and an answer where something broke."""
 
@@ -292,7 +300,7 @@ class _Conversation:
                 "request_failed",
                 request_id=id,
                 method=scope["method"],
-                path=scope["path"],
+                path=_logged_path(scope["path"]),
                 exception=plain_traceback(problem),
             )
             if not status:
@@ -304,7 +312,7 @@ class _Conversation:
                     "request",
                     request_id=id,
                     method=scope["method"],
-                    path=scope["path"],
+                    path=_logged_path(scope["path"]),
                     status=status,
                     milliseconds=round(((answered or time.perf_counter()) - started) * 1000, 2),
                     organization=scope["state"].get("organization"),
