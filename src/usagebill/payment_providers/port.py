@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -44,7 +45,7 @@ __all__ = ["PaymentProvider", "asked", "check_age"]
 A = TypeVar("A")
 
 
-class PaymentProvider:
+class PaymentProvider(ABC):
     """One kind of payment provider. An adapter overrides what its kind does; the rest it does not support.
 
     Every method may take while the HTTP client allows, and is called while no transaction is open, perhaps from
@@ -116,6 +117,7 @@ class PaymentProvider:
         """See `ListCharges`; all pages of the provider's list. Raises as `create_customer`."""
         raise _unsupported(connection, "lists of charges")
 
+    @abstractmethod
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
@@ -124,7 +126,6 @@ class PaymentProvider:
         Names of `headers` are in lower case. Signatures are compared in constant time. Raises `NoticeRejected`, also
         where the connection has nothing to check with.
         """
-        raise NotImplementedError
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
         """What a notice of this connection means; asks the provider for what it does not say itself.
