@@ -24,12 +24,13 @@ from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
 from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.price_strategies import PriceList, amounts, price_lists, quantities
 from usagebill.queries.payment_providers import notice_path
 from usagebill.settings import Settings
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
 
-__all__ = ["Sandbox"]
+__all__ = ["PriceList", "Sandbox", "amounts", "price_lists", "quantities"]
 
 A = TypeVar("A")
 

@@ -1,0 +1,167 @@
+"""Pricing without a database: what units cost under a charge model, in one call.
+
+>>> from usagebill.pricing import price
+>>> price("package", {"amount": "5", "package_size": 100, "free_units": 0}, 101)
+Decimal('10')
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TypeAlias
+
+from usagebill.core.aggregation import summed_totals
+from usagebill.core.currencies import CURRENCIES, subunits
+from usagebill.core.errors import Invalid
+from usagebill.core.numbers import is_bounded, parse_decimal, total
+from usagebill.core.pricing import MODELS, Properties, PropertiesError, parse_properties
+from usagebill.core.pricing import price as price_of
+from usagebill.core.pricing.fees import fee_amounts
+from usagebill.core.pricing.model import Price
+from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.usage import Usage
+
+__all__ = ["AMOUNT_KEYS", "Number", "price", "price_cents", "with_price_texts"]
+
+Number: TypeAlias = int | Decimal | str
+
+# The properties of charge models that are amounts, rates or quantities with decimals: texts, once they are stored.
+AMOUNT_KEYS = frozenset(
+    {
+        "amount",
+        "fixed_amount",
+        "flat_amount",
+        "free_units_per_total_aggregation",
+        "per_transaction_max_amount",
+        "per_transaction_min_amount",
+        "per_unit_amount",
+        "rate",
+    }
+)
+_GROUPING_KEYS = frozenset({"grouped_by", "presentation_group_keys", "pricing_group_keys"})
+
+
+def price(
+    charge_model: str,
+    properties: Mapping[str, object],
+    units: Number | None = None,
+    *,
+    events: Sequence[Number] | None = None,
+    amount_cents: Number = 0,
+    currency: str = "USD",
+) -> Decimal:
+    """What `units` cost, in major units of the currency, before rounding. `price_cents` is what a fee comes to.
+
+    `properties` are those of a charge: amounts as `int`, `Decimal` or text. `events` are the quantities of the single
+    events, which free events, fixed amounts and bounds of a percentage price depend on; without them all units are one
+    event, and with them `units` is by default their sum. `amount_cents` is the sum of the events' own prices, for
+    `dynamic` and `custom`.
+
+    Raises `Invalid` for a price list that no charge could have, and `TypeError` for floats and unknown properties.
+    """
+    return _priced(charge_model, properties, units, events, amount_cents, currency)[0].amount
+
+
+def price_cents(
+    charge_model: str,
+    properties: Mapping[str, object],
+    units: Number | None = None,
+    *,
+    events: Sequence[Number] | None = None,
+    amount_cents: Number = 0,
+    currency: str = "USD",
+) -> int:
+    """What a fee for `units` comes to, before taxes: cents of `currency`, rounded half away from zero, once.
+
+    Arguments and errors are those of `price`.
+    """
+    return fee_amounts(*_priced(charge_model, properties, units, events, amount_cents, currency), currency).amount_cents
+
+
+def _priced(
+    charge_model: str,
+    properties: Mapping[str, object],
+    units: Number | None,
+    events: Sequence[Number] | None,
+    amount_cents: Number,
+    currency: str,
+) -> tuple[Price, Usage]:
+    model = MODELS.get(charge_model)
+    if model is None:
+        raise Invalid(charge_model="value_is_invalid")
+    if currency not in CURRENCIES:
+        raise Invalid(currency="value_is_invalid")
+    _check_names(properties, {*model.keys, *_GROUPING_KEYS}, charge_model)
+    texts = with_price_texts(properties)
+    try:
+        parsed = parse_properties(charge_model, texts, subunits=subunits(currency))
+    except PropertiesError as problem:
+        raise Invalid(properties=problem.codes) from problem
+    usage = _usage(units, events, parsed, _decimal(amount_cents, "amount_cents"))
+    return price_of(charge_model, parsed, usage), usage
+
+
+def _usage(units: Number | None, events: Sequence[Number] | None, terms: Properties, amount_cents: Decimal) -> Usage:
+    if units is None and events is None:
+        raise TypeError("units or events are missing")
+    quantity = None if units is None else _decimal(units, "units")
+    values: tuple[Decimal, ...] = (quantity,) if quantity else ()
+    if events is not None:
+        values = tuple(_decimal(value, f"events[{place}]") for place, value in enumerate(events))
+    totals: tuple[Decimal, ...] = ()
+    if isinstance(terms, PercentageProperties):
+        totals = summed_totals(values, free_events=terms.free_events, free_units=terms.free_total)
+    return Usage(
+        units=total(values) if quantity is None else quantity,
+        events_count=len(values),
+        amount_cents=amount_cents,
+        running_totals=totals,
+        event_values=values,
+    )
+
+
+def _decimal(value: Number, name: str) -> Decimal:
+    if isinstance(value, float):
+        raise TypeError(_float_message(name, value))
+    number = parse_decimal(value) if isinstance(value, str) else Decimal(value)
+    if number is None or not is_bounded(number):
+        raise ValueError(f"{name}: {value!r} is not a number that can be billed")
+    return number
+
+
+def _check_names(properties: Mapping[str, object], known: Iterable[str], charge_model: str) -> None:
+    for name in properties:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise TypeError(f"{charge_model} has no property {name}{hint}")
+
+
+def with_price_texts(properties: Mapping[str, object], place: str = "properties") -> dict[str, object]:
+    """Properties of a charge with their amounts as texts, as they are stored: `{"amount": Decimal("0.25")}` as "0.25".
+
+    Raises `TypeError` for an amount that is a float, which holds no decimal exactly.
+    """
+    return {name: _with_text(name, value, f"{place}.{name}") for name, value in properties.items()}
+
+
+def _with_text(name: str, value: object, place: str) -> object:
+    if name.endswith("_ranges") and isinstance(value, list | tuple):
+        return [
+            with_price_texts(item, f"{place}[{position}]") if isinstance(item, Mapping) else item
+            for position, item in enumerate(value)
+        ]
+    if name not in AMOUNT_KEYS or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        raise TypeError(_float_message(place, value))
+    if isinstance(value, int | Decimal) and is_bounded(value):
+        return format(value, "f") if isinstance(value, Decimal) else str(value)
+    return value
+
+
+def _float_message(place: str, value: float) -> str:
+    text = repr(str(value))
+    return f"{place} is the float {value!r}, which holds no decimal exactly: write {text} or Decimal({text})"
