@@ -67,6 +67,7 @@ def world(box: Scenario) -> dict[str, str]:
     void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     activity = box.get("/activity_logs?per_page=1")["activity_logs"][0]
     return {
+        "webhooks": box.get("/webhooks?per_page=1")["webhooks"][0]["svc_id"],
         "payment_method_id": _payment_method(box),
         "metric": metric_id,
         "activity_id": activity["activity_id"],

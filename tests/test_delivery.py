@@ -35,7 +35,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def billing(clock: ManualClock) -> Iterator[Billing]:
-    with Billing(clock=clock) as billing:
+    with Billing(clock=clock, settings=Settings(webhook_attempts=3)) as billing:
         yield billing
 
 
@@ -49,7 +49,7 @@ def happen(billing: Billing, external_id: str = "acme") -> None:
 
 
 def messages(billing: Billing, endpoint: WebhookEndpoint) -> list[WebhookMessage]:
-    return list(billing.webhooks.list(endpoint.id).items)
+    return list(billing.webhooks.list_of_endpoint(endpoint.id).items)
 
 
 def message(billing: Billing, endpoint: WebhookEndpoint) -> WebhookMessage:
@@ -303,7 +303,7 @@ def test_deleted_endpoint_loses_what_was_not_sent(billing: Billing) -> None:
         billing.run_due()
         assert receiver.received == []
         with pytest.raises(NotFound):
-            billing.webhooks.list(endpoint.id)
+            billing.webhooks.list_of_endpoint(endpoint.id)
         assert billing.reading(lambda work: work.tx.find(WebhookMessage)) == []
 
 
@@ -331,6 +331,76 @@ def test_resend_tries_once_more(billing: Billing, clock: ManualClock) -> None:
             billing.webhooks.resend("00000000-0000-0000-0000-000000000000")
 
 
+@pytest.mark.beyond_reference
+def test_a_receiver_that_is_down_for_two_days_loses_nothing(clock: ManualClock) -> None:
+    with Billing(clock=clock) as billing, Receiver(503) as receiver, capture_logs() as logs:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        pauses = []
+        while clock.now() < NOW + timedelta(days=2):
+            due = billing.next_due(leased=True)
+            assert due is not None
+            pauses.append(due - clock.now())
+            clock.set(due)
+            billing.run_due(due)
+        assert pauses[:9] == sorted(pauses[:9])
+        assert timedelta(hours=6) <= max(pauses) <= timedelta(hours=7)
+        assert message(billing, endpoint).status == "retrying"
+        # One line an hour at most, not one for each attempt of each message.
+        assert {line["event"] for line in logs} == {"webhook_failing"}
+        receiver.statuses = [200]
+        clock.set(billing.next_due(leased=True) or clock.now())
+        billing.run_due()
+        assert message(billing, endpoint).status == "succeeded"
+        assert len({got.body for got in receiver.received}) == 1
+
+
+@pytest.mark.beyond_reference
+def test_a_message_is_given_up_after_three_days_with_a_warning(clock: ManualClock) -> None:
+    with Billing(clock=clock) as billing, Receiver(503) as receiver, capture_logs() as logs:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        while message(billing, endpoint).status != "failed":
+            clock.set(max(clock.now(), billing.next_due(leased=True) or clock.now()))
+            billing.run_due()
+        assert timedelta(days=3) < clock.now() - NOW < timedelta(days=4)
+        assert len(receiver.received) == 24
+        assert [(line["event"], line["attempts"]) for line in logs][-1] == ("webhook_given_up", 24)
+
+
+@pytest.mark.beyond_reference
+def test_failed_messages_of_all_endpoints_are_listed_and_resent_together(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(500) as down, Receiver(200) as up:
+        endpoint = listen(billing, down)
+        listen(billing, up)
+        for external_id in ("a", "b"):
+            happen(billing, external_id)
+        billing.run_due()
+        pass_time(billing, clock, "3.15")
+        pass_time(billing, clock, "20.40")
+        failed = billing.webhooks.list(statuses=["failed"])
+        assert (failed.total_count, {one.webhook_endpoint_id for one in failed.items}) == (2, {endpoint.id})
+        assert billing.webhooks.list(webhook_endpoint_id=endpoint.id).total_count == 2
+        assert billing.webhooks.list().total_count == 4
+        down.statuses = [200]
+        # Narrowed to what is not there, nothing is resent.
+        for none in (
+            {"event_types": ["invoice.created"]},
+            {"to_date": NOW},
+            {"from_date": NOW + timedelta(days=1)},
+        ):
+            assert billing.webhooks.resend_failed(**none).count == 0
+        with pytest.raises(NotFound, match="webhook_endpoint"):
+            billing.webhooks.resend_failed(webhook_endpoint_id="none")
+        resent = billing.webhooks.resend_failed(webhook_endpoint_id=endpoint.id, event_types=["customer.created"])
+        assert (resent.count, billing.view(resent)) == (2, {"resent_count": 2})
+        billing.run_due()
+        assert billing.webhooks.list(statuses=["failed"]).items == []
+        assert billing.webhooks.resend_failed().count == 0
+        assert len(up.received) == 2
+
+
 def test_resend_does_not_wait_for_the_retry_that_waits(billing: Billing, clock: ManualClock) -> None:
     with Receiver(500, 200) as receiver:
         endpoint = listen(billing, receiver)
@@ -352,7 +422,7 @@ def test_history_is_listed_by_how_it_went(billing: Billing, clock: ManualClock) 
             clock.set(clock.now() + timedelta(seconds=1))
 
         def listed(**filters: object) -> list[str]:
-            found = billing.webhooks.list(endpoint.id, **filters).items
+            found = billing.webhooks.list_of_endpoint(endpoint.id, **filters).items
             return [json.loads(one.payload)["customer"]["external_id"] for one in found]
 
         assert listed() == ["c", "b", "a"]
@@ -410,19 +480,17 @@ def test_what_is_given_up_is_said_in_the_log_and_removed_after_ninety_days(
         happen(billing)
         billing.run_due()
         pass_time(billing, clock, "3.15")
-        assert logs == []
         pass_time(billing, clock, "20.40")
         given_up = message(billing, endpoint)
-        (line,) = logs
-        assert line == {
-            "event": "webhook_given_up",
+        told = {
             "log_level": "warning",
             "message": given_up.id,
             "webhook_type": "customer.created",
             "endpoint": endpoint.id,
-            "attempts": 3,
             "http_status": 503,
         }
+        assert logs[0] == {"event": "webhook_failing", "attempts": 1, **told}
+        assert logs[-1] == {"event": "webhook_given_up", "attempts": 3, **told}
         clock.set(datetime(2024, 6, 4, 1, tzinfo=UTC))
         billing.run_due()
         assert messages(billing, endpoint) == []

@@ -214,7 +214,7 @@ def test_organizations_that_share_a_server_do_not_reach_its_private_network(bill
         happen(billing, 1)
         billing.run_due()
         assert receiver.received == []
-        (message,) = billing.webhooks.list(endpoint.id).items
+        (message,) = billing.webhooks.list_of_endpoint(endpoint.id).items
         assert (message.status, message.http_status) == ("retrying", None)
         assert message.response == "PrivateAddress: 127.0.0.1 (127.0.0.1) is not on the public internet"
 

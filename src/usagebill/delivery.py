@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
@@ -52,6 +52,7 @@ _PART = 0.08
 _DISPATCHING = 0.7
 _LONGEST_PAUSE = 0.5
 _BUSY_SAMPLE_SECONDS = 0.1
+_BETWEEN_WARNINGS = timedelta(hours=1)
 # Answers by which an endpoint asks for less.
 _OVERLOADED = frozenset({429, 502, 503, 504})
 
@@ -135,6 +136,7 @@ class Deliveries:
         self._spent = time.thread_time()
         self._stocked: dict[str, _Endpoint] = {}
         self._backlog: frozenset[str] = frozenset()
+        self._warned: dict[str, datetime] = {}
         self.failures: list[tuple[Job, Exception]] = []
         self.tried = 0
 
@@ -182,12 +184,21 @@ class Deliveries:
             finished, unsent = self._finished[:], self._unsent[:]
         if not finished and not unsent and not self._may_lease(instant):
             return 0
-        leased, given_up = self._commit(finished, unsent, instant, immediate)
-        for message in given_up:
-            _log_given_up(message)
+        leased, failed = self._commit(finished, unsent, instant, immediate)
+        for message in failed:
+            self._warn(message, instant)
         self._sign_and_send(leased, instant)
         self.tried += len(leased)
         return len(finished) + len(leased)
+
+    def _warn(self, message: WebhookMessage, instant: datetime) -> None:
+        """Log the end of a message each time, and that an endpoint fails once an hour: more follow while it is down."""
+        if message.status != MessageStatus.FAILED:
+            warned = self._warned.get(message.webhook_endpoint_id)
+            if warned is not None and instant - warned < _BETWEEN_WARNINGS:
+                return
+            self._warned[message.webhook_endpoint_id] = instant
+        _log_failure(message)
 
     def close(self) -> None:
         """Wait for what is under way, keep how it went, and give back the rest."""
@@ -239,13 +250,13 @@ class Deliveries:
         """Note and give back these, and lease what there is room for, all in one commit."""
 
         def act(tx: Transaction) -> tuple[list[_Leased], list[WebhookMessage], list[tuple[Job, Exception]]]:
-            given_up = [message for shipment in finished if (message := self._note(tx, shipment)) is not None]
+            failed = [message for shipment in finished if (message := self._note(tx, shipment)) is not None]
             tx.jobs.give_back([shipment.job for shipment in unsent])
             leased, failures = self._lease(tx, instant, immediate)
-            return leased, given_up, failures
+            return leased, failed, failures
 
         try:
-            leased, given_up, failures = self._host.transact(act)
+            leased, failed, failures = self._host.transact(act)
         except Exception:
             if not finished:
                 raise
@@ -253,19 +264,19 @@ class Deliveries:
             return [], self._note_each(finished, instant)
         self._drop(finished, unsent)
         self.failures += failures
-        return leased, given_up
+        return leased, failed
 
     def _note_each(self, finished: list[_Shipment], instant: datetime) -> list[WebhookMessage]:
-        given_up: list[WebhookMessage] = []
+        failed: list[WebhookMessage] = []
         for shipment in finished:
             try:
                 message = self._host.transact(partial(self._note, shipment=shipment))
             except Exception as problem:
                 self._postpone(shipment.job, instant, problem)
             else:
-                given_up += [] if message is None else [message]
+                failed += [] if message is None else [message]
             self._drop([shipment], [])
-        return given_up
+        return failed
 
     def _drop(self, finished: list[_Shipment], unsent: list[_Shipment]) -> None:
         with self._guard:
@@ -273,11 +284,11 @@ class Deliveries:
             self._unsent = [shipment for shipment in self._unsent if shipment not in unsent]
 
     def _note(self, tx: Transaction, shipment: _Shipment) -> WebhookMessage | None:
-        """Keep how an attempt went; the message, if that was the last one."""
+        """Keep how an attempt went; the message, if it failed."""
         scoped = tx.scoped(shipment.job.organization_id)
         work = self._host.work_of(scoped, shipment.job.organization_id, self._host.clock.now())
         message = webhooks.note_attempt(work, shipment.job, shipment.attempt, shipment.http_status, shipment.response)
-        return message if message is not None and message.status == MessageStatus.FAILED else None
+        return message if message is not None and message.status != MessageStatus.SUCCEEDED else None
 
     def _postpone(self, job: Job, instant: datetime, problem: Exception) -> None:
         self._host.transact(lambda tx: self._host.postpone(tx, job, instant, problem))
@@ -398,9 +409,9 @@ class Deliveries:
             self._hurry.set()
 
 
-def _log_given_up(message: WebhookMessage) -> None:
+def _log_failure(message: WebhookMessage) -> None:
     _log.warning(
-        "webhook_given_up",
+        "webhook_given_up" if message.status == MessageStatus.FAILED else "webhook_failing",
         message=message.id,
         webhook_type=message.webhook_type,
         endpoint=message.webhook_endpoint_id,

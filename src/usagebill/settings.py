@@ -78,7 +78,8 @@ class Settings:
 
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
     `requests_per_minute` bounds the requests of each API key, for each process that serves; None sets no bound.
-    `webhook_timeout` is in seconds, for all of one attempt; `vat_registry_timeout` likewise.
+    `webhook_timeout` is in seconds, for all of one attempt; `vat_registry_timeout` likewise. `webhook_attempts`: a
+    message is given up after so many; 24 take three days, 3 take 22 seconds.
     `private_networks`: whether webhooks may be sent to addresses that are not on the public internet. `auto` allows it
     while the store holds one organization: several would reach what is behind the firewall that they share.
     `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
@@ -100,6 +101,7 @@ class Settings:
     events_per_batch: int = 100
     requests_per_minute: int | None = None
     webhook_timeout: float = 30
+    webhook_attempts: int = 24
     private_networks: Literal["auto", "allowed", "refused"] = "auto"
     vat_registry_url: str | None = None
     vat_registry_timeout: float = 20
@@ -121,6 +123,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):
             raise ValueError(f"the prefix of ids is lower-case letters and digits, then _, not {self.id_prefix!r}")
+        if self.webhook_attempts < 1:
+            raise ValueError(f"webhooks are attempted at least once, not {self.webhook_attempts} times")
         for days in (self.listed_log_days, self.activity_log_days, self.api_log_days, self.security_log_days):
             if days is not None and not 0 <= days <= _MOST_LOG_DAYS:
                 raise ValueError(f"logs are kept and listed for 0 to {_MOST_LOG_DAYS} days or for ever, not {days}")

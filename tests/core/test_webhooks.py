@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from usagebill.core.webhooks import (
-    ATTEMPTS,
     OBJECT_TYPES,
     WebhookEndpoint,
     WebhookMessage,
@@ -133,17 +132,20 @@ def test_public_key_is_broken_into_lines_of_sixty() -> None:
 def test_waits_lie_within_their_bounds(jitter: int) -> None:
     assert 3000 <= retry_milliseconds(1, jitter) <= 3150
     assert 18000 <= retry_milliseconds(2, jitter) <= 20400
+    assert 6 * 3_600_000 < retry_milliseconds(100, jitter) <= 7 * 3_600_000
 
 
-@given(st.lists(st.sampled_from([None, 200, 201, 202, 204, 206, 301, 404, 500]), min_size=1, max_size=6))
-def test_message_fails_after_as_many_failures_as_there_are_attempts(answers: list[int | None]) -> None:
+@given(
+    st.lists(st.sampled_from([None, 200, 201, 202, 204, 206, 301, 404, 500]), min_size=1, max_size=6), st.integers(1, 7)
+)
+def test_message_fails_after_as_many_failures_as_there_are_attempts(answers: list[int | None], attempts: int) -> None:
     message = MESSAGE
     for number, status in enumerate(answers, start=1):
-        message = after_attempt(message, NOW, status, "text", MESSAGE.endpoint)
+        message = after_attempt(message, NOW, status, "text", MESSAGE.endpoint, attempts)
         if status in (200, 201, 202, 204):
             assert (message.status, message.retries, message.http_status) == ("succeeded", number - 1, status)
             return
         assert message.retries == number
-        assert message.status == ("retrying" if number < ATTEMPTS else "failed")
+        assert message.status == ("retrying" if number < attempts else "failed")
     given_statuses = [status for status in answers if status is not None]
     assert message.http_status == (given_statuses[-1] if given_statuses else None)

@@ -16,6 +16,7 @@ from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import plan_fields
 
 from usagebill.core.api_keys import RESOURCES
+from usagebill.core.webhooks import MessageStatus
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
@@ -409,9 +410,30 @@ def test_messages_go_to_the_endpoints_of_their_own_organization(box: Sandbox, ot
     endpoint = {"webhook_endpoint": {"webhook_url": "https://mine.example"}}
     id = accepted(box.request("POST", "/api/v1/webhook_endpoints", json=endpoint), "webhook_endpoint")["svc_id"]
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "theirs"}}, headers=other)
-    assert box.billing.webhooks.list(id).items == []
+    assert box.billing.webhooks.list_of_endpoint(id).items == []
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "mine"}})
-    assert len(box.billing.webhooks.list(id).items) == 1
+    assert len(box.billing.webhooks.list_of_endpoint(id).items) == 1
+
+
+@pytest.mark.beyond_reference
+def test_webhook_messages_are_listed_and_resent(box: Sandbox, other: dict[str, str]) -> None:
+    endpoint = {"webhook_endpoint": {"webhook_url": "https://mine.example"}}
+    id = accepted(box.request("POST", "/api/v1/webhook_endpoints", json=endpoint), "webhook_endpoint")["svc_id"]
+    box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "mine"}})
+    (sent,) = box.billing.webhooks.list().items
+    box.billing.writing(lambda work: work.tx.replace(replace(sent, status=MessageStatus.FAILED, http_status=503)))
+    _, listed = box.request("GET", f"/api/v1/webhooks?statuses[]=failed&webhook_endpoint_id={id}&http_statuses[]=5xx")
+    assert [row["svc_id"] for row in listed["webhooks"]] == [sent.id]
+    assert listed["meta"]["total_count"] == 1
+    status, shown = box.request("POST", f"/api/v1/webhooks/{sent.id}/resend")
+    assert (status, shown["webhook"]["svc_id"]) == (200, sent.id)
+    assert box.request("POST", "/api/v1/webhooks/resend_failed") == (200, {"resent_count": 1})
+    assert box.request("POST", "/api/v1/webhooks/resend_failed", headers=other) == (200, {"resent_count": 0})
+    narrowed = {"event_types": ["plan.created"]}
+    assert box.request("POST", "/api/v1/webhooks/resend_failed", json=narrowed) == (200, {"resent_count": 0})
+    box.billing.writing(lambda work: work.tx.replace(replace(sent, status=MessageStatus.SUCCEEDED)))
+    status, refused = box.request("POST", f"/api/v1/webhooks/{sent.id}/resend")
+    assert (status, refused["code"]) == (405, "is_succeeded")
 
 
 # The prefix of ids

@@ -41,6 +41,10 @@ OWN = {
     ("PATCH", "/dunning_campaigns/{code}"),
     ("DELETE", "/dunning_campaigns/{code}"),
     ("POST", "/payment_receipts/{payment_receipt_id}/resend_email"),
+    ("GET", "/webhooks"),
+    ("GET", "/webhooks/{id}"),
+    ("POST", "/webhooks/{id}/resend"),
+    ("POST", "/webhooks/resend_failed"),
 }
 # Messages that the reference's description has no shape of.
 UNSHOWN = {"credit_note.provider_refund_failure", "payment_receipt.created", "payment_receipt.generated"}

@@ -55,7 +55,12 @@ ASKED: dict[str, tuple[str, ...]] = {
     "api_version": ("api_version=v1", "api_version=v2"),
     "clients": ("clients[]=&clients[]=curl",),
     "http_methods": ("http_methods[]=post", "http_methods[]=put&http_methods[]=delete"),
-    "http_statuses": ("http_statuses[]=succeeded", "http_statuses[]=failed", "http_statuses[]=200&http_statuses[]=404"),
+    "http_statuses": (
+        "http_statuses[]=succeeded",
+        "http_statuses[]=failed",
+        "http_statuses[]=200&http_statuses[]=404",
+        "http_statuses[]=5xx&http_statuses[]=timeout",
+    ),
     "log_events": ("log_events[]=api_key.created&to_date=2100-01-01",),
     "log_types": ("log_types[]=webhook_endpoint&log_types[]=billing_entity&to_date=2100-01-01",),
     "request_paths": ("request_paths[]=/api/v1/customers", "request_paths[]=*/plans", "request_paths=/api/v1/w*"),
@@ -86,6 +91,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "external_customer_id": ("external_customer_id=acme", "external_customer_id=none"),
     "external_id": ("external_id=acme", "external_id=sub"),
     "external_subscription_id": ("external_subscription_id=sub",),
+    "event_types": ("event_types[]=wallet.created&event_types[]=customer.created", "event_types[]=none"),
     "failed_at_from": ("failed_at_from=2024-01-01",),
     "failed_at_to": ("failed_at_to=2024-01-01T12:00:00Z",),
     "fee_type": ("fee_type=charge", "fee_type=commitment"),
@@ -119,7 +125,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     ),
     "states": ("states[]=CA",),
     "status": ("status=finalized", "status[]=active&status[]=pending", "status=active", "status=draft"),
-    "statuses": ("statuses[]=finalized&statuses[]=draft",),
+    "statuses": ("statuses[]=finalized&statuses[]=draft", "statuses[]=pending", "statuses[]=failed"),
     "succeeded_at_from": ("succeeded_at_from=2024-01-01",),
     "succeeded_at_to": ("succeeded_at_to=2024-01-01",),
     "timestamp_from": ("timestamp_from=2024-03-05",),
@@ -128,6 +134,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "transaction_status": ("transaction_status=granted", "transaction_status=voided"),
     "transaction_type": ("transaction_type=inbound", "transaction_type=outbound"),
     "types": ("types[]=credit", "types[]=refund&types[]=offset"),
+    "webhook_endpoint_id": ("webhook_endpoint_id={webhook_endpoints}", "webhook_endpoint_id=none"),
     "zipcodes": ("zipcodes[]=10115",),
 }
 # What belongs to one thing and is few, or is asked of its periods one by one.

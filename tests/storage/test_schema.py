@@ -277,6 +277,7 @@ TABLES_OF_VERSIONS = {
     23: "f55cca763313cfa8",
     24: "7f01976cf1ec5b9c",
     25: "d8f6dc2a0833373d",
+    26: "1242c0b17cb55b1c",
 }
 
 

@@ -21,6 +21,7 @@ from usagebill.cli.payment_connections import payment_connections
 from usagebill.cli.report import report
 from usagebill.cli.serve import serve, work
 from usagebill.cli.tax_connections import tax_connections
+from usagebill.cli.webhooks import webhooks
 
 __all__ = ["main"]
 
@@ -47,6 +48,7 @@ for command in (
     work,
     run_due,
     jobs,
+    webhooks,
     clock,
     events,
     audit,

@@ -56,6 +56,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
     "webhook_timeout": (click.FloatRange(0, min_open=True), "Seconds that a webhook's receiver may take."),
+    "webhook_attempts": (
+        click.IntRange(1),
+        "How often a webhook is attempted: 24 times take three days, 3 take 22 seconds.",
+    ),
     "private_networks": (
         click.Choice(["auto", "allowed", "refused"]),
         "Whether webhooks may go to addresses that are not on the public internet; auto: with one organization only.",

@@ -14,7 +14,6 @@ from enum import StrEnum
 from usagebill.core.tasks import DeliverWebhook
 
 __all__ = [
-    "ATTEMPTS",
     "DELIVERY_LANES",
     "ENDPOINTS_AT_MOST",
     "HISTORY",
@@ -25,6 +24,7 @@ __all__ = [
     "SIGNATURE_ALGORITHMS",
     "SUCCESS_STATUSES",
     "MessageStatus",
+    "Resent",
     "SignatureAlgorithm",
     "SigningKey",
     "WebhookEndpoint",
@@ -44,10 +44,10 @@ __all__ = [
 ENDPOINTS_AT_MOST = 10
 # How the lanes of deliveries begin: each endpoint has one.
 DELIVERY_LANES = f"{DeliverWebhook.kind}/"
-ATTEMPTS = 3
 # How long a message is kept after its last attempt, and how much of an answer is kept with it (characters).
 HISTORY = timedelta(days=90)
 LONGEST_RESPONSE = 10_000
+_LONGEST_WAIT_SECONDS = 6 * 60 * 60
 # The organization id of records that all organizations of an installation share.
 INSTALLATION = "installation"
 SUCCESS_STATUSES = frozenset({200, 201, 202, 204})
@@ -194,6 +194,13 @@ class WebhookMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resent:
+    """How many failed messages are delivered once more."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
     """The RSA key pair of an installation, as PEM texts. Its `organization_id` is `INSTALLATION`."""
 
@@ -247,15 +254,15 @@ def public_key_text(pem: str) -> str:
 
 
 def after_attempt(
-    message: WebhookMessage, now: datetime, http_status: int | None, response: str, url: str
+    message: WebhookMessage, now: datetime, http_status: int | None, response: str, url: str, attempts: int
 ) -> WebhookMessage:
     """The message once an attempt to deliver it to `url` was answered with `http_status`, or by nobody (None).
 
-    Its status is then `succeeded`, `retrying` where another attempt follows, or `failed`.
+    Its status is then `succeeded`, `retrying` if another attempt follows, or `failed` after so many `attempts`.
     """
     succeeded = http_status in SUCCESS_STATUSES
     retries = message.retries + (not succeeded)
-    failed = MessageStatus.RETRYING if retries < ATTEMPTS else MessageStatus.FAILED
+    failed = MessageStatus.RETRYING if retries < attempts else MessageStatus.FAILED
     return replace(
         message,
         status=MessageStatus.SUCCEEDED if succeeded else failed,
@@ -281,9 +288,10 @@ def listens_to(endpoint: WebhookEndpoint, webhook_type: str) -> bool:
 def retry_milliseconds(retries: int, jitter_thousandths: int) -> int:
     """How long to wait after `retries` failed attempts, in milliseconds.
 
-    n^4 seconds, up to 15 % of that more, and 2 seconds; `jitter_thousandths` (0 to 1000) picks the point in that range.
+    n^4 seconds, but at most 6 hours, up to 15 % of that more, and 2 seconds; `jitter_thousandths` (0 to 1000) picks the
+    point in that range.
     """
-    fourth = retries**4
+    fourth = min(retries**4, _LONGEST_WAIT_SECONDS)
     return 1000 * (fourth + 2) + 150 * fourth * jitter_thousandths // 1000
 
 

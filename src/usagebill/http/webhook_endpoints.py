@@ -1,10 +1,16 @@
-"""Webhook endpoints, and the key that signs their messages, over HTTP."""
+"""Webhook endpoints, their messages, and the key that signs them, over HTTP."""
 
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import webhook_endpoints, webhooks
-from usagebill.views.webhooks import public_key_bytes, public_key_view, webhook_endpoint_view
+from usagebill.views.webhooks import (
+    public_key_bytes,
+    public_key_view,
+    resent_view,
+    webhook_endpoint_view,
+    webhook_message_view,
+)
 
 __all__ = ["ENDPOINTS"]
 
@@ -28,6 +34,44 @@ ENDPOINTS = [
         returns="webhook",
         view=public_key_view,
         summary="Get the public key of webhook signatures",
+    ),
+    Endpoint(
+        "GET",
+        "/webhooks",
+        webhooks.list_all,
+        permission="webhook_endpoint",
+        query=webhooks.MessageFilters,
+        paged=True,
+        returns="webhooks",
+        view=webhook_message_view,
+        summary="List webhook messages: what was sent, what failed and why",
+    ),
+    Endpoint(
+        "GET",
+        "/webhooks/{id}",
+        webhooks.get,
+        permission="webhook_endpoint",
+        returns="webhook",
+        view=webhook_message_view,
+        summary="Get a webhook message",
+    ),
+    Endpoint(
+        "POST",
+        "/webhooks/{id}/resend",
+        webhooks.resend,
+        permission="webhook_endpoint",
+        returns="webhook",
+        view=webhook_message_view,
+        summary="Deliver a webhook message once more, at once",
+    ),
+    Endpoint(
+        "POST",
+        "/webhooks/resend_failed",
+        webhooks.resend_failed,
+        permission="webhook_endpoint",
+        body=webhooks.ResendFilters,
+        view=resent_view,
+        summary="Deliver every failed webhook message once more, at once",
     ),
     Endpoint(
         "POST",

@@ -21,6 +21,7 @@ from usagebill.core.webhooks import (
     INSTALLATION,
     SETTLED_MESSAGES,
     MessageStatus,
+    Resent,
     SignatureAlgorithm,
     SigningKey,
     WebhookEndpoint,
@@ -52,22 +53,26 @@ from usagebill.work import Reader, Work
 
 __all__ = [
     "Attempt",
+    "HistoryFilters",
     "MessageFilters",
+    "ResendFilters",
     "clean",
     "get",
     "list_all",
+    "list_of_endpoint",
     "note_attempt",
     "prepare",
     "public_key",
     "reaches_public_only",
     "resend",
+    "resend_failed",
     "schedule_cleaning",
     "signed_headers",
     "signing_key",
 ]
 
 _CLEANED_AT = time(1, tzinfo=UTC)
-_CLEANED_TOGETHER = 1000
+_READ_TOGETHER = 1000
 _KEY_BITS = 2048
 
 
@@ -90,10 +95,23 @@ class Attempt:
 
 @Input
 class MessageFilters:
-    """`http_statuses`: codes (`404`), classes (`5xx`), ranges (`200-204`) or `timeout` (failed without an answer).
+    """`statuses`: `pending`, `retrying`, `succeeded` or `failed`. `event_types` are names such as `invoice.created`.
+    `http_statuses`: codes (`404`), classes (`5xx`), ranges (`200-204`) or `timeout` (failed without an answer).
 
-    The dates bound the last change of a message, inclusive. `search_term` is a part of its id or of its object's.
+    The dates bound the last change of a message, inclusive.
     """
+
+    webhook_endpoint_id: Maybe[str] = ABSENT
+    statuses: Maybe[tuple[str, ...]] = ABSENT
+    event_types: Maybe[tuple[str, ...]] = ABSENT
+    http_statuses: Maybe[tuple[str, ...]] = ABSENT
+    from_date: Maybe[datetime] = ABSENT
+    to_date: Maybe[datetime] = ABSENT
+
+
+@Input
+class HistoryFilters:
+    """Those of `MessageFilters`; `search_term` is a part of a message's id or of its object's."""
 
     statuses: Maybe[tuple[str, ...]] = ABSENT
     event_types: Maybe[tuple[str, ...]] = ABSENT
@@ -103,25 +121,51 @@ class MessageFilters:
     search_term: Maybe[str] = ABSENT
 
 
+@Input
+class ResendFilters:
+    """Which failed messages to resend: those of one endpoint, of some types, last changed within dates, inclusive."""
+
+    webhook_endpoint_id: Maybe[str] = ABSENT
+    event_types: Maybe[tuple[str, ...]] = ABSENT
+    from_date: Maybe[datetime] = ABSENT
+    to_date: Maybe[datetime] = ABSENT
+
+
 # Each is a condition of its own.
 _MOST_STATUSES = 100
+_LAST_CHANGED = (desc("updated_at"), desc("created_at"))
 
 
-def get(work: Work, id: str) -> WebhookMessage:
+def get(reader: Reader, id: str) -> WebhookMessage:
     """The message with this id. Raises `NotFound`."""
-    message = work.tx.get(WebhookMessage, id)
+    message = reader.tx.get(WebhookMessage, id)
     if message is None:
         raise NotFound("webhook")
     return message
 
 
-def list_all(work: Work, endpoint_id: str, options: MessageFilters, paging: Paging) -> Page[WebhookMessage]:
-    """The messages of an endpoint, last changed first. Raises `NotFound` for an unknown endpoint."""
-    if work.tx.get(WebhookEndpoint, endpoint_id) is None:
+def list_all(reader: Reader, options: MessageFilters, paging: Paging) -> Page[WebhookMessage]:
+    """The messages to all endpoints, or to one, last changed first."""
+    conditions = _conditions(options)
+    if options.webhook_endpoint_id:
+        conditions.append(eq("webhook_endpoint_id", options.webhook_endpoint_id))
+    return reader.page(WebhookMessage, *conditions, paging=paging, order=_LAST_CHANGED)
+
+
+def list_of_endpoint(reader: Reader, endpoint_id: str, options: HistoryFilters, paging: Paging) -> Page[WebhookMessage]:
+    """The messages to an endpoint, last changed first. Raises `NotFound` for an unknown endpoint."""
+    if reader.tx.get(WebhookEndpoint, endpoint_id) is None:
         raise NotFound("webhook_endpoint")
+    conditions = [eq("webhook_endpoint_id", endpoint_id), *_conditions(options)]
+    if term := value_or(options.search_term, "").strip():
+        conditions.append(contains(("id", "object_id"), term))
+    return reader.page(WebhookMessage, *conditions, paging=paging, order=_LAST_CHANGED)
+
+
+def _conditions(options: MessageFilters | HistoryFilters) -> list[Condition]:
     if options.http_statuses and len(options.http_statuses) > _MOST_STATUSES:
         raise Invalid(http_statuses="invalid_count")
-    conditions = [eq("webhook_endpoint_id", endpoint_id)]
+    conditions: list[Condition] = []
     if options.statuses:
         conditions.append(within("status", options.statuses))
     if options.event_types:
@@ -132,9 +176,7 @@ def list_all(work: Work, endpoint_id: str, options: MessageFilters, paging: Pagi
         conditions.append(at_least("updated_at", options.from_date))
     if options.to_date:
         conditions.append(at_most("updated_at", options.to_date))
-    if term := value_or(options.search_term, "").strip():
-        conditions.append(contains(("id", "object_id"), term))
-    return work.page(WebhookMessage, *conditions, paging=paging, order=(desc("updated_at"), desc("created_at")))
+    return conditions
 
 
 def _answered_with(statuses: Sequence[str]) -> list[Condition]:
@@ -156,10 +198,40 @@ def resend(work: Work, id: str) -> WebhookMessage:
     message = get(work, id)
     if message.status == MessageStatus.SUCCEEDED:
         raise NotAllowed("is_succeeded")
-    delivery = DeliverWebhook(message_id=id)
+    _deliver_now(work, message)
+    return message
+
+
+def resend_failed(work: Work, request: ResendFilters) -> Resent:
+    """Have every message that was given up, or those that are asked for, delivered once more, at once.
+
+    Raises `NotFound` for an unknown endpoint.
+    """
+    conditions = [eq("status", MessageStatus.FAILED)]
+    if request.webhook_endpoint_id:
+        if work.tx.get(WebhookEndpoint, request.webhook_endpoint_id) is None:
+            raise NotFound("webhook_endpoint")
+        conditions.append(eq("webhook_endpoint_id", request.webhook_endpoint_id))
+    if request.event_types:
+        conditions.append(within("webhook_type", request.event_types))
+    if request.from_date:
+        conditions.append(at_least("updated_at", request.from_date))
+    if request.to_date:
+        conditions.append(at_most("updated_at", request.to_date))
+    count = 0
+    while messages := work.tx.find(
+        WebhookMessage, *conditions, order=[asc("created_at")], limit=_READ_TOGETHER, offset=count
+    ):
+        for message in messages:
+            _deliver_now(work, message)
+        count += len(messages)
+    return Resent(count=count)
+
+
+def _deliver_now(work: Work, message: WebhookMessage) -> None:
+    delivery = DeliverWebhook(message_id=message.id)
     work.cancel(delivery)
     work.schedule(delivery, work.now, lane=delivery_lane(message.webhook_endpoint_id))
-    return message
 
 
 # Attempts
@@ -227,7 +299,7 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
     if message is None or message.status == MessageStatus.SUCCEEDED:
         # It has arrived by another attempt meanwhile, which was asked for as long as this one went on.
         return None
-    after = after_attempt(message, work.now, http_status, response, made.url)
+    after = after_attempt(message, work.now, http_status, response, made.url, work.settings.webhook_attempts)
     work.tx.replace(after)
     if after.status == MessageStatus.RETRYING:
         wait = timedelta(milliseconds=retry_milliseconds(after.retries, secrets.randbelow(1001)))
@@ -287,14 +359,12 @@ def clean(work: Work, task: CleanWebhookMessages) -> None:
     """
     old = less("updated_at", work.now - HISTORY)
     settled = within("status", SETTLED_MESSAGES)
-    while messages := work.tx.find(WebhookMessage, old, settled, limit=_CLEANED_TOGETHER):
+    while messages := work.tx.find(WebhookMessage, old, settled, limit=_READ_TOGETHER):
         for message in messages:
             work.cancel(DeliverWebhook(message_id=message.id))
         work.tx.delete(*messages)
     kept = 0
-    while messages := work.tx.find(
-        WebhookMessage, old, order=[asc("updated_at")], limit=_CLEANED_TOGETHER, offset=kept
-    ):
+    while messages := work.tx.find(WebhookMessage, old, order=[asc("updated_at")], limit=_READ_TOGETHER, offset=kept):
         orphans = [message for message in messages if not _is_to_be_delivered(work, message)]
         work.tx.delete(*orphans)
         kept += len(messages) - len(orphans)

@@ -8,11 +8,11 @@ from usagebill.bindings import Message, Messages, Resource, Views, command, quer
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import ProviderNotice
 from usagebill.core.tax_providers import TaxConnection
-from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.core.webhooks import Resent, WebhookEndpoint, WebhookMessage
 from usagebill.operations import payment_connections, provider_notices, tax_connections, webhook_endpoints, webhooks
 from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view, provider_notice_view
 from usagebill.views.tax_providers import tax_connection_view
-from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
+from usagebill.views.webhooks import resent_view, webhook_endpoint_view, webhook_message_view
 
 
 class PaymentConnections(Resource):
@@ -61,9 +61,11 @@ class WebhookEndpoints(Resource):
 class Webhooks(Resource):
     """Webhook messages, and the key that signs them."""
 
-    views: ClassVar[Views] = {WebhookMessage: webhook_message_view}
+    views: ClassVar[Views] = {WebhookMessage: webhook_message_view, Resent: resent_view}
 
     get = query(webhooks.get)
     list = query(webhooks.list_all)
+    list_of_endpoint = query(webhooks.list_of_endpoint)
     resend = command(webhooks.resend)
+    resend_failed = command(webhooks.resend_failed)
     public_key = command(webhooks.public_key)

@@ -364,7 +364,14 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=WebhookMessage,
         name="webhook_messages",
-        indexes=(("webhook_endpoint_id", "updated_at DESC", *_LATEST), ("updated_at",)),
+        indexes=(("updated_at",),),
+        listing=Listing(
+            order=(desc("updated_at"), desc("created_at")),
+            facets=("status", "webhook_type", "http_status"),
+            ranges=("updated_at",),
+            keys=("webhook_endpoint_id",),
+            lead="status",
+        ),
     ),
     Table(
         kind=InvoiceCustomSection,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.core.webhooks import Resent, WebhookEndpoint, WebhookMessage
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["public_key_bytes", "public_key_view", "webhook_endpoint_view", "webhook_message_view"]
+__all__ = ["public_key_bytes", "public_key_view", "resent_view", "webhook_endpoint_view", "webhook_message_view"]
 
 
 class WebhookEndpointView(TypedDict):
@@ -36,6 +36,10 @@ class WebhookMessageView(TypedDict):
     last_retried_at: Instant | None
     created_at: Instant
     updated_at: Instant
+
+
+class ResentView(TypedDict):
+    resent_count: int
 
 
 class PublicKeyView(TypedDict):
@@ -73,6 +77,11 @@ def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMess
         "created_at": instant_text(message.created_at),
         "updated_at": instant_text(message.updated_at),
     }
+
+
+def resent_view(reader: Reader, resent: Resent) -> ResentView:
+    """How many messages are delivered once more."""
+    return {"resent_count": resent.count}
 
 
 def public_key_view(reader: Reader, text: str) -> PublicKeyView:

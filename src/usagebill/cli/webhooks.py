@@ -1,0 +1,138 @@
+"""`usagebill webhooks`: messages and what became of them, and the key that signs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from usagebill.billing import Billing
+from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
+from usagebill.core.errors import NotAllowed
+from usagebill.core.webhooks import MessageStatus
+
+__all__ = ["webhooks"]
+
+_COLUMNS = ("id", "webhook_type", "status", "attempts", "http_status", "last_attempt_at", "endpoint", "response")
+# So much of an answer fits into a table.
+_SHOWN_OF_RESPONSE = 60
+_endpoint = click.option("--endpoint", help="Only messages to the endpoint with this id.")
+_event_types = click.option(
+    "--type", "event_types", multiple=True, metavar="TYPE", help="Only messages of this type; may be repeated."
+)
+
+
+@click.group()
+def webhooks() -> None:
+    """List webhook messages, resend those that failed, show the key that verifies signatures."""
+
+
+def _row(shown: dict[str, Any]) -> dict[str, Any]:
+    # What was never attempted has no last attempt.
+    response = (shown["response"] or "").partition("\n")[0]
+    succeeded = shown["status"] == MessageStatus.SUCCEEDED
+    return {
+        **shown,
+        "id": shown["svc_id"],
+        "attempts": shown["retries"] + succeeded,
+        "last_attempt_at": shown["updated_at"] if succeeded else shown["last_retried_at"],
+        "response": response[:_SHOWN_OF_RESPONSE],
+    }
+
+
+@webhooks.command("list")
+@click.option("--failed", is_flag=True, help="Only messages that were given up.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice([str(status) for status in MessageStatus]),
+    help="Only messages with this status; may be repeated.",
+)
+@_endpoint
+@_event_types
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The most to list.")
+@database()
+@organization_option
+@as_json
+def list_all(
+    failed: bool,
+    statuses: tuple[str, ...],
+    endpoint: str | None,
+    event_types: tuple[str, ...],
+    limit: int,
+    path: str,
+    organization: str | None,
+    json_output: bool,
+) -> None:
+    """List messages, last changed first."""
+    wanted = (*statuses, MessageStatus.FAILED) if failed else statuses
+    with opened(path, organization) as billing:
+        page = billing.webhooks.list(
+            statuses=list(wanted), webhook_endpoint_id=endpoint, event_types=list(event_types), per_page=limit
+        )
+        rows = [dict(shown) for shown in billing.view(page)]
+    if json_output:
+        print_json(rows)
+        return
+    print_table(_COLUMNS, [_row(shown) for shown in rows], "no failed webhooks" if failed else "no webhooks")
+    if page.total_count > len(rows):
+        click.echo(f"{len(rows)} of {page.total_count}; --limit shows more")
+
+
+@webhooks.command()
+@click.argument("id", required=False)
+@click.option("--all", "every", is_flag=True, help="Resend every message that was given up.")
+@_endpoint
+@_event_types
+@database()
+@organization_option
+@as_json
+def resend(
+    id: str | None,
+    every: bool,
+    endpoint: str | None,
+    event_types: tuple[str, ...],
+    path: str,
+    organization: str | None,
+    json_output: bool,
+) -> None:
+    """Deliver one message once more, or with --all every message that was given up (`--endpoint`, `--type` narrow it).
+
+    The next worker, or `usagebill run-due`, sends it. If that fails too, it is not tried again by itself.
+    """
+    if (id is None) != every:
+        raise click.UsageError("name one message by its id, or all failed ones with --all")
+    if not every and (endpoint or event_types):
+        raise click.UsageError("--endpoint and --type narrow --all")
+    with opened(path, organization) as billing:
+        count = _resent(billing, id, endpoint, event_types)
+    if json_output:
+        print_json({"resent_count": count})
+    else:
+        click.echo(f"{count} to be delivered once more" if count else "no failed webhooks")
+
+
+def _resent(billing: Billing, id: str | None, endpoint: str | None, event_types: tuple[str, ...]) -> int:
+    if id is None:
+        with named(f"no endpoint has the id {endpoint}"):
+            return billing.webhooks.resend_failed(webhook_endpoint_id=endpoint, event_types=list(event_types)).count
+    with named(f"no message has the id {id}: see `usagebill webhooks list`"):
+        try:
+            billing.webhooks.resend(id)
+        except NotAllowed as problem:
+            raise click.ClickException(f"{problem.code}: the message {id} has arrived") from problem
+    return 1
+
+
+@webhooks.command()
+@database()
+@as_json
+def key(path: str, json_output: bool) -> None:
+    """Show the public key with which `jwt` signatures are verified: the base64 of its PEM text."""
+    with opened(path) as billing:
+        text = billing.webhooks.public_key()
+    if json_output:
+        print_json({"public_key": text})
+    else:
+        click.echo(text, nl=False)

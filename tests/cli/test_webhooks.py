@@ -1,0 +1,87 @@
+"""Webhooks on the command line: what failed and why, and sending it once more."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.receiver import Receiver
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.settings import Settings
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def run_json(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Two messages that were given up and one that arrived."""
+    path = tmp_path / "billing.db"
+    receiver = Receiver(500, 500, 200, answer=b"deploying\ntraceback")
+    with Billing(path, settings=Settings(webhook_attempts=1)) as billing, receiver:
+        billing.webhook_endpoints.create(webhook_url=receiver.url)
+        for external_id in ("a", "b", "c"):
+            billing.customers.upsert(external_id=external_id)
+            billing.run_due()
+    return str(path)
+
+
+def test_failed_messages_are_listed_with_what_the_receiver_said(file: str) -> None:
+    failed = run_json("webhooks", "list", "--failed", "--db", file)
+    assert [row["status"] for row in failed] == ["failed", "failed"]
+    assert len(run_json("webhooks", "list", "--db", file)) == 3
+    assert len(run_json("webhooks", "list", "--status", "succeeded", "--db", file)) == 1
+    table = run("webhooks", "list", "--failed", "--db", file)
+    assert "customer.created" in table
+    assert "500" in table
+    assert "deploying" in table
+    assert "traceback" not in table
+    assert "1 of 2; --limit shows more" in run("webhooks", "list", "--failed", "--limit", "1", "--db", file)
+    assert run("webhooks", "list", "--failed", "--type", "plan.created", "--db", file) == "no failed webhooks\n"
+
+
+def test_failed_messages_are_resent_one_by_one_or_together(file: str) -> None:
+    first, second = (row["svc_id"] for row in run_json("webhooks", "list", "--failed", "--db", file))
+    assert run("webhooks", "resend", first, "--db", file) == "1 to be delivered once more\n"
+    assert run_json("webhooks", "resend", "--all", "--db", file) == {"resent_count": 2}
+    with Billing(file) as billing, Receiver() as receiver:
+        billing.webhook_endpoints.update(billing.webhook_endpoints.list().items[0].id, webhook_url=receiver.url)
+        billing.run_due()
+        assert {got.headers["x-svc-unique-key"] for got in receiver.received} == {first, second}
+    assert run("webhooks", "resend", "--all", "--db", file) == "no failed webhooks\n"
+    assert "has arrived" in run("webhooks", "resend", first, "--db", file, code=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ((), 2, "--all"),
+        (("none", "--all"), 2, "--all"),
+        (("none", "--type", "plan.created"), 2, "narrow --all"),
+        (("none",), 1, "webhooks list"),
+        (("--all", "--endpoint", "none"), 1, "no endpoint has the id none"),
+    ],
+)
+def test_a_resend_of_nothing_is_refused_in_a_line(file: str, arguments: tuple[str, ...], code: int, told: str) -> None:
+    refused = run("webhooks", "resend", *arguments, "--db", file, code=code)
+    assert told in refused
+    assert "Traceback" not in refused
+
+
+def test_the_key_of_signatures_can_be_had(file: str) -> None:
+    text = run("webhooks", "key", "--db", file)
+    assert base64.b64decode(text).startswith(b"-----BEGIN PUBLIC KEY-----")
+    assert run_json("webhooks", "key", "--db", file) == {"public_key": text}
