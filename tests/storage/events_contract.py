@@ -531,6 +531,21 @@ class EventsContract:
             one = replace(question, bucket=index.bucket(position))
             assert own.ask(lambda tx: tx.events.tallies(one)) == found[position]  # noqa: B023
 
+    @pytest.mark.parametrize("aggregation_type", ["count_agg", "sum_agg", "latest_agg", "unique_count_agg"])
+    def test_a_hundred_keys_of_filters_are_no_limit(self, own: Organization, aggregation_type: str) -> None:
+        events = [event(own.id, n, {"value": n, f"k{n}": "yes", "k0": "yes"}, at=second(n)) for n in range(105)]
+        own.append(*events)
+        values: list[dict[str, tuple[str, ...]]] = [{f"k{n}": ("yes", "no", "perhaps")} for n in range(100)]
+        values += [{"k0": ("yes",), f"k{n}": ("yes",)} for n in (1, 39, 40, 41, 99)]
+        index = FilterIndex([ChargeFilter(str(n), accepted) for n, accepted in enumerate(values)], {})
+        question = EventQuery(
+            code="calls", external_subscription_id="sub", aggregation_type=aggregation_type, field_name="value"
+        )
+        tallies = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        assert set(tallies) == {0, *range(100, 105)} | ({*range(2, 100)} - {1, 39, 40, 41, 99})
+        for position in tallies:
+            assert tallies[position] == expected(replace(question, bucket=index.bucket(position)), events)
+
     @pytest.mark.slow
     @settings(max_examples=50, deadline=None)
     @given(value=st.one_of(st.from_regex(r"[-+0-9. eE_]{0,20}", fullmatch=True), st.text(max_size=20), values))

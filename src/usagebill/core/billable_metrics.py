@@ -8,7 +8,7 @@ from datetime import datetime
 
 from usagebill.core import expressions
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, FieldUse
-from usagebill.core.limits import MOST_FILTER_VALUES, ROUNDING_PRECISION
+from usagebill.core.limits import MOST_FILTER_KEYS, MOST_FILTER_VALUES, ROUNDING_PRECISION
 
 __all__ = [
     "ROUNDING_FUNCTIONS",
@@ -94,6 +94,8 @@ def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict
             return {"values": ["value_is_mandatory"]}
         if key is None or not key.strip():
             return {"key": ["value_is_mandatory"]}
+    if len({key for key, _ in sent}) > MOST_FILTER_KEYS:
+        return {"filters": ["too_many_filters"]}
     if sum(len(values) for _, values in sent) > MOST_FILTER_VALUES:
         return {"values": ["too_many_values"]}
     return {}

@@ -39,6 +39,7 @@ __all__ = [
     "LINE_UNIT_PRICE",
     "MONTHS",
     "MOST_FILTERS",
+    "MOST_FILTER_KEYS",
     "MOST_FILTER_VALUES",
     "MOST_RANGES",
     "ONE_OFF_TOTAL",
@@ -61,6 +62,8 @@ __all__ = [
 # Filters of one charge; values that its filters accept in all, and values that a metric declares.
 MOST_FILTERS = 10_000
 MOST_FILTER_VALUES = 100_000
+# Keys that the filters of one metric declare, each of which is looked up in each event.
+MOST_FILTER_KEYS = 100
 # Ranges of one graduated or volume price, each of which is a line of a document.
 MOST_RANGES = 1_000
 

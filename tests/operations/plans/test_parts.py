@@ -160,6 +160,22 @@ def regions(count: int) -> list[str]:
     return [f"r{number}" for number in range(count)]
 
 
+def test_a_metric_declares_at_most_a_hundred_keys_and_a_charge_with_all_of_them_is_billed() -> None:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        body = {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"}
+        declared = [{"key": f"k{number}", "values": ["yes", "no"]} for number in range(101)]
+        answer = box.post("/billable_metrics", billable_metric={**body, "filters": declared}, status=422)
+        assert answer["error_details"] == {"filters": ["too_many_filters"]}
+        metric = box.metric("calls", "count_agg", filters=declared[:100])
+        filters = [filter_on({f"k{number}": ["yes"]}, amount=str(number)) for number in range(100)]
+        box.plan(charge_on(metric, amount="1000", filters=filters))
+        box.customer()
+        box.subscribe()
+        box.events("calls", {"k7": "yes"}, {"k99": "yes"}, {"k99": "no"})
+        charge = box.usage()["charges_usage"][0]
+        assert charge["amount_cents"] == 700 + 9900 + 100_000
+
+
 @pytest.mark.slow
 def test_a_charge_has_at_most_ten_thousand_filters() -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:

@@ -105,11 +105,15 @@ class _Query:
         if len(values) <= _FEW:
             # An empty list would be a constant, without which no index can be asked for by name.
             return f"({', '.join(self.bind(value) for value in values) or 'NULL'})"
-        return f"(SELECT value FROM json_each({self.bind(_json(values))}))"
+        return f"(SELECT value FROM json_each({self.json(values)}))"
+
+    def json(self, values: object) -> str:
+        """A parameter for the JSON of `values`."""
+        return self.bind(_json(values))
 
     def listed_numbers(self, values: Sequence[int]) -> str:
         """The same for whole numbers."""
-        return f"(SELECT value FROM json_each({self.bind(_json(values))}))"
+        return f"(SELECT value FROM json_each({self.json(values)}))"
 
     def among(self, key: str, accepted: Sequence[str]) -> str:
         return f"{self.text(key)} IN {self.listed(accepted)}"
@@ -264,6 +268,17 @@ class Asked:
         if field is None:
             return "NULL", "NULL"
         return f"({self.query.member('millionths', field)})", f"({self.query.member('long_numbers', field)})"
+
+    def is_number(self, field: str | None) -> str:
+        """Whether `numbers` has one, without reading it: the JSON names the field, first or behind a comma."""
+        if field is None:
+            return "0"
+        named = f"{_json(field)}:"
+        first, later = self.query.bind("{" + named), self.query.bind("," + named)
+        tests = (
+            f"instr({column}, {first}) = 1 OR instr({column}, {later}) > 0" for column in ("millionths", "long_numbers")
+        )
+        return f"({' OR '.join(tests)})"
 
 
 def places_sql(count: int) -> str:

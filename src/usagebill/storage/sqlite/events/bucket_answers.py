@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
-
-import msgspec
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
@@ -26,6 +24,10 @@ __all__ = ["answer_by_bucket"]
 
 # So many combinations of properties are remembered with where they belong.
 _PLACES_AT_MOST: Final = 100_000
+# SQLite joins 64 tables at most. What further keys hold is compared as text.
+_JOINED_AT_MOST: Final = 40
+# SQLite's whole numbers are below 2 ** 63.
+_NUMBERS_AT_MOST: Final = 2**62
 
 
 def answer_by_bucket(
@@ -78,94 +80,127 @@ class _Spread:
         self.asked = asked
         self.question = question
         self._filters = filters
-        self._keys = filters.keys
         self._groups = len(question.group_keys)
-        texts = [asked.query.text(key) for key in self._keys]
-        decides = filters.deciding_key() if len(self._keys) > 1 else None
-        # If one key decides, the others are looked up where they matter; else each once, before it is looked at.
-        self._texts = [] if decides else texts
-        names = texts if decides else [f"v{place}" for place in range(len(texts))]
         # What no filter accepts is told apart by none: few combinations are left of however many values.
-        accepted = [
-            f"CASE WHEN {name} IN {asked.query.listed(filters.accepted_values(key))} THEN {name} END"
-            for key, name in zip(self._keys, names, strict=True)
-        ]
-        # Several are sorted as one text, which takes less time.
-        packed = [f"json_array({', '.join(accepted)})"] if len(accepted) > 1 else accepted
-        if decides:
-            matters = asked.query.among(decides, filters.accepted_values(decides))
-            packed = [f"CASE WHEN {matters} THEN {packed[0]} END"]
-        # Without any key all events belong to what no filter takes.
-        self._columns = packed or ["NULL"]
+        self._accepted = [filters.accepted_values(key) for key in filters.keys]
+        self._numbered = min(len(filters.keys), _JOINED_AT_MOST)
+        lists = [f"a{place}" for place in range(self._numbered)]
+        self._with = ", ".join(
+            f"{name} (value, n) AS MATERIALIZED (SELECT value, key + 1 FROM json_each({asked.query.json(values)}))"
+            for name, values in zip(lists, self._accepted, strict=False)
+        )
+        self._joins = self._joined(lists)
+        # A combination is one whole number, or as few as hold it: these are sorted in less time than texts are.
+        self._packed: list[list[int]] = []
+        self._columns: list[str] = []
+        most = _NUMBERS_AT_MOST
+        for name, values in zip(lists, self._accepted, strict=False):
+            number, size = f"coalesce({name}.n, 0)", len(values) + 1
+            most *= size
+            if most < _NUMBERS_AT_MOST:
+                self._columns[-1] = f"({self._columns[-1]}) * {size} + {number}"
+                self._packed[-1].append(size)
+            else:
+                most = size
+                self._columns.append(number)
+                self._packed.append([size])
+        for key, values in list(zip(filters.keys, self._accepted, strict=True))[self._numbered :]:
+            text = asked.query.text(key)
+            self._columns.append(f"CASE WHEN {text} IN {asked.query.listed(values)} THEN {text} END")
         self._count = self._groups + len(self._columns)
-        self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
+        self._places: dict[tuple[Any, ...], tuple[_Place, ...]] = {}
 
-    def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
+    def places(self, key: tuple[Any, ...]) -> tuple[_Place, ...]:
         """The buckets and groups of the events whose columns are `key`."""
         known = self._places.get(key)
         if known is None:
-            group, texts = key[: self._groups], key[self._groups :]
-            if len(self._keys) > 1:
-                texts = (None,) * len(self._keys) if texts[0] is None else tuple(msgspec.json.decode(texts[0]))
-            elif not self._keys:
-                texts = ()
+            group, texts = key[: self._groups], self._texts(key[self._groups :])
             known = tuple((position, group) for position in self._filters.of_values(texts))
             if len(self._places) < _PLACES_AT_MOST:
                 self._places[key] = known
         return known
 
+    def _joined(self, lists: Sequence[str]) -> str:
+        keys = self._filters.keys
+        decides = self._filters.deciding_key() if len(keys) > 1 else None
+        first = keys.index(decides) if decides in keys[: len(lists)] else None
+        joins = ""
+        for place in sorted(range(len(lists)), key=lambda place: place != first):
+            text = self.asked.query.text(keys[place])
+            if first not in (None, place):
+                # Properties that do not matter are not looked up.
+                text = f"CASE WHEN a{first}.n THEN {text} END"
+            joins += f" LEFT JOIN {lists[place]} ON {lists[place]}.value = {text}"
+        return joins
+
+    def _texts(self, columns: tuple[Any, ...]) -> list[str | None]:
+        """The accepted values of each key that the columns stand for."""
+        numbers: list[int] = []
+        for packed, sizes in zip(columns, self._packed, strict=False):
+            unpacked = []
+            for size in reversed(sizes):
+                packed, number = divmod(packed, size)
+                unpacked.append(number)
+            numbers += reversed(unpacked)
+        texts = [
+            values[number - 1] if number else None for values, number in zip(self._accepted, numbers, strict=False)
+        ]
+        return [*texts, *columns[len(self._packed) :]]
+
     def grouped(
-        self, *columns: str, counting: str, field: str | None = None
+        self, *columns: str, counting: str, field: str | None = None, condition: str = "1"
     ) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """The aggregates `columns` of all that belongs together; groups come in the order of their first events.
 
         `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`).
         """
         short, long = self.asked.numbers(field)
-        names = ", ".join(f"k{place}" for place in range(self._count))
-        counted, in_order = "", ""
-        if self._groups:
-            counted, in_order = f" WHERE {counting}", " ORDER BY MIN(timestamp), MIN(sequence)"
+        counted = f" WHERE {counting}" if self._groups else ""
+        in_order = " ORDER BY MIN(timestamp), MIN(sequence)" if self._groups else ""
         others = {"short": short, "long": long}
         others |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
-        sql = (
-            f"SELECT {names}, {', '.join(columns)} FROM ({self._rows(others)}){counted}"
-            f" GROUP BY {places_sql(self._count)}{in_order}"
+        yield from self._rows(
+            others,
+            lambda names, rows: (
+                f"SELECT {', '.join((*names, *columns))} FROM ({rows}){counted}"
+                f"{f' GROUP BY {places_sql(len(names))}' if names else ''}{in_order}"
+            ),
+            condition,
         )
-        for row in self.asked.each(sql):
-            yield self.places(row[: self._count]), row[self._count :]
 
     def events(self, *columns: str, condition: str = "1") -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """`columns` of each event that meets the condition, in order of time."""
-        names = [*(f"k{place}" for place in range(self._count)), *(f"c{place}" for place in range(len(columns)))]
         others = {f"c{place}": column for place, column in enumerate(columns)}
+        shown = ", ".join(others)
         order = "timestamp, created_at, id"
         others |= {name: name for name in order.split(", ")}
-        sql = f"SELECT {', '.join(names)} FROM ({self._rows(others, condition)}) ORDER BY {order}"
-        for row in self.asked.each(sql):
-            yield self.places(row[: self._count]), row[self._count :]
+        yield from self._rows(
+            others,
+            lambda names, rows: f"SELECT {', '.join((*names, shown))} FROM ({rows}) ORDER BY {order}",
+            condition,
+        )
 
     def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """`columns` of the events, what is the same only once, in no order."""
         others = {f"c{place}": column for place, column in enumerate(columns)}
-        for row in self.asked.each(f"SELECT DISTINCT * FROM ({self._rows(others)})"):
-            yield self.places(row[: self._count]), row[self._count :]
+        yield from self._rows(others, lambda names, rows: f"SELECT DISTINCT * FROM ({rows})")
 
-    def _rows(self, others: Mapping[str, str], condition: str = "1") -> str:
-        """A row an event: `k0` and so on, where it belongs, and `others`, SQL by name.
+    def _rows(
+        self, others: Mapping[str, str], asks: Callable[[Sequence[str], str], str], condition: str = "1"
+    ) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """What `asks` makes of a row an event: `k0` and so on, where it belongs, and `others`, SQL by name.
 
-        The limits keep these queries apart from what is made of them: each value is looked up once an event.
+        The limit keeps this query apart from what is made of it: each value is looked up once an event.
         """
-        groups = [f"{key} AS k{place}" for place, key in enumerate(self.asked.keys)]
-        columns = [f"{column} AS k{self._groups + place}" for place, column in enumerate(self._columns)]
+        keys = [f"{key} AS k{place}" for place, key in enumerate(self.asked.keys)]
+        keys += [f"{column} AS k{self._groups + place}" for place, column in enumerate(self._columns)]
         named = [f"{column} AS {name}" for name, column in others.items()]
-        where = f"{self.asked.where} AND {condition}"
-        if not self._texts:
-            return f"SELECT {', '.join((*groups, *columns, *named))} FROM events{where} LIMIT -1"
-        texts = [f"{text} AS v{place}" for place, text in enumerate(self._texts)]
-        events = f"SELECT {', '.join((*groups, *texts, *named))} FROM events{where} LIMIT -1"
-        keys = [f"k{place}" for place in range(self._groups)]
-        return f"SELECT {', '.join((*keys, *columns, *others))} FROM ({events}) LIMIT -1"
+        rows = (
+            f"SELECT {', '.join((*keys, *named))} FROM events{self._joins}{self.asked.where} AND {condition} LIMIT -1"
+        )
+        sql = asks([f"k{place}" for place in range(self._count)], rows)
+        for row in self.asked.each(f"WITH {self._with} {sql}" if self._with else sql):
+            yield self.places(row[: self._count]), row[self._count :]
 
     @property
     def amount(self) -> str:
@@ -237,12 +272,11 @@ def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict
 def _latest_cells(spread: _Spread) -> dict[_Place, _Cell]:
     """The latest values: their instants first, with the counts, and then the few events of these."""
     question, asked = spread.question, spread.asked
-    counting = "(short IS NOT NULL OR long IS NOT NULL)"
     cells: dict[_Place, _Cell] = {}
     last_at: dict[_Place, int] = {}
-    latest = f"MAX(timestamp) FILTER (WHERE {counting})"
-    columns = (f"COUNT(*) FILTER (WHERE {counting})", asked.amounts(counting), latest)
-    for places, (count, amount, at) in spread.grouped(*columns, counting=counting, field=question.field_name):
+    columns = ("COUNT(*)", asked.amounts(), "MAX(timestamp)")
+    is_number = asked.is_number(question.field_name)
+    for places, (count, amount, at) in spread.grouped(*columns, counting="1", condition=is_number):
         if not count:
             continue
         for place in places:
