@@ -3,9 +3,8 @@
     python -m benchmarks.payments [PAYMENTS] [MILLISECONDS]
 
 The floor makes the very same charges with our adapter, on as many threads, and stores nothing. The provider is a
-process of its own that answers after `MILLISECONDS`, and shares the machine with what it measures. With the two threads
-that a worker has, and a provider that takes 100 ms, charges should come to 0.8 of the floor: then the calls are what
-takes the time. With many, every charge waits for its transactions to be durable, and the disk decides. Billing goes on
+process of its own that answers after `MILLISECONDS`, and shares the machine with what it measures. Charges of a
+provider that takes 100 ms should come to 0.8 of the floor: then the calls are what takes the time. Billing goes on
 meanwhile: the longest that a customer waits to be changed is shown.
 """
 
@@ -37,6 +36,8 @@ from usagebill.worker import Worker
 PAYMENTS = 2_000
 MILLISECONDS = 100
 PARALLEL = (2, 8)
+# So many calls say how fast they are.
+MOST_BARE = 1_000
 CUSTOMERS = 50
 
 
@@ -154,11 +155,10 @@ def main(payments: int, milliseconds: int) -> None:
                 assert len(paid) == len({payment.provider_payment_id for payment in paid}) == payments
                 charge = paid[0].sent
                 assert charge is not None
-                bare = bare_rate(charge, billing, payments, parallel)
-            target = " (at least 0.8 at 100 ms)" if parallel == PARALLEL[0] else ""
+                bare = bare_rate(charge, billing, min(payments, MOST_BARE), parallel)
             print(f"{f'{parallel} at once: bare calls':34} {bare:8,.1f} payments/s")
             print(f"{'  collected':34} {rate:8,.1f} payments/s")
-            print(f"{'  ratio to the bare calls':34} {rate / bare:8.2f}{target}")
+            print(f"{'  ratio to the bare calls':34} {rate / bare:8.2f} (at least 0.8 at 100 ms)")
             print(f"{'  longest change meanwhile':34} {wait * 1000:8,.0f} ms")
 
 

@@ -61,7 +61,7 @@ from usagebill.core.tasks import (
 )
 from usagebill.core.tax_providers import Purpose, TaxSubject
 from usagebill.operations.jobs import HANDLERS
-from usagebill.outside import OUTSIDE
+from usagebill.outside import CALLS, OUTSIDE
 from usagebill.storage.jobs import job_of, task_of
 
 DUE = datetime(2024, 2, 1, 10, tzinfo=UTC)
@@ -328,7 +328,7 @@ def keep(file: Path, organization_id: str, *rows: tuple[Task, str, str, str, str
 
 
 def test_a_stored_row_of_every_kind_is_known() -> None:
-    assert {row[0].kind for row in STORED} == {*HANDLERS, *OUTSIDE, DeliverWebhook.kind}
+    assert {row[0].kind for row in STORED} == {*HANDLERS, *OUTSIDE, *CALLS, DeliverWebhook.kind}
 
 
 @pytest.mark.parametrize("name", NAMED)

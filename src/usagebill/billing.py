@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from usagebill.answers import answering
+from usagebill.calls import Calls
 from usagebill.clock import Clock, ClockWatch, SystemClock
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
@@ -30,7 +31,7 @@ from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.change_logs import log_changes
 from usagebill.operations.jobs import note_failure, perform
-from usagebill.outside import OUTSIDE
+from usagebill.outside import CALLS, OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
 from usagebill.rehearsals import JobKey, Rehearsals
@@ -474,27 +475,40 @@ class Billing(Resources):
     ) -> int:
         """Run one due leased job, while no transaction is open: 1, or 0 if none was due.
 
-        It is of one of these kinds, by default of any in `OUTSIDE`. No other worker takes it up unless this one dies.
+        It is of one of these kinds, by default of any in `OUTSIDE` and `CALLS`. No other worker takes it up unless this
+        one dies.
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
-        wanted = OUTSIDE if kinds is None else kinds
-        # The instant may be that at which a long run of jobs began.
-        until = max(instant, self.clock.now()) + self.lease
+        wanted = (*OUTSIDE, *CALLS) if kinds is None else kinds
 
         def due(tx: Transaction) -> list[str]:
             lanes = {kind: first for kind in wanted if (first := tx.jobs.lanes(kind).get(kind)) is not None}
             return [lane for lane in sorted(lanes, key=lanes.__getitem__) if lanes[lane] <= instant]
 
-        def lease(tx: Transaction) -> Job | None:
-            for lane in due(tx):
-                for job in tx.jobs.lease(lane, instant, until, immediate=immediate):
-                    return job
-            return None
+        for lane in self.store.read(None, due):
+            act = self._call if lane in CALLS else self._perform_leased
+            done, failures = act(lane, instant, immediate)
+            for job, problem in failures:
+                if strict:
+                    raise JobFailed(job) from problem
+                if on_failure is not None:
+                    on_failure(job, problem)
+            if done:
+                return 1
+        return 0
 
-        job = self.store.write(None, lease) if self.store.read(None, due) else None
-        if job is None:
-            return 0
+    def _call(self, kind: str, instant: datetime, immediate: bool) -> tuple[int, list[tuple[Job, Exception]]]:
+        calls = Calls(self, CALLS[kind])
+        return calls.step(instant, immediate=immediate), calls.failures
+
+    def _perform_leased(self, lane: str, instant: datetime, immediate: bool) -> tuple[int, list[tuple[Job, Exception]]]:
+        # The instant may be that at which a long run of jobs began.
+        until = max(instant, self.clock.now()) + self.lease
+        jobs = self.store.write(None, lambda tx: tx.jobs.lease(lane, instant, until, immediate=immediate))
+        if not jobs:
+            return 0, []
+        job = jobs[0]
         try:
             organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
             acting = _ACTOR.set(SYSTEM)
@@ -505,11 +519,12 @@ class Billing(Resources):
         except Exception as problem:
             failure = problem
             self.store.write(None, lambda tx: self.postpone(tx, job, instant, failure))
-            if strict:
-                raise JobFailed(job) from problem
-            if on_failure is not None:
-                on_failure(job, problem)
-        return 1
+            return 1, [(job, problem)]
+        return 1, []
+
+    def calls(self, kind: str, at_once: int) -> Calls:
+        """Who does one kind of `CALLS`, so many at once, step by step; the caller closes it."""
+        return Calls(self, CALLS[kind], at_once=at_once)
 
     def deliveries(self) -> Deliveries:
         """The webhook sender, step by step; the caller closes it."""
@@ -542,6 +557,21 @@ class Billing(Resources):
     def transact(self, change: Callable[[Transaction], T]) -> T:
         """Make a change across organizations."""
         return self.store.write(None, change)
+
+    def share(self, change: Callable[[Transaction, datetime], tuple[T, Sequence[Work]]]) -> T:
+        """Make a change across organizations, and announce what its units of work emit once it is durable."""
+        self.clock_watch.check()
+
+        def act(tx: Transaction) -> tuple[T, Sequence[Work]]:
+            now = self.clock.now()
+            self.clock_watch.note(tx, now)
+            return change(tx, now)
+
+        result, works = self.store.write(None, act)
+        for work in works:
+            self._tell(work.messages)
+        self._wake({kind for work in works for kind in work.immediate_kinds})
+        return result
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
         """Answer a question across organizations."""

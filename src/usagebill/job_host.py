@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
@@ -111,6 +111,12 @@ class JobHost(Protocol):
 
     def transact(self, change: Callable[[Transaction], T]) -> T:
         """Make a change across organizations."""
+
+    def share(self, change: Callable[[Transaction, datetime], tuple[T, Sequence[Work]]]) -> T:
+        """Make a change across organizations at the instant it is given, and announce what its units of work emit.
+
+        Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
+        """
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
         """Answer a question across organizations."""

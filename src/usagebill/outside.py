@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from usagebill.calls import Call
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
-from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.tasks import (
     AskTaxProvider,
     CheckVatNumber,
@@ -19,12 +19,12 @@ from usagebill.core.tasks import (
 from usagebill.drawing import generate_documents
 from usagebill.job_host import JobHost
 from usagebill.mail import send_email
-from usagebill.provider_calls import ask_payment_provider, collect_payment
+from usagebill.provider_calls import CHARGES, ERRANDS
 from usagebill.storage.jobs import task_of
 from usagebill.tax_provider import ask_tax_provider
 from usagebill.vat_registry import check_vat_number
 
-__all__ = ["OUTSIDE", "OutsideHandler"]
+__all__ = ["CALLS", "OUTSIDE", "OutsideHandler"]
 
 L = TypeVar("L", bound=Task)
 
@@ -54,7 +54,8 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
         _outside(GenerateDocuments, generate_documents),
         _outside(SendEmail, send_email),
         _outside(AskTaxProvider, ask_tax_provider),
-        _outside(CollectPayment, collect_payment),
-        _outside(AskPaymentProvider, ask_payment_provider),
     )
 )
+
+# Those that ask one question each: many share a commit.
+CALLS: dict[str, Call[Any, Any, Any]] = {call.task_type.kind: call for call in (CHARGES, ERRANDS)}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
+from usagebill.calls import Call
 from usagebill.core.errors import NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
@@ -16,6 +17,7 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import Payment
 from usagebill.core.provider_requests import (
+    Charged,
     FailureKind,
     ListCharges,
     Notice,
@@ -31,8 +33,9 @@ from usagebill.job_host import JobHost, PaymentProviders
 from usagebill.operations import charges, provider_errands, provider_notices
 from usagebill.storage.conditions import at_least, eq
 from usagebill.storage.ports import Transaction
+from usagebill.work import Work
 
-__all__ = ["answer_of", "ask_payment_provider", "collect_payment", "compared_with_provider", "receive_notice"]
+__all__ = ["CHARGES", "ERRANDS", "answer_of", "compared_with_provider", "receive_notice"]
 
 A = TypeVar("A")
 _log = structlog.get_logger("usagebill.payments")
@@ -55,35 +58,36 @@ def answer_of(
         return ProviderFailure(kind=FailureKind.UNREACHABLE, code="network_error", message=message)
 
 
-def collect_payment(host: JobHost, organization: Organization, job: Job, task: CollectPayment) -> None:
-    """Charge what is due of an invoice or payment request, once."""
-    sent = host.writing(lambda work: charges.prepare(work, job, task), organization)
-    if sent is None:
-        return
-    answer = answer_of(host.payment_providers, sent.connection, sent.charge)
-    host.writing(lambda work: charges.conclude(work, job, task, sent, answer), organization)
+def _charged(host: JobHost, sent: charges.Sent) -> Charged | ProviderFailure:
+    return answer_of(host.payment_providers, sent.connection, sent.charge)
 
 
-def ask_payment_provider(host: JobHost, organization: Organization, job: Job, task: AskPaymentProvider) -> None:
-    """Run an errand, once."""
+CHARGES = Call(CollectPayment, charges.prepare, _charged, charges.conclude)
+
+
+_Errand = tuple[PaymentConnection, Request[Any] | Notice]
+
+
+def _prepare(work: Work, job: Job, task: AskPaymentProvider) -> _Errand | None:
     if task.errand is ProviderErrand.NOTICE:
-        _understand(host, organization, job, task)
-        return
-    prepared = host.writing(lambda work: provider_errands.prepare(work, job, task), organization)
-    if prepared is None:
-        return
-    connection, request = prepared
-    answer = answer_of(host.payment_providers, connection, request)
-    host.writing(lambda work: provider_errands.conclude(work, job, task, connection, answer), organization)
+        return provider_notices.prepare(work, job, task)
+    return provider_errands.prepare(work, job, task)
 
 
-def _understand(host: JobHost, organization: Organization, job: Job, task: AskPaymentProvider) -> None:
-    prepared = host.writing(lambda work: provider_notices.prepare(work, job, task), organization)
-    if prepared is None:
-        return
-    connection, notice = prepared
-    answer = _outcomes(host, connection, notice)
-    host.writing(lambda work: provider_notices.conclude(work, job, task, connection, answer), organization)
+def _ask(host: JobHost, errand: _Errand) -> object | ProviderFailure:
+    connection, asked = errand
+    if isinstance(asked, Notice):
+        return _outcomes(host, connection, asked)
+    return answer_of(host.payment_providers, connection, asked)
+
+
+def _conclude(work: Work, job: Job, task: AskPaymentProvider, errand: _Errand, answer: Any) -> None:
+    conclude = provider_notices.conclude if task.errand is ProviderErrand.NOTICE else provider_errands.conclude
+    conclude(work, job, task, errand[0], answer)
+
+
+# Everything that providers are asked besides charges, and what their notices mean.
+ERRANDS = Call(AskPaymentProvider, _prepare, _ask, _conclude)
 
 
 def _outcomes(host: JobHost, connection: PaymentConnection, notice: Notice) -> tuple[Outcome, ...] | ProviderFailure:

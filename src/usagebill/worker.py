@@ -10,11 +10,13 @@ from typing import Any
 import structlog
 
 from usagebill.billing import Billing
+from usagebill.calls import Calls
 from usagebill.core.errors import ClockRefused
 from usagebill.core.tasks import DeliverWebhook
+from usagebill.delivery import Deliveries
 from usagebill.logs import plain_traceback
 from usagebill.operations import log_cleaning, organizations
-from usagebill.outside import OUTSIDE
+from usagebill.outside import CALLS, OUTSIDE
 
 __all__ = ["Worker"]
 
@@ -46,8 +48,11 @@ class Worker:
             for number in range(outside_threads):
                 step = partial(billing.reach_out, kinds=(kind,))
                 self._add(self._keep_doing, step, kind, name=f"{kind}-{number + 1}")
-        self._deliveries = billing.deliveries()
-        self._thread(self._keep_delivering, (), self._deliveries.wake, DeliverWebhook.kind, "webhooks")
+        deliveries = billing.deliveries()
+        self._thread(self._keep_stepping, (deliveries,), deliveries.wake, DeliverWebhook.kind, "webhooks")
+        for kind in CALLS:
+            calls = billing.calls(kind, outside_threads)
+            self._thread(self._keep_stepping, (calls,), calls.wake, kind, kind)
 
     def _add(self, run: Callable[..., None], step: Callable[[], int], kind: str, *, name: str) -> None:
         woken = threading.Event()
@@ -113,15 +118,18 @@ class Worker:
             woken.wait(pause)
             woken.clear()
 
-    def _keep_delivering(self) -> None:
+    def _keep_stepping(self, stepwise: Deliveries | Calls) -> None:
         while not self._stopping:
             try:
-                self._deliveries.step()
+                stepwise.step()
+            except ClockRefused:
+                # The watch says so. As soon as the clock is right again work goes on.
+                pass
             except Exception as problem:
                 self._log_failure(problem)
-            self._deliveries.wait(self._poll_seconds)
+            stepwise.wait(self._poll_seconds)
         try:
-            self._deliveries.close()
+            stepwise.close()
         except Exception as problem:
             self._log_failure(problem)
 

@@ -122,7 +122,7 @@ def test_nobody_waits_for_a_provider_that_takes_its_time(box: Scenario, path: st
     assert state(box, invoice) == ("succeeded", 10_000)
 
 
-def test_a_charge_takes_two_transactions_beside_that_which_leases_it(
+def test_a_charge_takes_two_transactions(
     box: Scenario, path: str, provider: UnsteadyProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoice = bill(box, skip_psp=True)
@@ -137,8 +137,8 @@ def test_a_charge_takes_two_transactions_beside_that_which_leases_it(
         patched.setattr(box.billing.store, "write", noted)
         box.billing.invoices.retry_payment(invoice)
     assert state(box, invoice) == ("succeeded", 10_000)
-    # The request itself, the lease, and what is to be sent; then the answer.
-    assert (written.count(False), written.count(True)) == (3, 1)
+    # The request to pay, and what is to be sent; then the answer.
+    assert (written.count(False), written.count(True)) == (2, 1)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

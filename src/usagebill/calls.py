@@ -1,0 +1,298 @@
+"""Calls: jobs that ask somebody outside a question each, leased together, asked in parallel and noted together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from usagebill.core.errors import ClockRefused
+from usagebill.core.jobs import Job
+from usagebill.core.tasks import Task
+from usagebill.job_host import JobHost
+from usagebill.storage.jobs import task_of
+from usagebill.storage.ports import Transaction
+from usagebill.work import Work
+
+__all__ = ["Call", "Calls"]
+
+L = TypeVar("L", bound=Task)
+P = TypeVar("P")
+A = TypeVar("A")
+
+# How long answers wait for others, to be noted in one commit, while there is enough to ask.
+_GATHER_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[L, P, A]):
+    """How the tasks of a type are done: what is asked for one, by whom it is answered, and what follows.
+
+    `prepare` runs in the transaction that leases the job; where it returns None, it has completed the job. `ask` runs
+    while no transaction is open, perhaps more than once for one job. `conclude` completes the job in a transaction.
+    """
+
+    task_type: type[L]
+    prepare: Callable[[Work, Job, L], P | None]
+    ask: Callable[[JobHost, P], A]
+    conclude: Callable[[Work, Job, L, P, A], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A leased job with what is asked for it, and the answer once there is one."""
+
+    job: Job
+    task: Any
+    prepared: Any
+    ask_before: float
+    answer: Any = None
+    problem: Exception | None = None
+
+
+class Calls:
+    """Does the due jobs of one kind of call.
+
+    Each takes two short transactions, and shares them with others: one leases the job and puts together what is asked,
+    one acts on the answer. `at_once` calls are under way at a time, on threads of their own, and as many more are
+    ready; with 0, the thread of `step` makes one call itself.
+
+    `step` does what can be done now, `wait` returns when there may be more to do. What is leased but was not asked is
+    given back by `close`; after a crash it is asked once its lease has run out.
+    """
+
+    def __init__(self, host: JobHost, call: Call[Any, Any, Any], *, at_once: int = 0) -> None:
+        self._host = host
+        self._call = call
+        self._at_once = at_once
+        self._kind = call.task_type.kind
+        self._guard = threading.Lock()
+        self._ready: deque[_Asked] = deque()
+        self._waiting = threading.Semaphore(0)
+        self._under_way = 0
+        self._answered: list[_Asked] = []
+        self._unasked: list[_Asked] = []
+        self._threads: list[threading.Thread] = []
+        self._news = threading.Event()
+        self._hurry = threading.Event()
+        self._closing = False
+        self._next: datetime | None = None
+        self.failures: list[tuple[Job, Exception]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is being asked, or answers are not yet noted."""
+        with self._guard:
+            return bool(self._under_way or self._ready or self._answered or self._unasked)
+
+    def wake(self) -> None:
+        """End a `wait`."""
+        self._news.set()
+        self._hurry.set()
+
+    def wait(self, seconds: float | None) -> None:
+        """Until there may be something to do, for so many seconds at most (None: while somebody is being asked)."""
+        if seconds is None:
+            if not self._under_way:
+                return
+        elif self._next is not None:
+            seconds = min(seconds, max(0.0, (self._next - self._host.clock.now()).total_seconds()))
+        self._news.wait(seconds)
+        if self._under_way:
+            self._hurry.wait(_GATHER_SECONDS)
+        self._news.clear()
+        self._hurry.clear()
+
+    def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
+        """Note what was answered and take up what is due at `now` (the clock's, unless given): how many that were.
+
+        Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
+        """
+        instant = now or self._host.clock.now()
+        with self._guard:
+            answered, unasked = self._answered[:], self._unasked[:]
+        if not answered and not unasked and not self._may_lease(instant):
+            return 0
+        leased = self._commit(answered, unasked, instant, immediate)
+        tried = len(answered) + len(leased) + len(unasked)
+        if self._at_once:
+            self._hand_over(leased)
+        else:
+            for asked in leased:
+                self._ask(asked)
+                self._commit([asked], [], instant, immediate, room=0)
+        return tried
+
+    def close(self) -> None:
+        """Wait for those who are being asked, note what they answered, and give back the rest."""
+        with self._guard:
+            self._closing = True
+            self._unasked += self._ready
+            self._ready.clear()
+        for _ in self._threads:
+            self._waiting.release()
+        while self.is_busy:
+            self.step()
+            self.wait(None)
+        for thread in self._threads:
+            thread.join()
+
+    # Leasing and noting
+
+    def _room(self) -> int:
+        if not self._at_once:
+            return 1
+        with self._guard:
+            return 0 if self._closing else max(0, 2 * self._at_once - self._under_way - len(self._ready))
+
+    def _may_lease(self, instant: datetime) -> bool:
+        self._look_ahead(self._host.ask(lambda tx: tx.jobs.lanes(self._kind)).get(self._kind))
+        return self._next is not None and self._next <= instant
+
+    def _look_ahead(self, first_due: datetime | None) -> None:
+        self._next = first_due if self._room() else None
+
+    def _commit(
+        self,
+        answered: Sequence[_Asked],
+        unasked: Sequence[_Asked],
+        instant: datetime,
+        immediate: bool,
+        room: int | None = None,
+    ) -> list[_Asked]:
+        """Note and give back these, and lease what there is room for, all in one commit."""
+
+        def act(tx: Transaction, at: datetime) -> tuple[list[_Asked], list[Work]]:
+            works = [self._noted(tx, asked, at) for asked in answered if asked.problem is None]
+            for asked in answered:
+                if asked.problem is not None:
+                    self._host.postpone(tx, asked.job, instant, asked.problem)
+            tx.jobs.give_back([asked.job for asked in unasked])
+            leased, begun = self._lease(tx, instant, at, self._room() if room is None else room, immediate)
+            self._look_ahead(tx.jobs.lanes(self._kind).get(self._kind))
+            return leased, works + begun
+
+        before = len(self.failures)
+        try:
+            leased = self._host.share(act)
+        except Exception as problem:
+            del self.failures[before:]
+            # What is due now is left until `wait` has waited.
+            self._next = None
+            if isinstance(problem, ClockRefused) or not answered:
+                raise
+            # One of them may spoil it for all: each by itself then.
+            self._note_each(answered, instant)
+            return []
+        self.failures += [(asked.job, asked.problem) for asked in answered if asked.problem is not None]
+        self._drop(answered, unasked)
+        return leased
+
+    def _noted(self, tx: Transaction, asked: _Asked, at: datetime) -> Work:
+        work = self._host.work_of(tx.scoped(asked.job.organization_id), asked.job.organization_id, at)
+        self._call.conclude(work, asked.job, asked.task, asked.prepared, asked.answer)
+        work.log_changes()
+        return work
+
+    def _note_each(self, answered: Sequence[_Asked], instant: datetime) -> None:
+        for asked in answered:
+            problem = asked.problem
+            if problem is None:
+                try:
+                    self._host.share(partial(self._noted_alone, asked))
+                except Exception as failure:
+                    problem = failure
+            if problem is not None:
+                self._postpone(asked.job, instant, problem)
+            self._drop([asked], [])
+
+    def _noted_alone(self, asked: _Asked, tx: Transaction, at: datetime) -> tuple[None, list[Work]]:
+        return None, [self._noted(tx, asked, at)]
+
+    def _drop(self, answered: Sequence[_Asked], unasked: Sequence[_Asked]) -> None:
+        with self._guard:
+            self._answered = [asked for asked in self._answered if asked not in answered]
+            self._unasked = [asked for asked in self._unasked if asked not in unasked]
+
+    def _postpone(self, job: Job, instant: datetime, problem: Exception) -> None:
+        self._host.transact(lambda tx: self._host.postpone(tx, job, instant, problem))
+        self.failures.append((job, problem))
+
+    def _lease(
+        self, tx: Transaction, instant: datetime, at: datetime, room: int, immediate: bool
+    ) -> tuple[list[_Asked], list[Work]]:
+        # The instant may be that at which a long run of jobs began.
+        until = max(instant, at) + self._host.lease
+        leased: list[_Asked] = []
+        works: list[Work] = []
+        jobs = tx.jobs.lease(self._kind, instant, until, at_most=room, immediate=immediate) if room else []
+        for job in jobs:
+            try:
+                asked, work = tx.savepoint(partial(self._prepared, tx, job, at))
+            except Exception as problem:
+                self._host.postpone(tx, job, instant, problem)
+                self.failures.append((job, problem))
+                continue
+            works.append(work)
+            if asked is not None:
+                leased.append(asked)
+        return leased, works
+
+    def _prepared(self, tx: Transaction, job: Job, at: datetime) -> tuple[_Asked | None, Work]:
+        work = self._host.work_of(tx.scoped(job.organization_id), job.organization_id, at)
+        task = task_of(self._call.task_type, job)
+        prepared = self._call.prepare(work, job, task)
+        work.log_changes()
+        if prepared is None:
+            return None, work
+        ask_before = time.monotonic() + self._host.lease.total_seconds() / 2
+        return _Asked(job, task, prepared, ask_before), work
+
+    # Asking
+
+    def _hand_over(self, leased: Sequence[_Asked]) -> None:
+        with self._guard:
+            if self._closing:
+                self._unasked += leased
+                return
+            self._ready += leased
+        if leased and not self._threads:
+            for number in range(self._at_once):
+                name = f"usagebill-{self._kind}-{number + 1}"
+                self._threads.append(threading.Thread(target=self._keep_asking, name=name, daemon=True))
+                self._threads[-1].start()
+        for _ in leased:
+            self._waiting.release()
+
+    def _keep_asking(self) -> None:
+        while True:
+            self._waiting.acquire()
+            with self._guard:
+                if self._closing:
+                    return
+                asked = self._ready.popleft()
+                if time.monotonic() > asked.ask_before:
+                    # Its lease may run out before the answer comes, and another worker would ask too.
+                    self._unasked.append(asked)
+                    self._news.set()
+                    continue
+                self._under_way += 1
+                is_short = len(self._ready) < self._at_once
+            if is_short:
+                self._hurry.set()
+            self._ask(asked)
+            with self._guard:
+                self._under_way -= 1
+                self._answered.append(asked)
+            self._news.set()
+
+    def _ask(self, asked: _Asked) -> None:
+        try:
+            asked.answer = self._call.ask(self._host, asked.prepared)
+        except Exception as problem:
+            asked.problem = problem
