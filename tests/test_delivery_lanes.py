@@ -16,7 +16,7 @@ import pytest
 from tests.example_tasks import Talk
 from tests.receiver import Receiver
 from tests.service import ENVIRONMENT
-from usagebill import Billing
+from usagebill import Billing, delivery
 from usagebill.core.errors import Invalid
 from usagebill.core.jobs import Job
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
@@ -124,6 +124,26 @@ def test_a_dead_endpoint_holds_up_neither_other_endpoints_nor_other_work(
             dead.release()
         assert statuses(billing, quick) == ["succeeded"] * 60
         assert set(statuses(billing, silent)) <= {"pending", "retrying"}
+
+
+def test_a_thread_that_begins_to_send_while_another_process_writes_a_lot_goes_on(
+    billing: Billing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Billing, "contention", property(lambda billing: 1.0))
+    monkeypatch.setattr(delivery, "_BUSY_SAMPLE_SECONDS", 0.0)
+    # Made by this thread, which has been at work for longer than the one that sends.
+    deliveries = billing.deliveries()
+    waits: list[str] = []
+
+    def wait() -> None:
+        for number in ("first", "second"):
+            deliveries.wait(0.0)
+            waits.append(number)
+
+    sender = threading.Thread(target=wait)
+    sender.start()
+    sender.join()
+    assert waits == ["first", "second"]
 
 
 def test_an_endpoint_that_is_slow_but_answers_gets_more_at_a_time_within_bounds(billing: Billing) -> None:

@@ -133,7 +133,8 @@ class Deliveries:
         self._next: datetime | None = None
         self._yields = False
         self._seen = (time.monotonic(), host.serving_seconds)
-        self._spent = time.thread_time()
+        # How long the thread that waits has been at work; it may not be the one that made this.
+        self._spent: float | None = None
         self._stocked: dict[str, _Endpoint] = {}
         self._backlog: frozenset[str] = frozenset()
         self._warned: dict[str, datetime] = {}
@@ -174,7 +175,7 @@ class Deliveries:
             self._yields = (served - self._seen[1]) / elapsed >= _BUSY or self._host.contention >= _TAKEN
             self._seen = (instant, served)
         before, self._spent = self._spent, time.thread_time()
-        if self._yields:
+        if self._yields and before is not None:
             time.sleep(min(_LONGEST_PAUSE, (self._spent - before) / _DISPATCHING / _PART))
 
     def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
