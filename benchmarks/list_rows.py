@@ -15,6 +15,7 @@ from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
+from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
 
 __all__ = ["NOW", "fill", "open_filled"]
@@ -244,6 +245,8 @@ def fill(path: Path, rows: int, events: int) -> None:
                 {**bound, "start": start, "last": min(start + _BATCH, rows) - 1, "rows": rows},
             )
     _fill_events(connection, organization, events)
+    # As a file older than counts of events has them made.
+    count_all_events(connection)
     # What is missing is made and filled, as in a file of the version before.
     for listed in TABLES:
         connection.execute(f'DROP TABLE IF EXISTS "{listed.name}_counts"')

@@ -154,6 +154,10 @@ _SEARCHES = (
     "credit_notes?search_term=billing{n}@",
     "customers?search_term=Juniper",
     "customers?search_term=7x",
+    "invoices?search_term=Juniper Textiles 99",
+    "invoices?search_term=Juniper",
+    "invoices?search_term=7x",
+    "credit_notes?search_term=Juniper",
 )
 _DEEP = (
     *_LISTS,

@@ -22,6 +22,7 @@ from usagebill.core.customers import Customer, MetadataItem
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payments import NoticeStatus, ProviderNotice
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.http.app import endpoints
@@ -147,8 +148,8 @@ SMALL = (
     "/fees/{fee_id}/events",
     "/webhook_endpoints",
 )
-# What belongs to one transaction or subscription has no counts: pages of these cost as much as it has.
-UNLISTED = ("/consumptions", "/fundings", "/alerts")
+# A subscription or wallet has one alert of a kind and metric at most.
+UNLISTED = ("/alerts",)
 LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith((*SMALL, *UNLISTED))]
 
 
@@ -178,7 +179,10 @@ def filled() -> Iterator[tuple[Scenario, dict[str, str]]]:
 
 
 def questions(endpoint: Endpoint, known: dict[str, str]) -> list[str]:
-    path = path_of(endpoint, known, {"external_id": "acme", "external_customer_id": "acme"})
+    odd = {"external_id": "acme", "external_customer_id": "acme"}
+    if endpoint.path.endswith("/fundings"):
+        odd["wallet_transaction_id"] = known["void_id"]
+    path = path_of(endpoint, known, odd)
     asked = [path]
     for name in filters_of(endpoint):
         asked += [f"{path}?{query.format(**known)}" for query in ASKED[name]]
@@ -463,6 +467,34 @@ class TestHistories:
         assert asked(of_first, live, eq("status", "active")) == (2, {use.id for use in uses[1:3]})
         of_both = within("coupon_id", tuple(coupon.id for coupon in coupons))
         assert asked(of_both, live, at_least("created_at", NOW)) == (4, {use.id for use in uses[:4]})
+        recounted(store._writer)
+
+    def test_notices_of_providers_are_counted(self, store: SqliteStore) -> None:
+        own = new_tenant(store)
+        statuses = [NoticeStatus.SUCCEEDED, NoticeStatus.FAILED, NoticeStatus.FAILED, NoticeStatus.PENDING]
+        notices = [
+            ProviderNotice(
+                id=f"{own.id}-{place}",
+                organization_id=own.id,
+                connection_id="cards",
+                event_id=f"evt-{place}",
+                type="payment",
+                body="{}",
+                created_at=second(place),
+                updated_at=NOW,
+                status=status,
+            )
+            for place, status in enumerate(statuses)
+        ]
+        own.insert(*notices)
+        newest = [desc("created_at")]
+        failed = eq("status", NoticeStatus.FAILED)
+        assert own.read(lambda tx: tx.count(ProviderNotice, failed)) == 2
+        assert own.read(lambda tx: tx.find(ProviderNotice, failed, order=newest, limit=1, offset=1)) == [notices[1]]
+        own.write(lambda tx: tx.replace(replace(notices[1], status=NoticeStatus.SUCCEEDED)))
+        own.write(lambda tx: tx.delete(notices[0]))
+        assert own.read(lambda tx: tx.find(ProviderNotice, failed, order=newest, limit=9)) == [notices[2]]
+        assert own.read(lambda tx: tx.count(ProviderNotice)) == 3
         recounted(store._writer)
 
     def test_whole_texts_in_any_case(self, store: SqliteStore) -> None:

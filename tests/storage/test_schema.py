@@ -278,6 +278,7 @@ TABLES_OF_VERSIONS = {
     24: "7f01976cf1ec5b9c",
     25: "d8f6dc2a0833373d",
     26: "1242c0b17cb55b1c",
+    27: "cbd17c147180799c",
 }
 
 

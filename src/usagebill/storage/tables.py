@@ -173,7 +173,8 @@ TABLES: tuple[Table, ...] = (
         kind=Invoice,
         name="invoices",
         indexes=(
-            ("customer_id", "issuing_date DESC", *_LATEST),
+            # With the status, so that what a customer's lists show is counted in the index alone.
+            ("customer_id", "issuing_date DESC", *_LATEST, "status"),
             ("status",),
             ("number",),
         ),
@@ -256,7 +257,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=CreditNote,
         name="credit_notes",
-        indexes=(("invoice_id",), ("customer_id", "credit_status"), ("customer_id", *_LATEST)),
+        indexes=(("invoice_id",), ("customer_id", "credit_status"), ("customer_id", *_LATEST, "status")),
         references={"customer_id": Customer, "invoice_id": Invoice},
         listing=Listing(
             facets=(
@@ -418,7 +419,8 @@ TABLES: tuple[Table, ...] = (
         kind=WalletConsumption,
         name="wallet_consumptions",
         always_unique=(("inbound_id", "outbound_id"),),
-        indexes=(("outbound_id",), ("wallet_id",)),
+        indexes=(("inbound_id", *_LATEST), ("outbound_id", *_LATEST), ("wallet_id",)),
+        listing=Listing(keys=("inbound_id",)),
         references={"inbound_id": WalletTransaction, "outbound_id": WalletTransaction},
     ),
     Table(

@@ -79,10 +79,20 @@ class Lists:
         self._connection = connection
         self._organization_id = organization_id
         self._flush = flush
+        self._counted: dict[tuple[object, type, tuple[Condition, ...]], int] = {}
         self._counted_texts: dict[tuple[object, type, Search], int | None] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
         """How many live records match."""
+        # A snapshot never changes, so that a page and its count ask once.
+        key = getattr(self._connection, "total_changes", None), kind, tuple(conditions)
+        if key[0] is None or not looks_up(conditions):
+            return self._count(kind, conditions)
+        if key not in self._counted:
+            self._counted[key] = self._count(kind, conditions)
+        return self._counted[key]
+
+    def _count(self, kind: type, conditions: Sequence[Condition]) -> int:
         conditions, known = self._known(kind, conditions)
         if known is None:
             return self._counted_one_by_one(kind, self._resolved(conditions))
@@ -118,7 +128,11 @@ class Lists:
                 page = self._of_search(kind, rest[0], conditions, counts, order, limit, offset)
                 if page is not None:
                     return page
-            if self._is_broad(kind, rest) and not is_narrowed(kind, conditions):
+            if is_narrowed(kind, conditions):
+                return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+            if looks_up(rest):
+                return self._of_texts(kind, conditions, counts, order, limit, offset)
+            if self._is_broad(kind, rest):
                 return self._walked(kind, conditions, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         size = self._size(kind, counts)
@@ -273,6 +287,24 @@ class Lists:
             return []
         if _gathers(found, min((offset + limit) * size.all // found, size.all)):
             return self._gathered(kind, conditions, order, limit, offset)
+        return self._walked(kind, conditions, order, limit, offset)
+
+    def _of_texts(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        counts: Counted,
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+    ) -> list[str]:
+        """The page of what is narrowed by texts or items, and by more. Lists are counted anyway: so it is at first."""
+        matching = self.count(kind, conditions)
+        if matching <= offset:
+            return []
+        size = self._size(kind, counts)
+        if _gathers(matching, min((offset + limit) * size.all // matching, size.all)):
+            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
     def _of_facets(self, kind: type, counts: Counted, order: Sequence[Order], limit: int, offset: int) -> list[str]:

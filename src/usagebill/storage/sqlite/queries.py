@@ -33,7 +33,14 @@ from usagebill.storage.conditions import (
     Within,
 )
 from usagebill.storage.sqlite.rows import sql_value
-from usagebill.storage.sqlite.texts import holds_items_sql, holds_text_sql, items_sql, same_text_sql, text_sql
+from usagebill.storage.sqlite.texts import (
+    found_sql,
+    holds_items_sql,
+    holds_text_sql,
+    items_sql,
+    same_text_sql,
+    text_sql,
+)
 from usagebill.storage.sums import GroupKey
 from usagebill.storage.tables import table_of
 
@@ -250,6 +257,10 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
         case Related(other_kind, column, conditions):
             other = table_of(other_kind).name
             alias = f"{table}_{other}"
+            if gathered and len(conditions) == 1 and isinstance(conditions[0], Search):
+                ids = found_sql(other_kind, conditions[0].columns, conditions[0].text, table, values)
+                if ids is not None:
+                    return f"{table}.{quoted(column)} IN ({ids})"
             if gathered and is_selective(other_kind, conditions):
                 inside = _many(other_kind, conditions, alias, values, "AND", "1", True)
                 return (

@@ -13,6 +13,7 @@ __all__ = [
     "broad_search",
     "count_found",
     "folded",
+    "found_sql",
     "holds_items_sql",
     "holds_text_sql",
     "items_sql",
@@ -49,16 +50,23 @@ def _phrase(columns: Sequence[str], text: str) -> str:
 
 def text_sql(kind: type, columns: Sequence[str], text: str, table: str, values: list[Any]) -> str | None:
     """That a column of the record contains `text`, as one of the ids that the index gives; None without an index."""
+    ids = found_sql(kind, columns, text, table, values)
+    return None if ids is None else f"{table}.id IN ({ids})"
+
+
+def found_sql(kind: type, columns: Sequence[str], text: str, table: str, values: list[Any]) -> str | None:
+    """The ids of the records of the organization of `table` that contain `text`; None without an index."""
     term = text.casefold()
     if not _is_indexed(kind, columns, text):
         return None
     name = table_of(kind).name
+    of_organization = f"x.organization_id = {table}.organization_id"
     if len(term) < SHORTEST:
-        return f'{table}.id IN (SELECT x.id FROM "{name}_texts" x WHERE {_contained(columns, term, values)})'
+        return f'SELECT x.id FROM "{name}_texts" x WHERE {of_organization} AND ({_contained(columns, term, values)})'
     values.append(_phrase(columns, term))
     return (
-        f'{table}.id IN (SELECT x.id FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
-        f' WHERE "{name}_search" MATCH ?)'
+        f'SELECT x.id FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
+        f' WHERE "{name}_search" MATCH ? AND {of_organization}'
     )
 
 
