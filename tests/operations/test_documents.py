@@ -13,11 +13,11 @@ import structlog.testing
 from PIL import Image
 from pypdf import PdfReader
 from tests.asgi import send
-from tests.scenarios import Scenario, charge_on, price_ranges
+from tests.scenarios import FRENCH_SELLER, GERMAN_SELLER, Scenario, charge_on, price_ranges
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.documents.files import Document
-from usagebill.core.errors import NotFound
+from usagebill.core.errors import Invalid, NotFound
 from usagebill.http.app import create_app
 from usagebill.operations.documents.files import download_invoice
 from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
@@ -47,7 +47,7 @@ def in_order(text: str, *parts: str) -> bool:
 
 def one_off(box: Scenario, **fields: Any) -> Any:
     """An invoice of two add-ons, at 20 %."""
-    box.customer(**{"name": "Acme", **fields})
+    box.customer(**{"name": "Acme", "country": "FR", **fields})
     box.tax()
     for code, cents in (("setup", 10_000), ("training", 5_000)):
         box.add_on(code, cents)
@@ -346,7 +346,7 @@ def test_credit_note_as_a_pdf() -> None:
 
 def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
     with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
-        box.entity(country="FR", einvoicing=True)
+        box.entity(**FRENCH_SELLER)
         made = one_off(box)
         assert box.post(f"/invoices/{made['svc_id']}/download_xml") is None
         shown = box.post(f"/invoices/{made['svc_id']}/download_xml")["invoice"]
@@ -365,7 +365,7 @@ def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
 
 def test_the_pdf_of_an_e_invoice_comes_with_its_xml() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        box.entity(country="DE", einvoicing=True)
+        box.entity(**GERMAN_SELLER)
         made = one_off(box)
         box.post(f"/invoices/{made['svc_id']}/download")
         shown = box.post(f"/invoices/{made['svc_id']}/download")["invoice"]
@@ -383,6 +383,41 @@ def test_other_invoices_have_no_xml() -> None:
         with pytest.raises(NotFound):
             box.billing.invoices.xml(made["svc_id"])
         assert PdfReader(BytesIO(box.billing.invoices.pdf(made["svc_id"]))).attachments == {}
+
+
+def test_what_no_e_invoice_may_lack_is_told_and_left_out() -> None:
+    with Scenario(now="2024-01-05T00:00:00Z") as box, structlog.testing.capture_logs() as logs:
+        box.entity(**FRENCH_SELLER)
+        made = one_off(box, country=None)
+        note = credit_note(box, made)
+        lacking = {"customer.country": ["value_is_mandatory"]}
+        for path in (f"/invoices/{made['svc_id']}", f"/credit_notes/{note['svc_id']}"):
+            assert box.post(f"{path}/download_xml", status=422)["error_details"] == lacking
+        for documents, id in ((box.billing.invoices, made["svc_id"]), (box.billing.credit_notes, note["svc_id"])):
+            with pytest.raises(Invalid) as refused:
+                documents.xml(id)
+            assert refused.value.details == lacking
+            assert PdfReader(BytesIO(documents.pdf(id))).attachments == {}
+        told = [(line["document"], line["lacking"]) for line in logs if line["event"] == "einvoice_left_out"]
+        assert set(map(repr, told)) == {repr((number, lacking)) for number in (made["number"], note["number"])}
+
+
+def test_sellers_of_before_the_rules_can_change_and_their_invoices_have_no_xml() -> None:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+
+        def of_before(work: Work) -> None:
+            seller = work.tx.find(BillingEntity)[0]
+            work.tx.replace(replace(seller, country="FR", einvoicing=True))
+
+        box.billing.writing(of_before)
+        box.entity(name="Renamed")
+        refused = box.ask(
+            "PUT", "/billing_entities/default", {"billing_entity": {"country": "DE", "name": "Moved"}}, status=422
+        )
+        assert "phone" in refused["error_details"]
+        made = one_off(box)
+        refused = box.post(f"/invoices/{made['svc_id']}/download_xml", status=422)
+        assert refused["error_details"] == {"billing_entity.tax_identification_number": ["value_is_mandatory"]}
 
 
 def test_a_document_stays_as_it_was_made() -> None:
@@ -405,7 +440,7 @@ def test_e_invoicing_needs_a_country_that_has_it(country: str | None, code: str)
 
 def test_the_address_of_a_document_needs_no_key_but_every_character_of_it() -> None:
     with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
-        box.entity(country="FR", einvoicing=True)
+        box.entity(**FRENCH_SELLER)
         made = one_off(box)
         pdf, xml = box.billing.invoices.pdf(made["svc_id"]), box.billing.invoices.xml(made["svc_id"])
         shown = box.invoice(made["svc_id"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
+from tests.scenarios import FRENCH_SELLER, Scenario, charge_on, fixed_charge_on, price_ranges
 
 from usagebill.core.billing_entities import BillingEntityVersion
 from usagebill.core.credit_notes import CreditNote
@@ -53,7 +53,7 @@ def world(box: Scenario) -> None:
     box.billing.writing(
         lambda work: create(work, InvoiceCustomSectionInput(name="Note", code="note", details="d", display_name="N"))
     )
-    box.entity(country="FR", einvoicing=True, legal_name="Seller SA", email="s@s.example")
+    box.entity(**FRENCH_SELLER, legal_name="Seller SA", email="s@s.example")
     box.entity(invoice_custom_section_codes=["note"], billing_configuration={"invoice_footer": "Thanks"})
     box.tax("20")
     metric = box.metric("calls", filters=[{"key": "region", "values": ["eu", "us"]}])

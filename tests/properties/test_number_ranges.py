@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
-from tests.scenarios import Scenario, charge_on, fixed_charge_on
+from tests.scenarios import FRENCH_SELLER, Scenario, charge_on, fixed_charge_on
 from usagebill.core import limits
 from usagebill.core.limits import Range
 from usagebill.core.numbers import add, subtract
@@ -77,7 +77,7 @@ def _prices(edge: Edge) -> dict[str, dict[str, Any]]:
 def _sold(box: Scenario, edge: Edge, currency: str) -> None:
     """A price list, a customer who subscribes to it, and a coupon, with numbers of the edges."""
     days = {"invoice_grace_period": min(3, int(edge(limits.GRACE_PERIOD)))}
-    seller: dict[str, Any] = {"country": "FR", "einvoicing": True, "billing_configuration": days}
+    seller: dict[str, Any] = {**FRENCH_SELLER, "billing_configuration": days}
     box.entity(net_payment_term=int(edge(limits.PAYMENT_TERM)), **seller)
     box.customer(name="Acme", country="FR", currency=currency)
     box.tax(_text(edge(limits.TAX_RATE)))

@@ -9,6 +9,7 @@ from usagebill.core.contacts import LOCALES, is_email
 from usagebill.core.countries import COUNTRIES, EU_COUNTRIES
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
+from usagebill.core.vat import is_vat_number
 
 __all__ = [
     "ADJUSTMENTS",
@@ -19,6 +20,7 @@ __all__ = [
     "BillingEntityVersion",
     "default_document_number_prefix",
     "definition_errors",
+    "einvoicing_gaps",
     "is_logo",
 ]
 
@@ -128,6 +130,26 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
     if entity.eu_tax_management:
         check("eu_tax_management", entity.country in EU_COUNTRIES, "billing_entity_must_be_in_eu")
     return errors
+
+
+def einvoicing_gaps(entity: BillingEntity) -> dict[str, list[str]]:
+    """What a seller of e-invoices lacks for the rules of its country, as field -> codes; empty for any other seller.
+
+    EN 16931 wants a VAT number; XRechnung also somebody who can be reached, and where.
+    """
+    lacking: dict[str, list[str]] = {}
+    if not entity.einvoicing or entity.country not in _EINVOICING_COUNTRIES:
+        return lacking
+    number = (entity.tax_identification_number or "").strip()
+    if not number:
+        lacking["tax_identification_number"] = ["value_is_mandatory"]
+    elif not is_vat_number(number):
+        lacking["tax_identification_number"] = ["value_is_invalid"]
+    if entity.country == "DE":
+        for field in ("email", "phone", "city", "zipcode"):
+            if not (getattr(entity, field) or "").strip():
+                lacking[field] = ["value_is_mandatory"]
+    return lacking
 
 
 def is_logo(logo: str) -> bool:

@@ -15,6 +15,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
+from usagebill.core.countries import COUNTRIES
+
 __all__ = [
     "CODE_PREFIX",
     "REVERSE_CHARGE",
@@ -34,6 +36,7 @@ __all__ = [
     "code_by_country",
     "eu_taxes",
     "is_eu_code",
+    "is_vat_number",
     "next_rate_change",
     "parse_number",
     "retry_delay",
@@ -253,6 +256,15 @@ def parse_number(text: str) -> VatNumber | None:
     if pattern is None or re.fullmatch(pattern, digits) is None:
         return None
     return VatNumber(prefix=prefix, digits=digits)
+
+
+# Prefixes that are no countries: Greece, Northern Ireland.
+_PREFIXES = frozenset({*COUNTRIES, "EL", "XI"})
+
+
+def is_vat_number(text: str | None) -> bool:
+    """Whether a text begins as VAT numbers do, with the two letters of a country, and goes on."""
+    return text is not None and text[:2] in _PREFIXES and bool(text[2:].strip())
 
 
 # The decision

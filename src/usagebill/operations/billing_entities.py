@@ -11,6 +11,7 @@ from usagebill.core.billing_entities import (
     BillingEntity,
     default_document_number_prefix,
     definition_errors,
+    einvoicing_gaps,
     is_logo,
 )
 from usagebill.core.contacts import normalized_email
@@ -155,7 +156,7 @@ def create(work: Work, request: BillingEntityInput) -> BillingEntity:
     )
     entity = replace(entity, **{field: value for field, value in settings_of(request).items() if value is not None})
     entity = _with_more(work, entity, request)
-    problems = _problems(entity)
+    problems = einvoicing_gaps(entity) | _problems(entity)
     if entity.code and work.tx.first(BillingEntity, eq("code", entity.code), missing("archived_at")) is not None:
         problems["code"] = ["value_already_exist"]
     if problems:
@@ -178,7 +179,7 @@ def update(work: Work, code: str, request: BillingEntityInput) -> BillingEntity:
 
 def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEntity:
     """Store a changed billing entity, and update what its customers inherit. Raises `Invalid`."""
-    problems = _problems(after)
+    problems = _new_gaps(before, after) | _problems(after)
     if problems:
         raise Invalid(problems)
     after = replace(after, updated_at=work.now)
@@ -261,6 +262,12 @@ def _problems(entity: BillingEntity) -> dict[str, list[str]]:
     if not is_timezone(entity.timezone):
         problems["timezone"] = ["invalid_timezone"]
     return problems
+
+
+def _new_gaps(before: BillingEntity, after: BillingEntity) -> dict[str, list[str]]:
+    """What the seller of e-invoices lacks, but for what it lacked before: that must not stop other changes."""
+    known = einvoicing_gaps(before) if before.country == after.country else {}
+    return {field: codes for field, codes in einvoicing_gaps(after).items() if field not in known}
 
 
 def _follow_campaign(work: Work, entity: BillingEntity) -> None:

@@ -7,9 +7,11 @@ from datetime import date
 from decimal import Decimal
 from xml.etree.ElementTree import Element
 
-from usagebill.core.documents.electronic import ElectronicDocument, ElectronicLine, TaxGroup
-from usagebill.core.documents.elements import amount_text, document_text, element, exact_text, leaf, number_text
+from usagebill.core.documents.electronic import EXEMPTIONS, ElectronicDocument, ElectronicLine, TaxGroup
+from usagebill.core.documents.elements import cleaned, document_text, element, exact_text, leaf, number_text
 from usagebill.core.documents.parties import Contact
+from usagebill.core.numbers import ZERO
+from usagebill.core.vat import is_vat_number
 
 __all__ = ["cii_text"]
 
@@ -63,7 +65,11 @@ def _line(document: ElectronicDocument, line: ElectronicLine, position: int) -> 
         element("ram:SpecifiedTradeProduct", leaf("ram:Name", line.name), leaf("ram:Description", line.description)),
         element(
             "ram:SpecifiedLineTradeAgreement",
-            element("ram:NetPriceProductTradePrice", leaf("ram:ChargeAmount", exact_text(line.price))),
+            element(
+                "ram:NetPriceProductTradePrice",
+                leaf("ram:ChargeAmount", exact_text(line.price)),
+                leaf("ram:BasisQuantity", None if line.base is None else exact_text(line.base), {"unitCode": "C62"}),
+            ),
         ),
         element(
             "ram:SpecifiedLineTradeDelivery", leaf("ram:BilledQuantity", exact_text(line.units), {"unitCode": "C62"})
@@ -73,42 +79,60 @@ def _line(document: ElectronicDocument, line: ElectronicLine, position: int) -> 
             _tax("ram:ApplicableTradeTax", line.category, line.rate),
             element(
                 "ram:SpecifiedTradeSettlementLineMonetarySummation",
-                leaf("ram:LineTotalAmount", amount_text(line.amount, document.currency)),
+                leaf("ram:LineTotalAmount", number_text(line.amount)),
             ),
         ),
     )
 
 
-def _tax(name: str, category: str, rate: Decimal, *before: Element | None, exemption: bool = False) -> Element:
-    """A tax; `before` is its amount and, after its type, what it is taken of."""
-    amount, basis = before or (None, None)
-    outside = category == "O"
+def _tax(name: str, category: str, rate: Decimal) -> Element:
     return element(
         name,
-        amount,
         leaf("ram:TypeCode", "VAT"),
-        basis,
         leaf("ram:CategoryCode", category),
-        leaf("ram:ExemptionReasonCode", "VATEX-EU-O" if outside and exemption else None),
-        leaf("ram:RateApplicablePercent", None if outside else number_text(rate)),
+        leaf("ram:RateApplicablePercent", None if category == "O" else exact_text(rate)),
+    )
+
+
+def _taxed(group: TaxGroup) -> Element:
+    return element(
+        "ram:ApplicableTradeTax",
+        leaf("ram:CalculatedAmount", number_text(group.tax)),
+        leaf("ram:TypeCode", "VAT"),
+        leaf("ram:ExemptionReason", group.reason),
+        leaf("ram:BasisAmount", number_text(group.taxable)),
+        leaf("ram:CategoryCode", group.category),
+        leaf("ram:ExemptionReasonCode", EXEMPTIONS.get(group.category)),
+        leaf("ram:RateApplicablePercent", None if group.category == "O" else exact_text(group.rate)),
     )
 
 
 def _agreement(document: ElectronicDocument) -> Element:
     seller, buyer, order = document.seller, document.buyer, document.order_number
-    number = seller.tax_number if document.seller_pays_tax else None
     return element(
         "ram:ApplicableHeaderTradeAgreement",
         element(
             "ram:SellerTradeParty",
             leaf("ram:ID", seller.code),
-            leaf("ram:Name", seller.legal_name or seller.name),
+            leaf("ram:Name", cleaned(seller.legal_name) or seller.name),
             _address(seller),
-            element("ram:SpecifiedTaxRegistration", leaf("ram:ID", number, {"schemeID": "VA"})) if number else None,
+            _registration(document, seller),
         ),
-        element("ram:BuyerTradeParty", leaf("ram:Name", buyer.legal_name or buyer.display_name), _address(buyer)),
+        element(
+            "ram:BuyerTradeParty",
+            leaf("ram:Name", cleaned(buyer.legal_name) or buyer.display_name),
+            _address(buyer),
+            _registration(document, buyer),
+        ),
         element("ram:BuyerOrderReferencedDocument", leaf("ram:IssuerAssignedID", order)) if order else None,
     )
+
+
+def _registration(document: ElectronicDocument, contact: Contact) -> Element | None:
+    # What lies outside the tax names nobody's VAT number.
+    if not document.seller_pays_tax or not is_vat_number(contact.tax_number):
+        return None
+    return element("ram:SpecifiedTaxRegistration", leaf("ram:ID", contact.tax_number, {"schemeID": "VA"}))
 
 
 def _address(contact: Contact) -> Element:
@@ -124,41 +148,35 @@ def _address(contact: Contact) -> Element:
 
 
 def _settlement(document: ElectronicDocument) -> Iterable[Element | None]:
-    def amount(name: str, cents: Decimal) -> Element | None:
-        return leaf(name, amount_text(cents, document.currency))
-
     yield leaf("ram:InvoiceCurrencyCode", document.currency)
-    for means in document.means:
+    if document.means is not None:
         yield element(
             "ram:SpecifiedTradeSettlementPaymentMeans",
-            leaf("ram:TypeCode", means.code),
-            leaf("ram:Information", means.text),
+            leaf("ram:TypeCode", document.means.code),
+            leaf("ram:Information", document.means.text),
         )
     for group in document.groups:
-        calculated = amount("ram:CalculatedAmount", group.tax)
-        basis = amount("ram:BasisAmount", group.taxable)
-        yield _tax("ram:ApplicableTradeTax", group.category, group.rate, calculated, basis, exemption=True)
+        yield _taxed(group)
     for group in document.groups:
         if not group.allowance.is_zero():
-            yield _allowance(document, group)
+            yield _allowance(group)
     yield element(
         "ram:SpecifiedTradePaymentTerms",
         leaf("ram:Description", document.terms),
         None if document.due is None else _instant("ram:DueDateDateTime", document.due),
     )
-    taxes = leaf(
-        "ram:TaxTotalAmount", amount_text(document.taxes, document.currency), {"currencyID": document.currency}
-    )
+    rounding = None if document.rounding.is_zero() else number_text(document.rounding)
     yield element(
         "ram:SpecifiedTradeSettlementHeaderMonetarySummation",
-        amount("ram:LineTotalAmount", document.line_total),
-        amount("ram:ChargeTotalAmount", document.charges),
-        amount("ram:AllowanceTotalAmount", document.allowances),
-        amount("ram:TaxBasisTotalAmount", document.tax_exclusive),
-        taxes,
-        amount("ram:GrandTotalAmount", document.tax_inclusive),
-        amount("ram:TotalPrepaidAmount", document.prepaid),
-        amount("ram:DuePayableAmount", document.payable_cii),
+        leaf("ram:LineTotalAmount", number_text(document.line_total)),
+        leaf("ram:ChargeTotalAmount", number_text(ZERO)),
+        leaf("ram:AllowanceTotalAmount", number_text(document.allowances)),
+        leaf("ram:TaxBasisTotalAmount", number_text(document.tax_exclusive)),
+        leaf("ram:TaxTotalAmount", number_text(document.taxes), {"currencyID": document.currency}),
+        leaf("ram:RoundingAmount", rounding),
+        leaf("ram:GrandTotalAmount", number_text(document.tax_inclusive)),
+        leaf("ram:TotalPrepaidAmount", number_text(document.prepaid)),
+        leaf("ram:DuePayableAmount", number_text(document.payable)),
     )
     if document.corrects is not None:
         number, issued = document.corrects
@@ -169,14 +187,11 @@ def _settlement(document: ElectronicDocument) -> Iterable[Element | None]:
         )
 
 
-def _allowance(document: ElectronicDocument, group: TaxGroup) -> Element:
-    # What a credit note takes back of a discount is a charge.
-    charged = document.is_credit_note
-    cents = group.allowance.copy_abs() if charged else group.allowance
+def _allowance(group: TaxGroup) -> Element:
     return element(
         "ram:SpecifiedTradeAllowanceCharge",
-        element("ram:ChargeIndicator", leaf("udt:Indicator", "true" if charged else "false")),
-        leaf("ram:ActualAmount", amount_text(cents, document.currency)),
+        element("ram:ChargeIndicator", leaf("udt:Indicator", "false")),
+        leaf("ram:ActualAmount", number_text(group.allowance)),
         leaf("ram:Reason", group.allowance_reason),
         _tax("ram:CategoryTradeTax", group.category, group.rate),
     )

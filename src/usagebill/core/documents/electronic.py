@@ -1,36 +1,42 @@
-"""E-invoices: the figures of an invoice or credit note for its XML forms (UBL, CII).
+"""E-invoices: the figures of an invoice or credit note for its XML forms (UBL, CII), as EN 16931 wants them.
 
-Amounts here are (fractions of) cents; the forms write them in major units with two decimals.
+Amounts here are major units with two decimals; prices and quantities are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 
-from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.billing_entities import BillingEntity, einvoicing_gaps
+from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.days import local_date
+from usagebill.core.documents.elements import cleaned, exact_text
 from usagebill.core.documents.invoices import naming_of
 from usagebill.core.documents.lines import fee_name
 from usagebill.core.documents.locales import money_text, rate_text
 from usagebill.core.documents.parties import Contact, customer_contact, entity_contact
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
-from usagebill.core.documents.words import words_of
+from usagebill.core.documents.stated import Kind, Line, Stated, stated
+from usagebill.core.documents.words import Words, words_of
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceType
-from usagebill.core.numbers import ZERO, add, divide, multiply, round_to, subtract, total
+from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtract
 from usagebill.core.taxes import net_of_coupons, taxable
+from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT, is_vat_number
 
 __all__ = [
     "COUNTRIES",
     "CREDIT_NOTE",
+    "EXEMPTIONS",
     "ElectronicDocument",
     "ElectronicLine",
     "Means",
     "TaxGroup",
     "credit_note_document",
+    "gaps",
     "invoice_document",
     "is_eligible",
 ]
@@ -38,30 +44,46 @@ __all__ = [
 COUNTRIES = ("FR", "DE")
 INVOICE, CREDIT_INVOICE, SELF_BILLED, CREDIT_NOTE = "380", "386", "389", "381"
 _STANDARD, _PREPAID, _CREDIT_NOTES = "1", "57", "97"
+_TAXED, _ZERO_RATED, _EXEMPT, _REVERSE_CHARGE, _OUTSIDE = "S", "Z", "E", "AE", "O"
 _HUNDRED = Decimal(100)
-_RATE_DECIMALS = 2
+_RATE_DECIMALS = 6
+_PRICE_DECIMALS = 15
+# Why a category has no tax, as a code of VATEX.
+EXEMPTIONS = {_OUTSIDE: "VATEX-EU-O", _REVERSE_CHARGE: "VATEX-EU-AE"}
+# How far quantity times price may be from the amount of a line, in major units.
+_LINE_TOLERANCE = Decimal("0.01")
+_STATED_DECIMALS = 2
+# What the code lists of EN 16931 do not have: there are no e-invoices with these.
+_UNLISTED_CURRENCIES = frozenset({"ANG", "BGN", "HRK", "MRO", "SLL", "STD"})
+_UNLISTED_COUNTRIES = frozenset({"SS"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxGroup:
-    """What is taxed at one rate (percent). `category`: S taxed, Z at rate zero, O outside the scope of the tax."""
+    """What is taxed alike, at a rate in percent.
+
+    `category`: S taxed, Z at rate zero, E exempt, AE reverse charge, O outside the scope of the tax; `reason` says why
+    there is no tax. `allowance` is the group's part of the reductions.
+    """
 
     rate: Decimal
     category: str
     taxable: Decimal
     tax: Decimal
+    reason: str = ""
     allowance: Decimal = ZERO
     allowance_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectronicLine:
-    """`price` is of one unit, in major units."""
+    """`price` is of `base` units, of one if there is none."""
 
     name: str
     description: str
     units: Decimal
     price: Decimal
+    base: Decimal | None
     amount: Decimal
     rate: Decimal
     category: str
@@ -77,19 +99,19 @@ class Means:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectronicDocument:
-    """An invoice, or a credit note (type code 381), whose amounts and quantities are then negative.
+    """An invoice, or a credit note (type code 381), whose positive amounts are what it takes back.
 
-    `payable_ubl` and `payable_cii` differ for credit notes, part of which may be refunded or settle its invoice.
-    `corrects` is the number and issuing date of the invoice of a credit note.
+    `corrects` is the number and issuing date of the invoice of a credit note. `is_xrechnung`: it has all that
+    XRechnung asks for beyond EN 16931. Figures are described at `Stated`.
     """
 
     id: str
     number: str
     type_code: str
-    country: str
     currency: str
     issued: date
     notes: tuple[str, ...]
+    is_xrechnung: bool
     buyer_reference: str | None
     order_number: str | None
     corrects: tuple[str, date] | None
@@ -97,19 +119,18 @@ class ElectronicDocument:
     buyer: Contact
     seller_pays_tax: bool
     delivered: date
-    means: tuple[Means, ...]
+    means: Means | None
     terms: str
     due: date | None
     groups: tuple[TaxGroup, ...]
     taxes: Decimal
     line_total: Decimal
     allowances: Decimal
-    charges: Decimal
     tax_exclusive: Decimal
     tax_inclusive: Decimal
     prepaid: Decimal
-    payable_ubl: Decimal
-    payable_cii: Decimal
+    rounding: Decimal
+    payable: Decimal
     lines: tuple[ElectronicLine, ...]
 
     @property
@@ -122,35 +143,71 @@ def is_eligible(entity: BillingEntity) -> bool:
     return entity.einvoicing and entity.country in COUNTRIES
 
 
+def gaps(source: InvoiceSource) -> dict[str, list[str]]:
+    """What an invoice and its credit notes lack for EN 16931, as field -> codes; empty if nothing.
+
+    Fields are those of `billing_entity`, `customer` and the invoice itself.
+    """
+    names = ("customer", "billing_entity") if source.invoice.self_billed else ("billing_entity", "customer")
+    seller, buyer = _parties(source)
+    problems: dict[str, list[str]] = {}
+    for name, contact in zip(names, (seller, buyer), strict=True):
+        if not contact.country:
+            problems[f"{name}.country"] = ["value_is_mandatory"]
+        elif contact.country in _UNLISTED_COUNTRIES:
+            problems[f"{name}.country"] = ["country_not_supported"]
+    if not cleaned(seller.tax_number):
+        problems[f"{names[0]}.tax_identification_number"] = ["value_is_mandatory"]
+    elif not is_vat_number(seller.tax_number):
+        problems[f"{names[0]}.tax_identification_number"] = ["value_is_invalid"]
+    if source.invoice.currency in _UNLISTED_CURRENCIES:
+        problems["currency"] = ["value_is_invalid"]
+    return problems
+
+
 def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     """The e-invoice of an issued invoice."""
     invoice, words, locale = source.invoice, words_of(source.locale), source.locale
-    credit = invoice.invoice_type == InvoiceType.CREDIT
-    reductions = invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents
     prepaid, credited = invoice.prepaid_credit_amount_cents, invoice.credit_notes_amount_cents
-
-    def money(cents: int) -> str:
-        return money_text(cents, invoice.currency, locale)
-
+    fees = sorted(source.fees, key=lambda fee: (fee.amount_cents, fee.created_at, fee.id))
+    kinds = _kinds(source)
+    figures = stated(
+        [
+            Line(
+                kind=kinds(fee),
+                amount=Decimal(fee.amount_cents),
+                reduction=fee.precise_coupons_amount_cents,
+                tax=fee.taxes_precise_amount_cents,
+            )
+            for fee in fees
+        ]
+        or [_NOTHING],
+        currency=invoice.currency,
+        reductions=invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents,
+        taxes=invoice.taxes_amount_cents,
+        prepaid=prepaid + credited,
+        payable=invoice.total_amount_cents,
+    )
     texts = [words.term.format(count=invoice.net_payment_term)]
-    means = []
-    if invoice.total_amount_cents > 0:
-        means.append(Means(code=_STANDARD, text=words.payment_due.format(amount=money(invoice.total_amount_cents))))
     if prepaid > 0:
-        texts.append(words.prepaid_applied.format(amount=money(prepaid)))
-        means.append(Means(code=_PREPAID, text=texts[-1]))
+        texts.append(words.prepaid_applied.format(amount=money_text(prepaid, invoice.currency, locale)))
     if credited > 0:
-        texts.append(words.credit_notes_applied.format(amount=money(credited)))
-        means.append(Means(code=_CREDIT_NOTES, text=texts[-1]))
+        texts.append(words.credit_notes_applied.format(amount=money_text(credited, invoice.currency, locale)))
+    naming = naming_of(source)
+    lines = (
+        _line(source, fee, fee_name(fee, naming), fee.units, amount, kinds(fee))
+        for fee, amount in zip(fees, figures.lines, strict=False)
+    )
+    credit = invoice.invoice_type == InvoiceType.CREDIT
     seller, buyer = _parties(source)
     return ElectronicDocument(
         id=invoice.id,
         number=invoice.number,
         type_code=SELF_BILLED if invoice.self_billed else CREDIT_INVOICE if credit else INVOICE,
-        country=source.entity.country or "",
         currency=invoice.currency,
         issued=invoice.issuing_date,
-        notes=(f"Invoice ID: {invoice.id}",),
+        notes=(f"Invoice ID: {invoice.id}", *_exact_amounts(source, invoice.total_amount_cents)),
+        is_xrechnung=_is_xrechnung(source, seller, buyer),
         buyer_reference=_buyer_reference(source),
         order_number=invoice.purchase_order_number,
         corrects=None,
@@ -158,33 +215,83 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
         buyer=buyer,
         seller_pays_tax=not credit,
         delivered=_delivered(source),
-        means=tuple(means),
+        means=_means(source, words),
         terms=", ".join(texts),
         due=invoice.payment_due_date,
-        groups=tuple(
-            _invoice_group(rate, fees, source.fees, Decimal(reductions), credit, words.discount, locale)
-            for rate, fees in _by_rate(source.fees).items()
-        ),
-        taxes=Decimal(invoice.taxes_amount_cents),
-        line_total=Decimal(invoice.fees_amount_cents),
-        allowances=Decimal(reductions),
-        charges=ZERO,
-        tax_exclusive=Decimal(invoice.sub_total_excluding_taxes_amount_cents),
-        tax_inclusive=Decimal(invoice.sub_total_including_taxes_amount_cents),
-        prepaid=Decimal(prepaid + credited),
-        payable_ubl=Decimal(invoice.total_amount_cents),
-        payable_cii=Decimal(invoice.total_amount_cents),
-        lines=tuple(_invoice_lines(source, credit)),
+        groups=tuple(_groups(figures, words, source)),
+        taxes=figures.taxes,
+        line_total=figures.line_total,
+        allowances=figures.reductions,
+        tax_exclusive=figures.tax_exclusive,
+        tax_inclusive=figures.tax_inclusive,
+        prepaid=figures.prepaid,
+        rounding=figures.rounding,
+        payable=figures.payable,
+        lines=tuple(lines) or (_empty_line(words),),
     )
 
 
+# An invoice of nothing has a line all the same: the standard asks for one.
+_NOTHING = Line(kind=(_ZERO_RATED, ZERO), amount=ZERO, reduction=ZERO, tax=ZERO)
+
+
+def _empty_line(words: Words) -> ElectronicLine:
+    category, rate = _NOTHING.kind
+    return ElectronicLine(
+        name=words.invoice,
+        description="",
+        units=ONE,
+        price=ZERO,
+        base=None,
+        amount=ZERO,
+        rate=rate,
+        category=category,
+    )
+
+
+def _means(source: InvoiceSource, words: Words) -> Means | None:
+    """How the invoice is paid: its due amount, else what has paid it. The standard knows one way."""
+    invoice = source.invoice
+
+    def text(template: str, cents: int) -> str:
+        return template.format(amount=money_text(cents, invoice.currency, source.locale))
+
+    if invoice.total_amount_cents > 0:
+        return Means(code=_STANDARD, text=text(words.payment_due, invoice.total_amount_cents))
+    if invoice.prepaid_credit_amount_cents > 0:
+        return Means(code=_PREPAID, text=text(words.prepaid_applied, invoice.prepaid_credit_amount_cents))
+    if invoice.credit_notes_amount_cents > 0:
+        return Means(code=_CREDIT_NOTES, text=text(words.credit_notes_applied, invoice.credit_notes_amount_cents))
+    return None
+
+
+def _exact_amounts(source: InvoiceSource, cents: int) -> Iterable[str]:
+    """The total in words, if the two decimals of the standard cannot say it."""
+    if exponent(source.invoice.currency) > _STATED_DECIMALS:
+        total = exact_text(major_from_cents(cents, source.invoice.currency))
+        yield f"Exact total: {total} {source.invoice.currency}"
+
+
 def _parties(source: InvoiceSource) -> tuple[Contact, Contact]:
-    entity, customer = entity_contact(source.entity), customer_contact(source.customer)
+    entity, customer = _readable(entity_contact(source.entity)), _readable(customer_contact(source.customer))
     return (customer, entity) if source.invoice.self_billed else (entity, customer)
 
 
+def _readable(contact: Contact) -> Contact:
+    """The contact with a name that XML can hold."""
+    name = cleaned(contact.display_name) or cleaned(contact.name) or cleaned(contact.code) or "-"
+    return replace(contact, display_name=name, name=cleaned(contact.name) or name)
+
+
+def _is_xrechnung(source: InvoiceSource, seller: Contact, buyer: Contact) -> bool:
+    if source.entity.country != "DE" or not _buyer_reference(source):
+        return False
+    named = (seller.city, seller.zipcode, seller.phone, seller.email, buyer.city, buyer.zipcode, buyer.email)
+    return all(cleaned(value) for value in named) and not einvoicing_gaps(source.entity)
+
+
 def _buyer_reference(source: InvoiceSource) -> str | None:
-    return str(source.customer.get("external_id") or "") or None if source.entity.country == "DE" else None
+    return cleaned(str(source.customer.get("external_id") or "")) or None if source.entity.country == "DE" else None
 
 
 def _delivered(source: InvoiceSource) -> date:
@@ -196,16 +303,24 @@ def _delivered(source: InvoiceSource) -> date:
     return local_date(min(starts, default=invoice.created_at), source.zone)
 
 
-def _category(rate: Decimal, credit: bool) -> str:
-    return "O" if credit else "Z" if rate.is_zero() else "S"
+def _kinds(source: InvoiceSource) -> Callable[[Fee], Kind]:
+    """The category and the rate of each fee of an invoice."""
+    credit = source.invoice.invoice_type == InvoiceType.CREDIT
+    seller, buyer = _parties(source)
+    reversible = is_vat_number(seller.tax_number) and is_vat_number(buyer.tax_number)
 
+    def kind(fee: Fee) -> Kind:
+        if credit:
+            return _OUTSIDE, ZERO
+        rate = _rate(fee)
+        if rate > ZERO:
+            return _TAXED, rate
+        codes = {tax.code for tax in fee.applied_taxes}
+        if REVERSE_CHARGE in codes and reversible:
+            return _REVERSE_CHARGE, ZERO
+        return (_EXEMPT if TAX_EXEMPT in codes else _ZERO_RATED), ZERO
 
-def _by_rate(fees: Sequence[Fee]) -> Mapping[Decimal, list[Fee]]:
-    """Fees by their tax rate, the highest first."""
-    by_rate: dict[Decimal, list[Fee]] = {}
-    for fee in sorted(fees, key=_rate, reverse=True):
-        by_rate.setdefault(_rate(fee), []).append(fee)
-    return by_rate
+    return kind
 
 
 def _rate(fee: Fee) -> Decimal:
@@ -220,122 +335,115 @@ def _rate(fee: Fee) -> Decimal:
     return round_to(multiply(fee.taxes_rate, fee.taxes_base_rate), _RATE_DECIMALS)
 
 
-def _invoice_group(
-    rate: Decimal,
-    fees: Sequence[Fee],
-    all_fees: Sequence[Fee],
-    reductions: Decimal,
-    credit: bool,
-    reason: str,
-    locale: str,
-) -> TaxGroup:
-    gross = total(fee.precise_amount_cents for fee in fees)
-    tax = total(fee.taxes_precise_amount_cents for fee in fees)
-    if rate.is_zero():
-        whole = total(fee.precise_amount_cents for fee in all_fees)
-        allowance = ZERO if whole.is_zero() else divide(multiply(reductions, gross), whole)
-    else:
-        allowance = total(fee.precise_coupons_amount_cents for fee in fees)
-    return TaxGroup(
+def _groups(figures: Stated, words: Words, source: InvoiceSource) -> Iterable[TaxGroup]:
+    reasons = {
+        _REVERSE_CHARGE: words.reverse_charge,
+        _EXEMPT: words.exempt_french if source.entity.country == "FR" else words.exempt,
+    }
+    for group in figures.groups:
+        category, rate = group.kind
+        yield TaxGroup(
+            rate=rate,
+            category=category,
+            taxable=group.taxable,
+            tax=group.tax,
+            reason=reasons.get(category, ""),
+            allowance=group.reduction,
+            allowance_reason=words.discount.format(rate=rate_text(rate, source.locale)),
+        )
+
+
+def _line(
+    source: InvoiceSource, fee: Fee, description: str, quantity: Decimal, amount: Decimal, kind: Kind
+) -> ElectronicLine:
+    """A line whose quantity times price is its amount: the price of all units together if that of one is not exact."""
+    units, price, base = round_to(quantity, _PRICE_DECIMALS), round_to(fee.precise_unit_amount, _PRICE_DECIMALS), None
+    if price < ZERO or subtract(multiply(units, price), amount).copy_abs() > _LINE_TOLERANCE:
+        if units.is_zero() or divide(amount, units) < ZERO:
+            units = ONE.copy_sign(amount)
+        else:
+            base = units.copy_abs()
+        price = amount.copy_abs()
+    category, rate = kind
+    return ElectronicLine(
+        name=cleaned(fee.item.name) or cleaned(description) or cleaned(fee.item.code) or words_of(source.locale).item,
+        description=description,
+        units=units,
+        price=price,
+        base=base,
+        amount=amount,
         rate=rate,
-        category=_category(rate, credit),
-        taxable=subtract(gross, allowance),
-        tax=tax,
-        allowance=allowance,
-        allowance_reason=reason.format(rate=rate_text(rate, locale)),
+        category=category,
     )
 
 
-def _invoice_lines(source: InvoiceSource, credit: bool) -> Iterable[ElectronicLine]:
-    naming = naming_of(source)
-    for fee in sorted(source.fees, key=lambda fee: (fee.amount_cents, fee.created_at, fee.id)):
-        yield ElectronicLine(
-            name=fee.item.name,
-            description=fee_name(fee, naming),
-            units=fee.units,
-            price=fee.precise_unit_amount,
-            amount=Decimal(fee.amount_cents),
-            rate=_rate(fee),
-            category=_category(_rate(fee), credit),
-        )
-
-
 def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
-    """The electronic form of an issued credit note: what it takes back, in negative amounts."""
+    """The electronic form of an issued credit note: what it takes back."""
     note, of_invoice = source.note, source.invoice
     invoice, words = of_invoice.invoice, words_of(of_invoice.locale)
-    credit = invoice.invoice_type == InvoiceType.CREDIT
     fees = {fee.id: fee for fee in of_invoice.fees}
-    naming = naming_of(of_invoice)
-    lines = []
-    shares: dict[Decimal, tuple[Decimal, Decimal, Decimal]] = {}
-    for item in sorted(note.items, key=lambda item: (item.amount_cents, item.id)):
-        fee = fees.get(item.fee_id)
-        if fee is None:
-            continue
-        part = ZERO if fee.amount_cents == 0 else divide(item.precise_amount_cents, Decimal(fee.amount_cents))
-        coupons = multiply(fee.precise_coupons_amount_cents, part)
-        base = taxable(subtract(item.precise_amount_cents, coupons), fee.taxes_base_rate)
+    kinds = _kinds(of_invoice)
+    items = [
+        (item, fees[item.fee_id])
+        for item in sorted(note.items, key=lambda item: (item.amount_cents, item.id))
+        if item.fee_id in fees
+    ]
+    parts = [
+        ZERO if fee.amount_cents == 0 else divide(item.precise_amount_cents, Decimal(fee.amount_cents))
+        for item, fee in items
+    ]
+    figured = []
+    for (item, fee), part in zip(items, parts, strict=True):
+        reduction = multiply(fee.precise_coupons_amount_cents, part)
+        base = taxable(subtract(item.precise_amount_cents, reduction), fee.taxes_base_rate)
         tax = divide(multiply(base, fee.taxes_rate), _HUNDRED)
-        gross, reduced, taxes = shares.get(_rate(fee), (ZERO, ZERO, ZERO))
-        shares[_rate(fee)] = (add(gross, item.precise_amount_cents), add(reduced, coupons), add(taxes, tax))
-        lines.append(
-            ElectronicLine(
-                name=fee.item.name,
-                description=fee_name(fee, naming),
-                units=multiply(fee.units, part).copy_negate(),
-                price=fee.precise_unit_amount,
-                amount=Decimal(-item.amount_cents),
-                rate=_rate(fee),
-                category=_category(_rate(fee), credit),
-            )
-        )
+        figured.append(Line(kind=kinds(fee), amount=Decimal(item.amount_cents), reduction=reduction, tax=tax))
+    figures = stated(
+        figured or [_NOTHING],
+        currency=note.currency,
+        reductions=note.coupons_adjustment_amount_cents,
+        taxes=note.taxes_amount_cents,
+        prepaid=0,
+        payable=note.total_amount_cents,
+    )
+    naming = naming_of(of_invoice)
+    lines = (
+        _line(of_invoice, fee, fee_name(fee, naming), multiply(fee.units, part), amount, kinds(fee))
+        for (_, fee), part, amount in zip(items, parts, figures.lines, strict=False)
+    )
     seller, buyer = _parties(of_invoice)
-    coupons_cents = note.coupons_adjustment_amount_cents
     return ElectronicDocument(
         id=note.id,
         number=note.number,
         type_code=CREDIT_NOTE,
-        country=of_invoice.entity.country or "",
         currency=note.currency,
         issued=note.issuing_date,
-        notes=(f"Credit Note ID: {note.id}", f"Original Invoice: {invoice.number}", f"Reason: {note.reason}"),
+        notes=(
+            f"Credit Note ID: {note.id}",
+            f"Original Invoice: {invoice.number}",
+            f"Reason: {note.reason}",
+            *(text for text in [note.description or ""] if cleaned(text)),
+            *_exact_amounts(of_invoice, note.total_amount_cents),
+        ),
+        is_xrechnung=_is_xrechnung(of_invoice, seller, buyer),
         buyer_reference=_buyer_reference(of_invoice),
         order_number=note.purchase_order_number,
         corrects=(invoice.number, invoice.issuing_date),
         seller=seller,
         buyer=buyer,
-        seller_pays_tax=not credit,
+        seller_pays_tax=invoice.invoice_type != InvoiceType.CREDIT,
         delivered=local_date(note.created_at, of_invoice.zone),
-        means=(Means(code=_STANDARD, text=words.settled_at_once),),
+        means=Means(code=_STANDARD, text=words.settled_at_once),
         terms=words.settled_at_once,
         due=None,
-        groups=tuple(
-            _note_group(rate, *shares[rate], credit, words.discount, of_invoice.locale)
-            for rate in sorted(shares, reverse=True)
-        ),
-        taxes=Decimal(-note.taxes_amount_cents),
-        line_total=Decimal(-sum(item.amount_cents for item in note.items)),
-        allowances=ZERO,
-        charges=Decimal(coupons_cents),
-        tax_exclusive=Decimal(-note.sub_total_excluding_taxes_amount_cents),
-        tax_inclusive=Decimal(-note.sub_total_excluding_taxes_amount_cents - note.taxes_amount_cents),
-        prepaid=ZERO,
-        payable_ubl=note.precise_total_amount_cents.copy_negate(),
-        payable_cii=Decimal(-note.credit_amount_cents),
-        lines=tuple(lines),
-    )
-
-
-def _note_group(
-    rate: Decimal, gross: Decimal, reduced: Decimal, tax: Decimal, credit: bool, reason: str, locale: str
-) -> TaxGroup:
-    """What a note takes back at one rate; its share of the coupons is added as a charge."""
-    return TaxGroup(
-        rate=rate,
-        category=_category(rate, credit),
-        taxable=subtract(gross, reduced).copy_negate(),
-        tax=tax.copy_negate(),
-        allowance=reduced.copy_negate(),
-        allowance_reason=reason.format(rate=rate_text(rate, locale)),
+        groups=tuple(_groups(figures, words, of_invoice)),
+        taxes=figures.taxes,
+        line_total=figures.line_total,
+        allowances=figures.reductions,
+        tax_exclusive=figures.tax_exclusive,
+        tax_inclusive=figures.tax_inclusive,
+        prepaid=figures.prepaid,
+        rounding=figures.rounding,
+        payable=figures.payable,
+        lines=tuple(lines) or (_empty_line(words),),
     )

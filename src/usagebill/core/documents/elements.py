@@ -7,21 +7,26 @@ from collections.abc import Mapping
 from decimal import Decimal
 from xml.etree.ElementTree import Element, indent, tostring
 
-from usagebill.core.currencies import major_from_cents
 from usagebill.core.numbers import round_to
 
-__all__ = ["amount_text", "document_text", "element", "exact_text", "leaf", "number_text"]
+__all__ = ["cleaned", "document_text", "element", "exact_text", "leaf", "number_text"]
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def leaf(name: str, text: str | None, attributes: Mapping[str, str] | None = None) -> Element | None:
-    """An element that holds text; None if there is none. Characters that XML does not know are left out."""
-    if not text:
+    """An element that holds text, as `cleaned`; None if there is none."""
+    shown = cleaned(text)
+    if not shown:
         return None
     made = Element(name, dict(attributes or {}))
-    made.text = _NOT_XML.sub("", text)
+    made.text = shown
     return made
+
+
+def cleaned(text: str | None) -> str:
+    """A text without the characters that XML does not know, and without blanks around it; empty if nothing is left."""
+    return _NOT_XML.sub("", text or "").strip()
 
 
 def element(name: str, *children: Element | None) -> Element:
@@ -43,11 +48,6 @@ def number_text(value: Decimal) -> str:
     """A number with 2 decimals."""
     rounded = round_to(value, 2)
     return "0.00" if rounded.is_zero() else format(rounded, "f")
-
-
-def amount_text(cents: Decimal, currency: str) -> str:
-    """(Fractions of) cents in major units, with 2 decimals."""
-    return number_text(major_from_cents(cents, currency))
 
 
 def exact_text(value: Decimal) -> str:

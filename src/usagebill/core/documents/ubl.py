@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 from xml.etree.ElementTree import Element
 
-from usagebill.core.documents.electronic import ElectronicDocument, ElectronicLine, TaxGroup
-from usagebill.core.documents.elements import amount_text, document_text, element, exact_text, leaf, number_text
+from usagebill.core.documents.electronic import EXEMPTIONS, ElectronicDocument, ElectronicLine, TaxGroup
+from usagebill.core.documents.elements import cleaned, document_text, element, exact_text, leaf, number_text
 from usagebill.core.documents.parties import Contact
+from usagebill.core.numbers import ZERO
+from usagebill.core.vat import is_vat_number
 
 __all__ = ["ubl_text"]
 
@@ -34,16 +36,15 @@ def ubl_text(document: ElectronicDocument) -> str:
 
 
 def _header(document: ElectronicDocument, kind: str) -> Iterable[Element | None]:
-    german = document.country == "DE"
     yield leaf("cbc:UBLVersionID", "2.1")
-    yield leaf("cbc:CustomizationID", _GERMAN_PROFILE if german else _PROFILE)
-    yield leaf("cbc:ProfileID", _PROCESS if german else None)
+    yield leaf("cbc:CustomizationID", _GERMAN_PROFILE if document.is_xrechnung else _PROFILE)
+    yield leaf("cbc:ProfileID", _PROCESS if document.is_xrechnung else None)
     yield leaf("cbc:ID", document.number)
     yield leaf("cbc:IssueDate", document.issued.isoformat())
     yield leaf(f"cbc:{kind}TypeCode", document.type_code)
-    if document.is_credit_note:
-        for note in document.notes:
-            yield leaf("cbc:Note", note)
+    # The first note of an invoice only repeats its id.
+    for note in document.notes if document.is_credit_note else document.notes[1:]:
+        yield leaf("cbc:Note", note)
     yield leaf("cbc:DocumentCurrencyCode", document.currency)
     yield leaf("cbc:BuyerReference", document.buyer_reference)
     if document.order_number:
@@ -57,9 +58,8 @@ def _header(document: ElectronicDocument, kind: str) -> Iterable[Element | None]
 
 
 def _body(document: ElectronicDocument, kind: str) -> Iterable[Element | None]:
-    german = document.country == "DE"
-    yield element("cac:AccountingSupplierParty", _party(document.seller, seller_of=document, phone=german))
-    yield element("cac:AccountingCustomerParty", _party(document.buyer))
+    yield element("cac:AccountingSupplierParty", _party(document, document.seller))
+    yield element("cac:AccountingCustomerParty", _party(document, document.buyer))
     yield element("cac:Delivery", leaf("cbc:ActualDeliveryDate", document.delivered.isoformat()))
     yield element("cac:PaymentMeans", leaf("cbc:PaymentMeansCode", _PAYMENT_MEANS))
     yield element("cac:PaymentTerms", leaf("cbc:Note", document.terms))
@@ -77,39 +77,42 @@ def _body(document: ElectronicDocument, kind: str) -> Iterable[Element | None]:
         _amount(document, "cbc:TaxExclusiveAmount", document.tax_exclusive),
         _amount(document, "cbc:TaxInclusiveAmount", document.tax_inclusive),
         _amount(document, "cbc:AllowanceTotalAmount", document.allowances),
-        _amount(document, "cbc:ChargeTotalAmount", document.charges),
+        _amount(document, "cbc:ChargeTotalAmount", ZERO),
         _amount(document, "cbc:PrepaidAmount", document.prepaid),
-        _amount(document, "cbc:PayableAmount", document.payable_ubl),
+        None if document.rounding.is_zero() else _amount(document, "cbc:PayableRoundingAmount", document.rounding),
+        _amount(document, "cbc:PayableAmount", document.payable),
     )
     for position, line in enumerate(document.lines, start=1):
         yield _line(document, line, position, kind)
 
 
-def _amount(document: ElectronicDocument, name: str, cents: Decimal) -> Element | None:
-    return leaf(name, amount_text(cents, document.currency), {"currencyID": document.currency})
+def _amount(document: ElectronicDocument, name: str, amount: Decimal) -> Element | None:
+    return leaf(name, number_text(amount), {"currencyID": document.currency})
 
 
-def _party(contact: Contact, *, seller_of: ElectronicDocument | None = None, phone: bool = False) -> Element:
-    legal_name = contact.legal_name or contact.name if seller_of is not None else contact.display_name
-    taxed = seller_of is not None and seller_of.seller_pays_tax and contact.tax_number
-    email = (contact.email or "").split(",")[0].strip()
-    reached = [
-        leaf("cbc:Name", contact.display_name),
-        leaf("cbc:Telephone", contact.phone if phone else None),
-        leaf("cbc:ElectronicMail", email),
-    ]
+def _party(document: ElectronicDocument, contact: Contact) -> Element:
+    sells = contact is document.seller
+    legal_name = cleaned(contact.legal_name) or contact.name if sells else contact.display_name
+    # What lies outside the tax names nobody's VAT number.
+    taxed = document.seller_pays_tax and is_vat_number(contact.tax_number)
+    email = cleaned((contact.email or "").split(",")[0])
     return element(
         "cac:Party",
         leaf("cbc:EndpointID", email, {"schemeID": "EM"}),
-        None if seller_of is not None else element("cac:PartyName", leaf("cbc:Name", contact.display_name)),
+        None if sells else element("cac:PartyName", leaf("cbc:Name", contact.display_name)),
         _address(contact),
         element("cac:PartyTaxScheme", leaf("cbc:CompanyID", contact.tax_number), _scheme()) if taxed else None,
         element(
             "cac:PartyLegalEntity",
             leaf("cbc:RegistrationName", legal_name),
-            leaf("cbc:CompanyID", contact.tax_number if seller_of is not None else None),
+            leaf("cbc:CompanyID", contact.tax_number if sells else None),
         ),
-        element("cac:Contact", *reached),
+        element(
+            "cac:Contact",
+            leaf("cbc:Name", contact.display_name),
+            leaf("cbc:Telephone", contact.phone if sells and document.is_xrechnung else None),
+            leaf("cbc:ElectronicMail", email),
+        ),
     )
 
 
@@ -129,36 +132,36 @@ def _scheme() -> Element:
     return element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
 
 
-def _category(name: str, category: str, rate: Decimal, *, exemption: bool = False) -> Element:
-    outside = category == "O"
-    return element(
-        name,
-        leaf("cbc:ID", category),
-        leaf("cbc:Percent", None if outside else number_text(rate)),
-        leaf("cbc:TaxExemptionReasonCode", "VATEX-EU-O" if outside and exemption else None),
-        _scheme(),
-    )
+def _category(name: str, category: str, rate: Decimal) -> Element:
+    percent = None if category == "O" else exact_text(rate)
+    return element(name, leaf("cbc:ID", category), leaf("cbc:Percent", percent), _scheme())
 
 
 def _allowance(document: ElectronicDocument, group: TaxGroup) -> Element:
-    # What a credit note takes back of a discount is a charge.
-    charged = document.is_credit_note
-    cents = group.allowance.copy_abs() if charged else group.allowance
     return element(
         "cac:AllowanceCharge",
-        leaf("cbc:ChargeIndicator", "true" if charged else "false"),
+        leaf("cbc:ChargeIndicator", "false"),
         leaf("cbc:AllowanceChargeReason", group.allowance_reason),
-        _amount(document, "cbc:Amount", cents),
+        _amount(document, "cbc:Amount", group.allowance),
         _category("cac:TaxCategory", group.category, group.rate),
     )
 
 
 def _tax_subtotal(document: ElectronicDocument, group: TaxGroup) -> Element:
+    # XRechnung wants a rate also where there is no tax; EN 16931 does not mind.
+    stated = group.category != "O" or document.is_xrechnung
     return element(
         "cac:TaxSubtotal",
         _amount(document, "cbc:TaxableAmount", group.taxable),
         _amount(document, "cbc:TaxAmount", group.tax),
-        _category("cac:TaxCategory", group.category, group.rate, exemption=True),
+        element(
+            "cac:TaxCategory",
+            leaf("cbc:ID", group.category),
+            leaf("cbc:Percent", exact_text(group.rate) if stated else None),
+            leaf("cbc:TaxExemptionReasonCode", EXEMPTIONS.get(group.category)),
+            leaf("cbc:TaxExemptionReason", group.reason),
+            _scheme(),
+        ),
     )
 
 
@@ -175,5 +178,9 @@ def _line(document: ElectronicDocument, line: ElectronicLine, position: int, kin
             leaf("cbc:Name", line.name),
             _category("cac:ClassifiedTaxCategory", line.category, line.rate),
         ),
-        element("cac:Price", leaf("cbc:PriceAmount", exact_text(line.price), {"currencyID": document.currency})),
+        element(
+            "cac:Price",
+            leaf("cbc:PriceAmount", exact_text(line.price), {"currencyID": document.currency}),
+            leaf("cbc:BaseQuantity", None if line.base is None else exact_text(line.base), {"unitCode": "C62"}),
+        ),
     )

@@ -8,16 +8,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+import structlog
+
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.credit_notes import credit_note_content
-from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible
+from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document, is_eligible
 from usagebill.core.documents.files import Document, DocumentKind, DocumentSubject, document_token, id_of_token
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
 from usagebill.core.documents.ubl import ubl_text
-from usagebill.core.errors import NotFound
+from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
@@ -49,6 +51,8 @@ __all__ = [
     "receipt_pdf",
 ]
 
+_log = structlog.get_logger("usagebill.documents")
+
 S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
 # What an issued document is made as: the PDF carries the XML.
 _BOTH = (DocumentKind.XML, DocumentKind.PDF)
@@ -63,8 +67,11 @@ def download_invoice(work: Work, invoice_id: str) -> Invoice | None:
 
 
 def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
-    """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`."""
-    return _downloaded(work, _invoice(work, invoice_id), DocumentKind.XML)
+    """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it
+    lacks what e-invoices must have."""
+    invoice = _invoice(work, invoice_id)
+    _check_complete(work, invoice)
+    return _downloaded(work, invoice, DocumentKind.XML)
 
 
 def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
@@ -73,8 +80,10 @@ def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
 
 
 def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
-    """The credit note with the address of its XML; None if there is none (yet). Raises `NotFound`."""
-    return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.XML)
+    """The credit note with the address of its XML; None if there is none (yet). Raises as for invoices."""
+    note = finalized_credit_note(work, credit_note_id)
+    _check_complete(work, note)
+    return _downloaded(work, note, DocumentKind.XML)
 
 
 def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | None:
@@ -88,8 +97,11 @@ def invoice_pdf(work: Work, invoice_id: str) -> bytes:
 
 
 def invoice_xml(work: Work, invoice_id: str) -> bytes:
-    """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none."""
-    return _content(work, _made(work, _invoice(work, invoice_id), (DocumentKind.XML,)).xml_id)
+    """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none, and `Invalid` if it
+    lacks what e-invoices must have."""
+    invoice = _invoice(work, invoice_id)
+    _check_complete(work, invoice)
+    return _content(work, _made(work, invoice, (DocumentKind.XML,)).xml_id)
 
 
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
@@ -98,8 +110,10 @@ def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
 
 
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
-    """The XML (UBL) of a credit note. Raises `NotFound` also if its billing entity issues none."""
-    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (DocumentKind.XML,)).xml_id)
+    """The XML (UBL) of a credit note. Raises as for invoices."""
+    note = finalized_credit_note(work, credit_note_id)
+    _check_complete(work, note)
+    return _content(work, _made(work, note, (DocumentKind.XML,)).xml_id)
 
 
 def receipt_pdf(work: Work, payment_receipt_id: str) -> bytes:
@@ -137,6 +151,21 @@ def _content(reader: Reader, document_id: str | None) -> bytes:
     if document is None:
         raise NotFound("document")
     return document.content
+
+
+def _check_complete(reader: Reader, subject: Invoice | CreditNote) -> None:
+    """Raise `Invalid` for what is to be an e-invoice and cannot be a valid one."""
+    if subject.xml_id is not None:
+        return
+    source = _source(reader, subject)
+    if is_eligible(source.entity) and (lacking := gaps(source)):
+        raise Invalid(lacking)
+
+
+def _source(reader: Reader, subject: Invoice | CreditNote) -> InvoiceSource:
+    if isinstance(subject, Invoice):
+        return invoice_source(reader, subject)
+    return credit_note_source(reader, subject).invoice
 
 
 # Made
@@ -197,19 +226,29 @@ def _drawing(reader: Reader, subject: Documented, kind: DocumentKind) -> Callabl
 def _drawn(source: InvoiceSource | CreditNoteSource | ReceiptSource, kind: DocumentKind) -> bytes:
     """What a document holds; nothing for the XML of one that is no e-invoice."""
     if isinstance(source, ReceiptSource):
-        content, electronic, eligible = receipt_content(source), None, False
+        content, electronic = receipt_content(source), None
     elif isinstance(source, InvoiceSource):
-        content, electronic = invoice_content(source), invoice_document(source)
-        eligible = is_eligible(source.entity)
+        content = invoice_content(source)
+        electronic = invoice_document(source) if _is_electronic(source, content.number) else None
     else:
-        content, electronic = credit_note_content(source), credit_note_document(source)
-        eligible = is_eligible(source.invoice.entity)
+        content = credit_note_content(source)
+        electronic = credit_note_document(source) if _is_electronic(source.invoice, content.number) else None
     if kind == DocumentKind.XML:
-        return ubl_text(electronic).encode() if electronic is not None and eligible else b""
+        return b"" if electronic is None else ubl_text(electronic).encode()
     # What draws is loaded when it is first needed: most processes never draw.
     from usagebill.printing.pdf import pdf_bytes
 
-    return pdf_bytes(content, cii_text(electronic) if electronic is not None and eligible else None)
+    return pdf_bytes(content, None if electronic is None else cii_text(electronic))
+
+
+def _is_electronic(source: InvoiceSource, number: str) -> bool:
+    """Whether a document gets XML forms. Those that the rules would refuse are left out, and the log says why."""
+    if not is_eligible(source.entity):
+        return False
+    lacking = gaps(source)
+    if lacking:
+        _log.warning("einvoice_left_out", document=number, billing_entity=source.entity.code, lacking=lacking)
+    return not lacking
 
 
 def _kept(work: Work, subject: Documented, kind: DocumentKind, content: bytes) -> str:
