@@ -279,6 +279,7 @@ TABLES_OF_VERSIONS = {
     25: "d8f6dc2a0833373d",
     26: "1242c0b17cb55b1c",
     27: "cbd17c147180799c",
+    28: "144a8c0625adb0a2",
 }
 
 
@@ -312,6 +313,26 @@ def test_an_older_file_holds_payments_without_a_reference_or_an_invoice(file: Pa
     )
     connection = sqlite3.connect(file)
     assert len(connection.execute(required).fetchall()) == 2
+    connection.close()
+    SqliteStore(file).close()
+    connection = sqlite3.connect(file)
+    assert connection.execute(required).fetchall() == []
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_an_older_file_holds_refunds_without_a_credit_note(file: Path) -> None:
+    SqliteStore(file).close()
+    run(
+        file,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET sql = replace(sql, '\"credit_note_id\" TEXT', '\"credit_note_id\" TEXT NOT NULL')"
+        " WHERE name = 'refunds'",
+        "PRAGMA user_version = 27",
+    )
+    required = "SELECT name FROM pragma_table_info('refunds') WHERE \"notnull\" AND name = 'credit_note_id'"
+    connection = sqlite3.connect(file)
+    assert len(connection.execute(required).fetchall()) == 1
     connection.close()
     SqliteStore(file).close()
     connection = sqlite3.connect(file)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core.customers import Customer
-from usagebill.core.payments import Payment
+from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus
 
 __all__ = ["PaymentReceipt", "is_receipted", "receipt_number"]
@@ -45,5 +45,9 @@ def receipt_number(slug: str, position: int) -> str:
 
 
 def is_receipted(payment: Payment, customer: Customer) -> bool:
-    """Whether the payment gets a receipt: it succeeded, and whoever paid is no partner, who issues our invoices."""
-    return payment.payment_status == ChargeStatus.SUCCEEDED and customer.account_type != "partner"
+    """Whether the payment gets a receipt: it succeeded, and whoever paid is no partner, who issues our invoices.
+
+    Money that is given back gets none.
+    """
+    is_kept = payment.payment_status == ChargeStatus.SUCCEEDED and payment.status not in GIVEN_BACK
+    return is_kept and customer.account_type != "partner"

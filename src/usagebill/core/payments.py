@@ -14,8 +14,10 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 __all__ = [
     "CHARGES_PAID_IN_ADVANCE",
+    "GIVEN_BACK",
     "LIVE",
     "LONGEST_REFERENCE",
+    "MoneyBack",
     "NoticeStatus",
     "Payment",
     "PaymentMethod",
@@ -34,14 +36,26 @@ CHARGES_PAID_IN_ADVANCE = "Charges paid in advance"
 LIVE = (ChargeStatus.PENDING, ChargeStatus.PROCESSING)
 
 
+class MoneyBack(StrEnum):
+    """How a payment stands that came for what nobody is to pay any more, such as a subscription that was given up."""
+
+    OWED = "to_be_refunded"  # the provider has refused to pay it back, or cannot: somebody has to
+    PENDING = "refund_pending"
+    DONE = "refunded"
+
+
+GIVEN_BACK = tuple(MoneyBack)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
     """A payment of an invoice, or of a payment request; in cents of what is paid. `created_at` is when it was paid, or,
     through a provider, when it was begun.
 
     One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means. `sent` is what the provider was sent. As long as it is `unanswered` (it is not known what became of that),
-    the same is sent again, however much has changed meanwhile. `method` is what was paid with, as it was then.
+    it means; `status` is a `MoneyBack` once the money is to be given back. `sent` is what the provider was sent. As
+    long as it is `unanswered` (it is not known what became of that), the same is sent again, however much has changed
+    meanwhile. `method` is what was paid with, as it was then.
     """
 
     id: str
@@ -129,12 +143,14 @@ class PaymentPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundAttempt:
-    """What a credit note refunds, paid back through the provider of `payment_id`; cents of the note's currency."""
+    """What a credit note refunds, paid back through the provider of `payment_id`; cents of the payment's currency.
+
+    Without a note, the whole payment is given back: what it was for is not to be paid any more.
+    """
 
     id: str
     organization_id: str
     customer_id: str
-    credit_note_id: str
     invoice_id: str
     payment_id: str
     connection_id: str
@@ -142,6 +158,7 @@ class RefundAttempt:
     currency: str
     created_at: datetime
     updated_at: datetime
+    credit_note_id: str | None = None
     refunded_before_cents: int = 0
     provider_refund_id: str | None = None
     status: str = "pending"

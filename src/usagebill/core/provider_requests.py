@@ -337,13 +337,13 @@ class Cancel(Request[Charged | None]):
 class Refund(Request[Refunded]):
     """Pay back part of a charge, at most once for each key.
 
-    `reason` is that of the credit note; `refunded_before_cents` the sum of earlier refunds of the charge. `since` and
-    `at` as in `Charge`.
+    `reason` is that of the credit note, if it is for one; `refunded_before_cents` the sum of earlier refunds of the
+    charge. `since` and `at` as in `Charge`.
     """
 
     provider_payment_id: str
     key: str
-    credit_note_id: str
+    credit_note_id: str | None
     invoice_id: str
     customer_id: str
     amount_cents: int
@@ -357,6 +357,13 @@ class Refund(Request[Refunded]):
     def age(self) -> timedelta:
         """How long ago the same request may first have been sent."""
         return timedelta() if self.since is None or self.at is None else self.at - self.since
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """The name and value by which it is known again in the provider's list."""
+        return (
+            ("svc_refund_id", self.key) if self.credit_note_id is None else ("svc_credit_note_id", self.credit_note_id)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

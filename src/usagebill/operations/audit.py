@@ -378,6 +378,9 @@ def _audited_fees(
         invoice = invoices.get(fee.invoice_id or "")
         if invoice is None or invoice.id in added or fee.from_datetime is None or fee.to_datetime is None:
             continue
+        if subscription.billed_from is not None and fee.to_datetime < subscription.billed_from:
+            # It waited for the payment of this one. Until then another plan was billed, and this one is credited.
+            continue
         if fee.fee_type == FeeType.SUBSCRIPTION:
             ends = fee.to_datetime == subscription.terminated_at
             windows.setdefault("subscription fee", []).append(

@@ -6,6 +6,8 @@ another. A run that comes late acts as of the instant it was due at.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
@@ -38,20 +40,26 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
     contracts = [contract_of(work, subscription) for subscription in active]
     due = [contract for contract in contracts if is_due(work, contract) and not has_overdue_end(contract, work.now)]
     changing = [contract for contract in due if _gives_way(work, contract)]
-    staying = [contract for contract in due if contract not in changing]
-    grouped = [
-        [Entry(contract=contract, reason=InvoicingReason.PERIODIC) for contract in group] for group in sharing(staying)
-    ]
-    for entries in grouped:
+    for entries in _grouped(contract for contract in due if contract not in changing):
         foresee_bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
-    for contract in changing:
-        apply_downgrade(work, contract)
-    for entries in grouped:
+    # What is to give way to a subscription that has to be paid first goes on until that is.
+    changed = [
+        contract for contract in changing if apply_downgrade(work, contract).status != SubscriptionStatus.INCOMPLETE
+    ]
+    for entries in _grouped(contract for contract in due if contract not in changed):
         bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
         regroup(work, [entry.contract.subscription for entry in entries], work.now, renewing=True)
     for contract in contracts:
-        if contract not in changing:
+        if contract not in changed:
             schedule_billing(work, refreshed(work, contract))
+
+
+def _grouped(contracts: Iterable[Contract]) -> list[list[Entry]]:
+    """What is billed for each invoice."""
+    return [
+        [Entry(contract=contract, reason=InvoicingReason.PERIODIC) for contract in group]
+        for group in sharing(list(contracts))
+    ]
 
 
 def _gives_way(reader: Reader, contract: Contract) -> bool:

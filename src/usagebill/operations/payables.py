@@ -12,10 +12,12 @@ from usagebill.core.error_details import PAYMENT_ERROR, ErrorDetail, without
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment
-from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderFailure
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import LIVE, Payment
+from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderErrand, ProviderFailure
+from usagebill.core.statuses import ChargeStatus
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations import payment_receipts
+from usagebill.operations import payment_receipts, refunds
 from usagebill.operations.payment_status import move_payment
 from usagebill.operations.request_payables import RequestPayables
 from usagebill.queries.billing_entities import find_entity
@@ -29,7 +31,8 @@ from usagebill.work import Reader, Work
 
 __all__ = ["PAYABLES", "InvoicePayables", "Payables", "find_payable", "move", "tell_failure"]
 
-_UNSEEN_BY_PROVIDERS = (InvoiceStatus.GENERATING, InvoiceStatus.CLOSED, InvoiceStatus.DELETED, InvoiceStatus.DRAFT)
+_UNSEEN_BY_PROVIDERS = (InvoiceStatus.GENERATING, InvoiceStatus.DELETED, InvoiceStatus.DRAFT)
+_NOT_TO_BE_PAID = (InvoiceStatus.VOIDED, InvoiceStatus.CLOSED)
 
 
 class Payables(Protocol):
@@ -68,7 +71,7 @@ class InvoicePayables:
             currency=invoice.currency,
             payment_status=invoice.payment_status,
             is_ready=invoice.ready_for_payment_processing,
-            is_collectable=not invoice.self_billed and invoice.status != InvoiceStatus.VOIDED,
+            is_collectable=not invoice.self_billed and invoice.status not in _NOT_TO_BE_PAID,
             is_gated=is_open and invoice.invoice_type != InvoiceType.CREDIT,
             is_shown=invoice.status in VISIBLE,
             payable=_payable(reader, invoice),
@@ -81,9 +84,11 @@ class InvoicePayables:
         work.tx.replace(replace(invoice, payment_attempts=invoice.payment_attempts + 1, updated_at=work.now))
 
     def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
-        """See `Payables`. A payment that succeeded gets its receipt."""
-        move_payment(work, _invoice(work, id), event)
-        if payment is not None:
+        """See `Payables`. A payment that succeeded gets its receipt; of a closed invoice it is not wanted any more."""
+        invoice = move_payment(work, _invoice(work, id), event)
+        if payment is not None and invoice.status == InvoiceStatus.CLOSED:
+            _refuse(work, payment, invoice)
+        elif payment is not None:
             payment_receipts.issue(work, payment)
 
     def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
@@ -112,6 +117,14 @@ class InvoicePayables:
             kept = (*kept, detail)
         if kept != invoice.error_details:
             work.tx.replace(replace(invoice, error_details=kept, updated_at=work.now))
+
+
+def _refuse(work: Work, payment: Payment, invoice: Invoice) -> None:
+    """Have a payment that nobody waits for canceled, or given back if it has succeeded."""
+    if payment.payment_status == ChargeStatus.SUCCEEDED:
+        refunds.give_back(work, payment, invoice.id)
+    elif payment.payment_status in LIVE:
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)
 
 
 def _invoice(reader: Reader, id: str) -> Invoice:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from usagebill.core.credit_notes import CreditNote
+import structlog
+
+from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
-from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.payments import MoneyBack, Payment, RefundAttempt
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.customers import customer_of
@@ -20,10 +22,17 @@ from usagebill.storage.conditions import eq, ne
 from usagebill.views.payment_providers import refund_failure_view
 from usagebill.work import Reader, Work
 
-__all__ = ["conclude", "fail", "move_refund", "order_refund", "prepare"]
+__all__ = ["conclude", "fail", "give_back", "move_refund", "order_refund", "prepare"]
 
 # The provider says that there is nothing left to pay back.
 _NOT_REFUNDABLE = "charge_not_refundable"
+# What becomes of a payment with the refund that gives it back.
+_MONEY_BACK = {
+    PaymentStatus.PENDING: MoneyBack.PENDING,
+    PaymentStatus.SUCCEEDED: MoneyBack.DONE,
+    PaymentStatus.FAILED: MoneyBack.OWED,
+}
+_log = structlog.get_logger("usagebill.payments")
 
 
 def order_refund(work: Work, note: CreditNote) -> None:
@@ -42,16 +51,57 @@ def order_refund(work: Work, note: CreditNote) -> None:
     connection = find_connection(work, payment.connection_id)
     if connection is None or not connection.traits.refunds:
         return
+    _order(work, payment, connection, invoice.id, note.refund_amount_cents, note)
+
+
+def give_back(work: Work, payment: Payment, invoice_id: str) -> None:
+    """Have a payment paid back that succeeded for an invoice which nobody was to pay any more.
+
+    If its provider cannot do that, it is left to a person: the payment is shown, and says so.
+    """
+    if work.tx.first(RefundAttempt, eq("payment_id", payment.id)) is not None:
+        return
+    connection = find_connection(work, payment.connection_id)
+    can_refund = connection is not None and connection.traits.refunds and payment.provider_payment_id is not None
+    if connection is None or not can_refund:
+        _mark(work, payment, MoneyBack.OWED, "its provider cannot refund it")
+        return
+    _mark(work, payment, MoneyBack.PENDING)
+    _order(work, payment, connection, invoice_id, payment.amount_cents)
+
+
+def _mark(work: Work, payment: Payment, status: MoneyBack, reason: str | None = None) -> None:
+    work.tx.replace(replace(payment, status=status.value, is_shown=True, updated_at=work.now))
+    if status is MoneyBack.OWED:
+        _log.error(
+            "payment_to_be_refunded",
+            payment=payment.id,
+            provider_payment=payment.provider_payment_id,
+            connection=payment.payment_provider_code,
+            amount_cents=payment.amount_cents,
+            currency=payment.amount_currency,
+            reason=reason,
+        )
+
+
+def _order(
+    work: Work,
+    payment: Payment,
+    connection: PaymentConnection,
+    invoice_id: str,
+    amount_cents: int,
+    note: CreditNote | None = None,
+) -> None:
     attempt = RefundAttempt(
         id=work.new_id(),
         organization_id=work.organization.id,
-        customer_id=note.customer_id,
-        credit_note_id=note.id,
-        invoice_id=invoice.id,
+        customer_id=payment.customer_id,
+        credit_note_id=None if note is None else note.id,
+        invoice_id=invoice_id,
         payment_id=payment.id,
         connection_id=connection.id,
-        amount_cents=note.refund_amount_cents,
-        currency=note.currency,
+        amount_cents=amount_cents,
+        currency=payment.amount_currency,
         refunded_before_cents=work.tx.total(
             RefundAttempt,
             "amount_cents",
@@ -82,23 +132,29 @@ def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Re
     if attempt is None or attempt.provider_refund_id is not None or attempt.refund_status != PaymentStatus.PENDING:
         return None
     payment = work.tx.get(Payment, attempt.payment_id)
-    note = work.tx.get(CreditNote, attempt.credit_note_id)
+    note = _note_of(work, attempt)
     connection = find_connection(work, attempt.connection_id)
-    if payment is None or note is None or connection is None or payment.provider_payment_id is None:
+    if payment is None or connection is None or payment.provider_payment_id is None:
+        return None
+    if attempt.credit_note_id is not None and note is None:
         return None
     return connection, Refund(
         provider_payment_id=payment.provider_payment_id,
-        key=note.id,
-        credit_note_id=note.id,
+        key=attempt.id if note is None else note.id,
+        credit_note_id=attempt.credit_note_id,
         invoice_id=attempt.invoice_id,
         customer_id=attempt.customer_id,
         amount_cents=attempt.amount_cents,
         currency=attempt.currency,
-        reason=note.reason.value,
+        reason=CreditNoteReason.OTHER.value if note is None else note.reason.value,
         refunded_before_cents=attempt.refunded_before_cents,
         since=attempt.created_at,
         at=work.now,
     )
+
+
+def _note_of(reader: Reader, attempt: RefundAttempt) -> CreditNote | None:
+    return None if attempt.credit_note_id is None else reader.tx.get(CreditNote, attempt.credit_note_id)
 
 
 def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Refunded) -> None:
@@ -139,7 +195,12 @@ def move_refund(
     changed = attempt.refund_status != status
     attempt = replace(attempt, status=word, refund_status=status, updated_at=work.now)
     work.tx.replace(attempt)
-    note = work.tx.get(CreditNote, attempt.credit_note_id)
+    if attempt.credit_note_id is None:
+        payment = work.tx.get(Payment, attempt.payment_id)
+        if payment is not None and changed:
+            _mark(work, payment, _MONEY_BACK[status], message)
+        return
+    note = _note_of(work, attempt)
     if note is None or note.refund_status == PaymentStatus.SUCCEEDED:
         return
     refunded_at = work.now if status == PaymentStatus.SUCCEEDED else note.refunded_at

@@ -148,7 +148,7 @@ class AdyenProvider(PaymentProvider):
                 "value": minor_units("adyen", request.amount_cents, request.currency),
                 "currency": request.currency,
             },
-            "reference": request.credit_note_id,
+            "reference": request.mark[1],
         }
         path = f"/payments/{quote(request.provider_payment_id, safe='')}/refunds"
         said = self._post(connection, path, fields, request.key)

@@ -166,12 +166,13 @@ class GoCardlessProvider(PaymentProvider):
         """Pay back part of a debit. GoCardless checks what all refunds of it come to, so that none is made twice."""
         amount = minor_units("gocardless", request.amount_cents, request.currency)
         before = minor_units("gocardless", request.refunded_before_cents, request.currency)
+        name, mark = request.mark
         fields = {
             "amount": amount,
             "total_amount_confirmation": before + amount,
             "links": {"payment": request.provider_payment_id},
             "metadata": {
-                "svc_credit_note_id": request.credit_note_id,
+                name: mark,
                 "svc_invoice_id": request.invoice_id,
                 "reason": request.reason,
             },
@@ -184,7 +185,7 @@ class GoCardlessProvider(PaymentProvider):
             # The sum is wrong if an earlier attempt went through without our hearing of it.
             query = urlencode({"payment": request.provider_payment_id})
             for known in items(self._ask(connection, "GET", f"/refunds?{query}"), "refunds"):
-                if text(known, "metadata", "svc_credit_note_id") == request.credit_note_id:
+                if text(known, "metadata", name) == mark:
                     return _refunded(known)
             raise problem from None
 

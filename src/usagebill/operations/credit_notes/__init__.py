@@ -1,6 +1,6 @@
 """Credit notes: made by request, by an early end, a void or a surplus; listed, changed, voided, estimated."""
 
-from usagebill.operations.credit_notes.automatic import on_surplus, on_termination, on_void
+from usagebill.operations.credit_notes.automatic import on_late_activation, on_surplus, on_termination, on_void
 from usagebill.operations.credit_notes.changes import (
     CreditNoteUpdate,
     MetadataInput,
@@ -31,6 +31,7 @@ __all__ = [
     "list_all",
     "list_of_customer",
     "merge_metadata",
+    "on_late_activation",
     "on_surplus",
     "on_termination",
     "on_void",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.contracts import Contract
@@ -23,10 +23,10 @@ from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
 from usagebill.queries.credit_note_balance import Balance, balance_of
 from usagebill.rating.fees.subscription import end_of_trial
-from usagebill.storage.conditions import desc, eq, ne, related
+from usagebill.storage.conditions import asc, desc, eq, ne, related
 from usagebill.work import Reader, Work
 
-__all__ = ["check_void_amounts", "on_surplus", "on_termination", "on_void"]
+__all__ = ["check_void_amounts", "on_late_activation", "on_surplus", "on_termination", "on_void"]
 
 
 def on_termination(work: Work, contract: Contract, *, option: str = "credit") -> CreditNote | None:
@@ -80,6 +80,35 @@ def on_termination(work: Work, contract: Contract, *, option: str = "credit") ->
     left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
     parts = termination_parts(option, whole, min(refundable, max(0, left)), invoice.due_cents)
     return make(work, balance, items, parts, reason=CreditNoteReason.ORDER_CANCELLATION)
+
+
+def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNote | None:
+    """Give back the days before `until` of the fee that a subscription paid to become active, which it was not then.
+
+    What it takes the place of was billed for them. None where it has paid no such fee.
+    """
+    fee = work.tx.first(
+        Fee,
+        eq("subscription_id", contract.subscription.id),
+        eq("fee_type", FeeType.SUBSCRIPTION),
+        order=[asc("from_datetime"), asc("created_at"), asc("id")],
+    )
+    invoice = None if fee is None else work.tx.get(Invoice, fee.invoice_id or "")
+    if fee is None or invoice is None or fee.from_datetime is None or fee.to_datetime is None:
+        return None
+    periods = contract.cycle()
+    first, last = local_date(fee.from_datetime, periods.tz), local_date(fee.to_datetime, periods.tz)
+    days = min((until - first).days, (last - first).days + 1)
+    period = periods.period(first, periods.interval)
+    balance = balance_of(work, invoice)
+    amount = min(
+        truncate_to(prorated(_plan_amount(fee, contract.plan), max(0, days), period.days), 5),
+        Decimal(balance.left_of(fee)),
+    )
+    items = [(fee, amount)]
+    if amount <= ZERO or balance.credited(work, items, None).total_cents <= 0:
+        return None
+    return make(work, balance, items, None, reason=CreditNoteReason.ORDER_CHANGE, automatic=True)
 
 
 def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:

@@ -20,7 +20,7 @@ from usagebill.core.periods import day_start
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
-from usagebill.operations import applied_coupons
+from usagebill.operations import applied_coupons, credit_notes
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.issue import issue
@@ -28,6 +28,7 @@ from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.payment_status import end_pages
 from usagebill.operations.subscriptions.change import end_for
 from usagebill.operations.subscriptions.schedule import schedule
+from usagebill.operations.subscriptions.start import bill_start
 from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.invoices import find_invoice
@@ -127,11 +128,25 @@ def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:
     contract = contract_of(work, active)
     issue(work, paid_today(work, invoice), contracts=[contract], may_be_empty=False)
     work.emit("subscription.started", partial(entitled_subscription, work, active), active.id)
-    if not follows:
-        contract = _billed_since(work, contract)
+    contract = _billed_from_now(work, contract) if follows else _billed_since(work, contract)
     schedule(work, contract)
     watch_subscription(work, active)
     want_refresh(work, active.customer_id)
+
+
+def _billed_from_now(work: Work, contract: Contract) -> Contract:
+    """Bill from today on what until today was billed as the plan before: days that were paid for are credited, and if
+    the period that was paid for is over, what is due of the present one is billed.
+    """
+    periods, active = contract.cycle(), contract.subscription
+    today = local_date(work.now, periods.tz)
+    if active.started_at is None:
+        return contract
+    credit_notes.on_late_activation(work, contract, until=today)
+    if periods.period(local_date(active.started_at, periods.tz), periods.billing_interval).end >= today:
+        return contract
+    bill_start(work, contract.of(replace(active, started_at=work.now)))
+    return refreshed(work, contract)
 
 
 def _billed_since(work: Work, contract: Contract) -> Contract:

@@ -238,21 +238,21 @@ class StripeProvider(PaymentProvider):
 
     def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
         """Pay back part of an intent."""
+        name, mark = request.mark
         fields = {
             "payment_intent": request.provider_payment_id,
             "amount": minor_units("stripe", request.amount_cents, request.currency),
             "reason": _REASONS.get(request.reason),
             "metadata": {
                 "svc_customer_id": request.customer_id,
-                "svc_credit_note_id": request.credit_note_id,
+                name: mark,
                 "svc_invoice_id": request.invoice_id,
             },
         }
         made: Json = None
         if request.age > _KEYS_LAST:
             earlier = self._client.all(connection, "/refunds", {"payment_intent": request.provider_payment_id})
-            named = ("metadata", "svc_credit_note_id")
-            made = next((item for item in earlier if text(item, *named) == request.credit_note_id), None)
+            made = next((item for item in earlier if text(item, "metadata", name) == mark), None)
         if made is None:
             made = self._client.post(connection, "/refunds", fields, request.key)
         id, word = required_text(made, "id"), required_text(made, "status")

@@ -19,7 +19,7 @@ from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, 
 from usagebill.core.subscriptions import RUNNING, Subscription
 from usagebill.core.trials import trial_end, trial_start
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.storage.conditions import at_most, eq, ne, related
+from usagebill.storage.conditions import at_least, at_most, eq, ne, related
 from usagebill.work import Reader
 
 __all__ = ["end_of_trial", "subscription_fee", "subscription_item"]
@@ -130,12 +130,18 @@ def _facts(reader: Reader, context: BillingContext) -> FeeFacts:
 
 
 def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
-    """Subscription fees of the same subscription on other invoices that were not made later."""
+    """Subscription fees of the same subscription on other invoices that were not made later.
+
+    Those of periods that were over when it began to be billed are none: it waited for a payment, and another plan was
+    billed for the days in between.
+    """
+    began = context.subscription.billed_from
     return reader.tx.find(
         Fee,
         eq("subscription_id", context.subscription.id),
         eq("fee_type", FeeType.SUBSCRIPTION),
         ne("invoice_id", context.invoice.id),
         at_most("created_at", context.invoice.created_at),
+        *(() if began is None else (at_least("to_datetime", began),)),
         related(Invoice, "invoice_id", ne("status", InvoiceStatus.DELETED)),
     )

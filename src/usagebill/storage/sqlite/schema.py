@@ -31,7 +31,7 @@ __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 27
+VERSION = 28
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -61,6 +61,16 @@ def _payments_of_anything(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA writable_schema = RESET")
 
 
+def _refunds_without_note(connection: sqlite3.Connection) -> None:
+    """A payment that nobody was to make any more is given back without a credit note."""
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = 'refunds'",
+        ('"credit_note_id" TEXT NOT NULL', '"credit_note_id" TEXT'),
+    )
+    connection.execute("PRAGMA writable_schema = RESET")
+
+
 def _mark_in_advance(connection: sqlite3.Connection) -> None:
     """Only events that are billed in advance are in the index by order of storing: of the others nobody asks for it."""
     if "in_advance" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
@@ -71,7 +81,12 @@ def _mark_in_advance(connection: sqlite3.Connection) -> None:
 # version -> what to do to the tables of a file older than that version that are no records'.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {18: _mark_in_advance}
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
-STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes, 7: count_all_events, 14: _payments_of_anything}
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    3: _lanes,
+    7: count_all_events,
+    14: _payments_of_anything,
+    28: _refunds_without_note,
+}
 
 
 class NewerFile(Exception):
