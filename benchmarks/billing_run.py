@@ -4,8 +4,9 @@
     python -m benchmarks.billing_run 1000 10000 50000    # as many as one likes
     python -m benchmarks.billing_run --steps 1000        # where the time goes, by step
     python -m benchmarks.billing_run --workers 2 5000    # as many processes on one file, beside one alone
-    python -m benchmarks.billing_run --ingest 200000 500 # how long ingested events wait while 500 subscriptions are
-                                                         # billed, and one with so many events of a weighted sum
+    python -m benchmarks.billing_run --ingest 200000 500 # how long ingested events wait while a subscription with so
+                                                         # many events of a weighted sum is terminated by a request,
+                                                         # and while another one and 500 small ones are billed
     python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
@@ -41,6 +42,7 @@ from usagebill.work import Work
 
 EVENTS_EACH = 100
 START = datetime(2024, 1, 1, tzinfo=UTC)
+ENDS = datetime(2024, 1, 31, tzinfo=UTC)
 BILLED = datetime(2024, 2, 1, 1, tzinfo=UTC)
 MOST_GROWTH = 1.2
 MOST_READS = 5
@@ -259,10 +261,10 @@ def measure_logs(count: int) -> None:
     print(f"the activity log makes a run cost {ratio:.3f} times as much: {kept} {MOST_FOR_LOGS}")
 
 
-def started(file: Path) -> subprocess.Popen[bytes]:
-    """A process of its own that does the run."""
+def started(file: Path, what: str = "--run") -> subprocess.Popen[bytes]:
+    """A process of its own that does the run, or ends a subscription (`--end`)."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen([sys.executable, __file__, "--run", str(file)], env=environment, stdout=subprocess.PIPE)
+    return subprocess.Popen([sys.executable, __file__, what, str(file)], env=environment, stdout=subprocess.PIPE)
 
 
 def measure_workers(count: int, workers: int) -> float:
@@ -283,7 +285,7 @@ def measure_workers(count: int, workers: int) -> float:
 
 
 def fill_heavy(billing: Billing, count: int) -> None:
-    """One more customer, with so many changes of a level that is weighted by time: the dearest way of counting."""
+    """Two more customers, with so many changes of a level that is weighted by time: the dearest way of counting."""
     level = billing.billable_metrics.create(
         name="Level", code="level", aggregation_type="weighted_sum_agg", field_name="value", weighted_interval="seconds"
     )
@@ -296,20 +298,21 @@ def fill_heavy(billing: Billing, count: int) -> None:
         pay_in_advance=False,
         charges=[{"billable_metric_id": level.id, "charge_model": "standard", "properties": {"amount": "1"}}],
     )
-    billing.customers.upsert(external_id="heavy", currency="EUR")
-    billing.subscriptions.create(external_customer_id="heavy", plan_code="heavy", external_id="heavy")
     first = int(START.timestamp()) + 1
-    for start in range(0, count, 10_000):
-        billing.events.ingest(
-            {
-                "transaction_id": f"heavy-{number}",
-                "code": "level",
-                "external_subscription_id": "heavy",
-                "timestamp": first + number * 2_600_000 // count,
-                "properties": {"value": 1 if number % 2 else -1},
-            }
-            for number in range(start, min(start + 10_000, count))
-        )
+    for name in ("heavy", "leaving"):
+        billing.customers.upsert(external_id=name, currency="EUR")
+        billing.subscriptions.create(external_customer_id=name, plan_code="heavy", external_id=name)
+        for start in range(0, count, 10_000):
+            billing.events.ingest(
+                {
+                    "transaction_id": f"{name}-{number}",
+                    "code": "level",
+                    "external_subscription_id": name,
+                    "timestamp": first + number * 2_500_000 // count,
+                    "properties": {"value": 1 if number % 2 else -1},
+                }
+                for number in range(start, min(start + 10_000, count))
+            )
 
 
 def waits(billing: Billing, name: str, going_on: Callable[[int], bool]) -> list[float]:
@@ -320,7 +323,7 @@ def waits(billing: Billing, name: str, going_on: Callable[[int], bool]) -> list[
             "transaction_id": f"{name}-{len(taken)}",
             "code": "calls",
             "external_subscription_id": "c0",
-            "timestamp": BILLED.timestamp(),
+            "timestamp": billing.clock.now().timestamp(),
         }
         start = time.perf_counter()
         billing.events.ingest([event])
@@ -339,20 +342,26 @@ def print_waits(name: str, taken: list[float]) -> float:
 
 
 def measure_ingest(count: int, heavy: int) -> None:
-    """How long an event that is ingested has to wait while another process bills."""
+    """How long an event that is ingested has to wait while another process ends a subscription, and while it bills."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "billing.db"
         with open_billing(file, START) as billing:
             fill(billing, count)
             fill_heavy(billing, heavy)
-        with open_billing(file, BILLED) as billing:
+        with open_billing(file, ENDS) as billing:
             print_waits("nothing goes on", waits(billing, "quiet", lambda sent: sent < 1_000))
+            ending = started(file, "--end")
+            end_p99 = print_waits("an end goes on", waits(billing, "end", lambda _: ending.poll() is None))
+            made = invoices(billing)
+            assert made == 1, f"{made} invoices for one end"
+        with open_billing(file, BILLED) as billing:
             process = started(file)
             p99 = print_waits("a run goes on", waits(billing, "busy", lambda _: process.poll() is None))
             made = invoices(billing)
-    assert made == count + 1, f"{made} invoices for {count + 1} subscriptions"
-    kept = "keeps" if p99 <= LONGEST_WAIT else "MISSES"
-    print(f"99 of 100 events wait at most {p99:.1f} ms: {kept} {LONGEST_WAIT}")
+    assert made == count + 2, f"{made} invoices for {count + 2} subscriptions"
+    for name, longest in (("a request", end_p99), ("a run", p99)):
+        kept = "keeps" if longest <= LONGEST_WAIT else "MISSES"
+        print(f"beside {name}, 99 of 100 events wait at most {longest:.1f} ms: {kept} {LONGEST_WAIT}")
 
 
 def main() -> None:
@@ -366,10 +375,14 @@ def main() -> None:
     )
     reader.add_argument("--logs", action="store_true", help="runs with the activity log and without, in turn, instead")
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
+    reader.add_argument("--end", metavar="FILE", help=argparse.SUPPRESS)
     asked = reader.parse_args()
     if asked.run:
         with open_billing(Path(asked.run), BILLED) as billing:
             print(run(billing)[1])
+    elif asked.end:
+        with open_billing(Path(asked.end), ENDS) as billing:
+            billing.subscriptions.terminate("leaving")
     elif asked.steps:
         print_steps(asked.counts[0], asked.functions)
     elif asked.workers:

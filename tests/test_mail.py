@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 
 from tests.mail_server import MailServer, contexts
 from usagebill import Billing
-from usagebill.billing import JobFailed
 from usagebill.clock import ManualClock
 from usagebill.core.emails import Attachment, Email
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.job_batches import JobFailed
 from usagebill.mail import SmtpMailer, Undelivered, as_message
 from usagebill.settings import MailServer as At
 from usagebill.settings import Settings

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,9 @@ from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
+from usagebill.counts import CountWanted
 from usagebill.delivery import Deliveries, HttpCourier
+from usagebill.job_batches import Batch, JobFailed
 from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject, with_prefix
 from usagebill.logs import plain_traceback
@@ -34,7 +35,7 @@ from usagebill.operations.jobs import note_failure, perform
 from usagebill.outside import CALLS, OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
-from usagebill.rehearsals import JobKey, Rehearsals
+from usagebill.rehearsals import JobKey, JobRuns, Rehearsals, Runs
 from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Snapshot, Store, Transaction
@@ -59,25 +60,6 @@ _BEYOND = timedelta(minutes=1)
 # Who acts where nobody is named: callers of the library, and the system while it does leased jobs.
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = structlog.get_logger("usagebill.jobs")
-
-
-class JobFailed(Exception):
-    """A job raised; `job` names it and the cause follows."""
-
-    def __init__(self, job: Job) -> None:
-        super().__init__(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}")
-        self.job = job
-
-
-@dataclass(slots=True)
-class _Batch:
-    """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile."""
-
-    done: int = 0
-    gone: int = 0
-    messages: list[JsonObject] = field(default_factory=list)
-    kinds: set[str] = field(default_factory=set)
-    failures: list[tuple[Job, Exception]] = field(default_factory=list)
 
 
 class Billing(Resources):
@@ -196,6 +178,7 @@ class Billing(Resources):
         answers: Answers | None = None,
         ahead: Ahead | None = None,
         actor: Actor = SYSTEM,
+        runs: JobRuns | Runs | None = None,
     ) -> Work:
         return Work(
             tx,
@@ -209,6 +192,8 @@ class Billing(Resources):
             mailing=self.mailer is not None,
             answers=answers,
             ahead=ahead,
+            counts=None if runs is None else runs.counts,
+            ids=None if runs is None else runs.ids,
         )
 
     def _log_changes(self, work: Work, changes: Sequence[Change]) -> None:
@@ -254,16 +239,27 @@ class Billing(Resources):
         self.clock_watch.check()
         chosen = organization or self.organization
 
+        runs = Runs(self.store, self.settings, chosen)
+
         def attempt(answers: Answers) -> tuple[T, Work]:
             def act(tx: Transaction) -> tuple[T, Work]:
                 now = self.clock.now()
                 self.clock_watch.note(tx, now)
-                work = self._work(tx, chosen, now, answers, actor=actor or _ACTOR.get())
+                at = runs.begin(tx, now)
+                work = self._work(
+                    tx,
+                    chosen,
+                    at,
+                    answers,
+                    runs.ahead,
+                    actor=actor or _ACTOR.get(),
+                    runs=runs,
+                )
                 result = change(work)
                 work.log_changes()
                 return result, work
 
-            return self.store.write(chosen.id, act)
+            return runs.repeated(lambda: self.store.write(chosen.id, act), change, answers)
 
         try:
             with self._serving():
@@ -375,8 +371,8 @@ class Billing(Resources):
         self.clock_watch.check()
         instant = now or self.clock.now()
 
-        def act(tx: Transaction) -> _Batch:
-            batch = _Batch()
+        def act(tx: Transaction) -> Batch:
+            batch = Batch()
             start = monotonic()
             self.clock_watch.note(tx, self.clock.now())
             if not immediate:
@@ -389,12 +385,18 @@ class Billing(Resources):
                 job = self._claimed(tx, instant, keys, batch, immediate=immediate)
                 if job is None:
                     break
-                batch.done += 1
+                runs = self._rehearsals.runs_of(job)
                 try:
-                    work = tx.savepoint(partial(self._do, tx, job, ahead.get((job.organization_id, job.key))))
+                    work = tx.savepoint(partial(self._do, tx, job, ahead.get((job.organization_id, job.key)), runs))
+                    batch.done += 1
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
+                except CountWanted as problem:
+                    assert runs is not None
+                    batch.wanted = job, runs, problem
+                    break
                 except Exception as problem:
+                    batch.done += 1
                     if strict:
                         raise JobFailed(job) from problem
                     self.postpone(tx, job, instant, problem)
@@ -411,7 +413,9 @@ class Billing(Resources):
             batch = self.store.write(None, act)
             if not immediate:
                 self._rehearsals.keep(keys, gone=batch.gone)
-            if batch.done or not batch.gone:
+            if batch.wanted is not None:
+                self._rehearsals.count(*batch.wanted)
+            if batch.done or (not batch.gone and batch.wanted is None):
                 break
         self._tell(batch.messages)
         if on_failure is not None:
@@ -422,7 +426,7 @@ class Billing(Resources):
         return batch.done
 
     def _claimed(
-        self, tx: Transaction, instant: datetime, worked_out: Iterator[JobKey], batch: _Batch, *, immediate: bool
+        self, tx: Transaction, instant: datetime, worked_out: Iterator[JobKey], batch: Batch, *, immediate: bool
     ) -> Job | None:
         """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
         for organization_id, key in worked_out:
@@ -435,9 +439,15 @@ class Billing(Resources):
             return None
         return job
 
-    def _do(self, tx: Transaction, job: Job, ahead: Ahead | None = None) -> Work:
+    def _do(self, tx: Transaction, job: Job, ahead: Ahead | None = None, runs: JobRuns | None = None) -> Work:
         scoped = tx.scoped(job.organization_id)
-        work = self._work(scoped, self._organization(scoped, job.organization_id), job.due_at, ahead=ahead)
+        work = self._work(
+            scoped,
+            self._organization(scoped, job.organization_id),
+            job.due_at,
+            ahead=ahead,
+            runs=runs,
+        )
         perform(work, job)
         work.log_changes()
         return work

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-__all__ = ["new_id", "new_ids"]
+__all__ = ["Ids", "new_id", "new_ids"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -49,3 +49,27 @@ def new_ids(now: datetime, count: int) -> list[str]:
         # The variant takes the two highest bits of the tail's first digit.
         ids.append(f"{lead}{value & 0xFFF:03x}-{_VARIANT[tail[0]]}{tail[1:4]}-{tail[4:]}")
     return ids
+
+
+class Ids:
+    """The ids of a change, which are the same in each of its runs for as long as these go the same way."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[datetime, list[str]]] = []
+        self._place = 0
+
+    def begin(self) -> None:
+        """Another run begins."""
+        self._place = 0
+
+    def take(self, now: datetime, count: int) -> list[str]:
+        """As many ids of the instant `now`, no two of one run the same."""
+        place, self._place = self._place, self._place + 1
+        if place < len(self._taken):
+            instant, ids = self._taken[place]
+            if instant == now and len(ids) == count:
+                return ids
+            # From here on it goes another way.
+            del self._taken[place:]
+        self._taken.append((now, new_ids(now, count)))
+        return self._taken[place][1]

@@ -1,4 +1,4 @@
-"""Rehearsals: what the next due jobs come to, computed on a snapshot while others write."""
+"""Rehearsals: what the next due jobs and a caller's change come to, computed on a snapshot while others write."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from functools import partial
 from itertools import takewhile
 from random import randrange
 from time import monotonic
+from typing import TypeVar
 
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.counts import Counts, CountWanted
+from usagebill.ids import Ids
 from usagebill.operations.jobs import is_worked_out_ahead, perform
 from usagebill.settings import Settings
-from usagebill.storage.ports import Snapshot, Store, Transaction
-from usagebill.work import Ahead, Rehearsal
+from usagebill.storage.ports import Observation, Snapshot, Store, Transaction
+from usagebill.work import Ahead, Answers, Rehearsal, Work
 
-__all__ = ["JobKey", "Rehearsals"]
+__all__ = ["JobKey", "JobRuns", "Rehearsals", "Runs"]
+
+T = TypeVar("T")
 
 # What names a job: its organization and its key.
 JobKey = tuple[str, str]
@@ -28,6 +33,9 @@ _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 50
 # How many seconds something is computed ahead for one batch.
 _LONGEST_AHEAD = 0.1
+# How often a change is run again for counts, and as of how many instants, before it counts under the lock.
+_MOST_COUNTS = 50
+_MOST_INSTANTS = 4
 
 
 class Rehearsals:
@@ -42,6 +50,7 @@ class Rehearsals:
         # For how many batches more this worker keeps away from the first jobs, since others take those.
         self._keeps_away = 0
         self._left: dict[JobKey, Ahead] = {}
+        self._counted: dict[JobKey, JobRuns] = {}
         self._snapshot: Snapshot | None = None
 
     def covers(self, job: Job) -> bool:
@@ -69,6 +78,19 @@ class Rehearsals:
             self._snapshot = None
         self._keeps_away = _KEEPS_AWAY if gone else max(0, self._keeps_away - 1)
 
+    def runs_of(self, job: Job) -> JobRuns | None:
+        """What has been counted for a job, which runs now; None if it may count what it likes under the lock."""
+        if not self._store.reads_beside_writes:
+            return None
+        runs = self._counted.pop((job.organization_id, job.key), None) or JobRuns()
+        runs.begin()
+        return runs
+
+    def count(self, job: Job, runs: JobRuns, wanted: CountWanted) -> None:
+        """Count on a snapshot what a job has wanted, for its next run."""
+        self._store.read(job.organization_id, partial(runs.count, wanted=wanted))
+        self._counted[job.organization_id, job.key] = runs
+
     def _rehearsed(self, tx: Snapshot, instant: datetime) -> dict[JobKey, Ahead]:
         jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
         covered = list(takewhile(self.covers, jobs))
@@ -85,3 +107,105 @@ class Rehearsals:
                 break
         self._snapshot = tx
         return results
+
+
+class JobRuns:
+    """The runs of one job: it is rolled back if it needs many events counted, and run again with the counts."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.ids = Ids()
+        self._counted = 0
+
+    def begin(self) -> None:
+        """Another run begins."""
+        self.counts.begin()
+        self.ids.begin()
+
+    def count(self, snapshot: Snapshot, wanted: CountWanted) -> None:
+        """Count what the last run wanted."""
+        self.counts.count(snapshot, wanted)
+        self._counted += 1
+        self.counts.is_patient = self._counted < _MOST_COUNTS
+
+
+class Runs:
+    """The runs of one change: it is rolled back if it needs many events counted, and run again with the counts.
+
+    Each run acts as of the instant of the first one, as a job that comes late acts as of when it was due; unless
+    something that the change has read before its first write is not as it was. Then it begins anew, as of now.
+    """
+
+    def __init__(self, store: Store, settings: Settings, organization: Organization) -> None:
+        self._store = store
+        self._settings = settings
+        self._organization = organization
+        # In memory nobody writes while somebody counts.
+        self.counts = Counts() if store.reads_beside_writes else None
+        self.ids = Ids()
+        self.ahead: Ahead = {}
+        self._at: datetime | None = None
+        self._seen: Observation | None = None
+        self._counted = 0
+        self._instants = 0
+
+    def begin(self, tx: Transaction, now: datetime) -> datetime:
+        """The instant that the next run acts as of."""
+        if self.counts is not None:
+            self.counts.begin()
+        self.ids.begin()
+        if self._at is None or self._seen is None or not tx.still_holds(self._seen):
+            self._at, self._seen, self.ahead = now, None, {}
+            self._instants += 1
+            if self.counts is not None:
+                self.counts.forget()
+                self.counts.is_patient = self._instants <= _MOST_INSTANTS
+        return self._at
+
+    def repeated(self, run: Callable[[], T], change: Callable[[Work], object], answers: Answers) -> T:
+        """The result of `run`, one run of the change, repeated with what it wants counted."""
+        while True:
+            try:
+                return run()
+            except CountWanted as wanted:
+                # Outside of the transaction, which has been rolled back by now.
+                self._count(wanted, change, answers)
+
+    def _count(self, wanted: CountWanted, change: Callable[[Work], object], answers: Answers) -> None:
+        """Count what the last run wanted; also whatever else the change needs before its first write."""
+        counts, at = self.counts, self._at
+        if counts is None or at is None:
+            raise wanted
+
+        def look(tx: Snapshot) -> None:
+            if self._seen is None:
+                _, self._seen = tx.observed(lambda seen: self._rehearse(change, tx, seen, at, counts, answers))
+            counts.count(tx, wanted)
+
+        self._store.read(self._organization.id, look)
+        self._counted += 1
+        counts.is_patient = counts.is_patient and self._counted < _MOST_COUNTS
+
+    def _rehearse(
+        self,
+        change: Callable[[Work], object],
+        snapshot: Snapshot,
+        seen: Snapshot,
+        at: datetime,
+        counts: Counts,
+        answers: Answers,
+    ) -> None:
+        self.ids.begin()
+        rehearsal = Rehearsal(
+            snapshot,
+            self._organization,
+            at,
+            self._settings,
+            perform=perform,
+            seen=seen,
+            answers=answers,
+            counts=counts,
+            ids=self.ids,
+        )
+        rehearsal.run(change)
+        self.ahead = rehearsal.ahead

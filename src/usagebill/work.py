@@ -18,11 +18,13 @@ from usagebill.core.provider_requests import Request
 from usagebill.core.tasks import DeliverWebhook, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, delivery_lane, listens_to
-from usagebill.ids import new_id, new_ids
+from usagebill.counts import Count, Counting, Counts, CountsAhead
+from usagebill.ids import Ids, new_ids
 from usagebill.inputs import Paging
 from usagebill.json_text import JsonObject, encode_json, with_prefix
 from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
+from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.jobs import job_of
 from usagebill.storage.ports import Observation, Page, Snapshot, Transaction
 from usagebill.storage.rehearsal import rehearsed
@@ -137,12 +139,15 @@ class Reader:
         settings: Settings,
         *,
         answers: Answers | None = None,
+        counting: Counting | None = None,
     ) -> None:
         self._tx = tx
         self.organization = organization
         self.now = now
         self.settings = settings
         self._answers = answers or Answers()
+        self._counting = counting
+        self._ids: Ids | None = None
         self._questions: list[Hashable] = []
         self._memory: dict[object, Any] = {}
 
@@ -165,11 +170,11 @@ class Reader:
 
     def new_id(self) -> str:
         """The id of something new; later ones sort later."""
-        return new_id(self.now)
+        return self.new_ids(1)[0]
 
     def new_ids(self, count: int) -> list[str]:
         """As many ids, in the order they sort."""
-        return new_ids(self.now, count)
+        return new_ids(self.now, count) if self._ids is None else self._ids.take(self.now, count)
 
     def cached(self, key: object, make: Callable[[], T]) -> T:
         """The result of `make`, cached under `key` for this unit of work."""
@@ -185,6 +190,15 @@ class Reader:
     def invalidate_all(self) -> None:
         """Drop the whole cache: it may hold results of a change that was rolled back."""
         self._memory.clear()
+
+    def counted(self, queries: Sequence[EventQuery], make: Count[T], *, given: object) -> T:
+        """The result of `make`, which follows from the events of `queries` and from what it is `given` alone.
+
+        A change that is made under the lock of the writer may have it counted before (`CountWanted`).
+        """
+        if self._counting is None:
+            return make(self.tx.events)
+        return self._counting.of(self.tx, queries, make, given=given)
 
     def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:
         """A tax provider's current answer, for what is shown and not stored.
@@ -261,9 +275,13 @@ class Work(Reader):
         mailing: bool = False,
         answers: Answers | None = None,
         ahead: Ahead | None = None,
+        counts: Counts | None = None,
+        ids: Ids | None = None,
     ) -> None:
         super().__init__(tx, organization, now, settings, answers=answers)
         self._transaction = tx
+        self._counts = counts
+        self._ids = ids
         self._perform = perform
         self.actor = actor
         self._log = log
@@ -316,6 +334,11 @@ class Work(Reader):
     def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
         """Compute in a rehearsal what is needed after the first write; under the lock this does nothing."""
 
+    def counted(self, queries: Sequence[EventQuery], make: Count[T], *, given: object) -> T:
+        if self._counts is None:
+            return super().counted(queries, make, given=given)
+        return self._counts.of(self.tx, queries, make, given=given)
+
     def dry_run(self, act: Callable[[Work], T]) -> T:
         """The result of `act` in a nested unit of work that is rolled back: no record, message or job remains."""
         results: list[T] = []
@@ -328,6 +351,8 @@ class Work(Reader):
                 self.settings,
                 perform=self._perform,
                 answers=self._answers,
+                counts=self._counts,
+                ids=self._ids,
             )
             results.append(act(alone))
             raise _Undo
@@ -399,7 +424,10 @@ class Work(Reader):
 
 
 class Rehearsal(Work):
-    """A unit of work on a snapshot that ends at its first write; `ahead` is what it has computed by then."""
+    """A unit of work on a snapshot that ends at its first write; `ahead` is what it has computed by then.
+
+    `seen` is the same snapshot, observed; `counts` keeps what is counted of events.
+    """
 
     def __init__(
         self,
@@ -409,9 +437,15 @@ class Rehearsal(Work):
         settings: Settings,
         *,
         perform: Callable[[Work, Job], None],
+        seen: Snapshot | None = None,
+        answers: Answers | None = None,
+        counts: Counts | None = None,
+        ids: Ids | None = None,
     ) -> None:
-        super().__init__(rehearsed(snapshot), organization, now, settings, perform=perform)
+        tx = rehearsed(snapshot if seen is None else seen)
+        super().__init__(tx, organization, now, settings, perform=perform, answers=answers, ids=ids)
         self._snapshot = snapshot
+        self._counting = None if counts is None else CountsAhead(counts, snapshot)
         self.ahead: dict[Hashable, WorkedOut[Any]] = {}
 
     def worked_out(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> T:
@@ -419,7 +453,7 @@ class Rehearsal(Work):
         if known is None or known.given != given:
 
             def work_out(seen: Snapshot) -> T:
-                return make(Reader(seen, self.organization, self.now, self.settings))
+                return make(Reader(seen, self.organization, self.now, self.settings, counting=self._counting))
 
             made, observation = self._snapshot.observed(work_out)
             known = self.ahead[key] = WorkedOut(made, given, observation)

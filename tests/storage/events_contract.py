@@ -285,6 +285,25 @@ class EventsContract:
         assert sorted(one.transaction_id for one in found) == expected.split()
         assert own.ask(lambda tx: tx.events.count(wanted)) == len(found)
 
+    @pytest.mark.parametrize(
+        ("at_most", "bounds", "size"),
+        [
+            (10, {}, 4),
+            (3, {}, 3),
+            (0, {}, 0),
+            (10, {"earliest": second(2)}, 3),
+            (10, {"latest": second(2)}, 2),
+            (10, {"earliest": second(2), "latest": second(3)}, 2),
+        ],
+    )
+    def test_how_many_a_question_is_about_is_said_up_to_a_limit(
+        self, own: Organization, at_most: int, bounds: dict[str, Any], size: int
+    ) -> None:
+        own.append(*(event(own.id, number, at=second(number)) for number in range(1, 5)))
+        own.append(event(own.id, 5, code="storage"), event(own.id, 6, subscription="another"))
+        question = EventQuery(code="calls", external_subscription_id="sub", **bounds)
+        assert own.ask(lambda tx: tx.events.size(question, at_most=at_most)) == size
+
     def test_one_is_found_by_its_transaction_id(self, own: Organization) -> None:
         own.append(event(own.id, 1, transaction_id="a/b é"), event(own.id, 2, subscription=None))
         found = own.ask(lambda tx: tx.events.get("a/b é"))

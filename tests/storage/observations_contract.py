@@ -126,6 +126,15 @@ class ObservationsContract(Contract):
         other.write(lambda tx: tx.events.append([event(other.id, 15)]))
         assert holds(own, counted)
 
+    def test_an_observation_of_questions_holds_until_one_of_their_events_comes(self, own: Tenant) -> None:
+        own.write(lambda tx: tx.events.append([event(own.id, 1)]))
+        question = EventQuery(code="calls", external_subscription_id="sub", latest=START + timedelta(days=1))
+        watching = own.read(lambda tx: tx.watching([question]))
+        own.write(lambda tx: tx.events.append([event(own.id, 2, code="storage")]))
+        assert holds(own, watching)
+        own.write(lambda tx: tx.events.append([event(own.id, 3)]))
+        assert not holds(own, watching)
+
     def test_what_a_snapshot_has_read_is_recalled_as_it_is_now(self, own: Tenant) -> None:
         vat, levy = own.tax("vat"), own.tax("levy")
         own.insert(vat, levy)

@@ -23,6 +23,7 @@ from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.logs import plain_traceback
 from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription, alerts_of_wallet
 from usagebill.storage.conditions import Condition, eq, within
+from usagebill.storage.rehearsal import RunEnds
 from usagebill.views.alerts import triggered_alert_view
 from usagebill.work import Work
 
@@ -109,6 +110,8 @@ def check_before_end(work: Work, subscription: Subscription) -> None:
     emitted = len(work.messages)
     try:
         work.tx.savepoint(partial(work.perform, job))
+    except RunEnds:
+        raise
     except Exception as problem:
         del work.messages[emitted:]
         work.invalidate_all()

@@ -12,6 +12,7 @@ from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_by_code
 from usagebill.storage.conditions import Condition, any_of, eq, related, within
+from usagebill.storage.rehearsal import RunEnds
 from usagebill.work import Work
 
 __all__ = ["after_backlog", "of_customer", "of_plan", "of_subscription", "settle_backlog"]
@@ -31,6 +32,8 @@ def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None
         emitted = len(work.messages)
         try:
             work.tx.savepoint(partial(work.at(job.due_at).perform, job))
+        except RunEnds:
+            raise
         except Exception as problem:
             if needed:
                 # The error is the overdue job's, not this request's.

@@ -22,6 +22,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_since
 from usagebill.storage.conditions import desc, eq, less
 from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
 
 __all__ = ["starting_levels"]
@@ -61,15 +62,16 @@ def starting_levels(
         else subscription.started_at and cut_to_seconds(subscription.started_at)
     )
     earlier = replace(question, earliest=begins, latest=start)
-    levels: dict[Group, Decimal] = {}
-    counting = (
-        event for event in reader.tx.events.scan(earlier) if counts(metric.aggregation_type, metric.field_name, event)
-    )
-    for group, events in grouped(counting, question.group_keys).items():
-        level = initial_level(events, field_name=metric.field_name, start=start)
-        if level is not None:
-            levels[group] = level
-    return levels
+
+    def count(log: EventLog) -> dict[Group, Decimal]:
+        counting = (event for event in log.scan(earlier) if counts(metric.aggregation_type, metric.field_name, event))
+        levels = {
+            group: initial_level(events, field_name=metric.field_name, start=start)
+            for group, events in grouped(counting, question.group_keys).items()
+        }
+        return {group: level for group, level in levels.items() if level is not None}
+
+    return reader.counted([earlier], count, given=("levels", metric, earlier, start))
 
 
 def _saved(

@@ -55,6 +55,7 @@ from usagebill.rating.carried_levels import starting_levels
 from usagebill.rating.handover import Neighbours, own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, Arrival, EventQuery
+from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
 
 __all__ = [
@@ -156,7 +157,7 @@ def _breakdowns(
         presented = tuple(key for key in shown_keys if key not in keys)
         if not presented:
             continue
-        tallies_by_part = _tallies(reader, metric, alike, (*keys, *presented), scope)
+        tallies_by_part = _tallies(reader, charge, metric, alike, (*keys, *presented), scope)
         for position, tallies in tallies_by_part.items():
             for group, tally in tallies.items():
                 place = position, group[: len(keys)]
@@ -177,6 +178,7 @@ def _by_keys(
 
 def _tallies(
     reader: Reader,
+    charge: Charge,
     metric: BillableMetric,
     parts: Sequence[ChargePart],
     keys: tuple[str, ...],
@@ -186,10 +188,17 @@ def _tallies(
 ) -> dict[int, dict[Group, AggregateResult]]:
     """The aggregate of each part, by position and group: one pass over the events however many parts there are."""
     if len(parts) == 1:
-        question = _question(reader, metric, parts[0].bucket, keys, scope)
-        return {parts[0].position: reader.tx.events.tallies(replace(question, amounts=amounts))}
+        question = replace(_question(reader, metric, parts[0].bucket, keys, scope), amounts=amounts)
+        return {
+            parts[0].position: reader.counted([question], lambda log: log.tallies(question), given=("one", question))
+        }
     question = replace(_question(reader, metric, ALL_EVENTS, keys, scope), amounts=amounts)
-    tallies_by_position = reader.tx.events.tallies_by_bucket(question, parts[0].filters)
+    index = parts[0].filters
+    tallies_by_position = reader.counted(
+        [question],
+        lambda log: log.tallies_by_bucket(question, index),
+        given=("by bucket", question, charge.filters, metric.filters),
+    )
     nothing: dict[Group, AggregateResult] = {(None,) * len(keys): AggregateResult()}
     return {part.position: tallies_by_position.get(part.position, nothing) for part in parts}
 
@@ -230,12 +239,11 @@ def _usages(
     """The usage of each part, by group; all parts are counted, or read, in one pass."""
     terms = {part.position: _terms(charge, part, scope) for part in parts}
     read = [part for part in parts if _needs_events(charge, metric, terms[part.position])]
-    events = _events_by_part(reader, metric, read, scope)
-    usages = {part.position: _read_usages(reader, charge, metric, part, events, scope) for part in read}
+    usages = _read_usages(reader, charge, metric, read, scope)
     counted = [part for part in parts if part.position not in usages]
     for keys, alike in _by_keys(charge, counted, scope).items():
         tallies_by_part = _tallies(
-            reader, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices
+            reader, charge, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices
         )
         for part in alike:
             rows = _ledger_rows(reader, charge, metric, part, scope)
@@ -251,42 +259,72 @@ def _terms(charge: Charge, part: ChargePart, scope: ChargeScope) -> PercentagePr
     return properties if isinstance(properties, PercentageProperties) else None
 
 
-def _events_by_part(
-    reader: Reader, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
-) -> dict[int, list[Event]]:
+def _read_usages(
+    reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
+) -> dict[int, dict[Group, tuple[AggregateResult, Usage]]]:
+    """The usage of the parts that are computed event by event, by position: one pass over the events for all."""
+    if not parts:
+        return {}
+    alone = len(parts) == 1
+    question = _question(reader, metric, parts[0].bucket if alone else ALL_EVENTS, (), scope)
+    starts = [_start_of(reader, charge, metric, part, scope) for part in parts]
+
+    def count(log: EventLog) -> dict[int, dict[Group, tuple[AggregateResult, Usage]]]:
+        events = {parts[0].position: list(log.scan(question))} if alone else _events_by_part(log, question, parts)
+        return {
+            start.part.position: _read_part(charge, metric, start, events[start.part.position], scope)
+            for start in starts
+        }
+
+    given = ("read", charge, metric, question, [start.known for start in starts], scope.window, scope.current)
+    return reader.counted([question], count, given=(*given, scope.currency, scope.ungrouped))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """Where the usage of a part starts: its levels and, for usage so far, what was billed in advance, by group."""
+
+    part: ChargePart
+    keys: tuple[str, ...]
+    levels: Mapping[Group, Decimal]
+    rows: Mapping[Group, LedgerRow]
+
+    @property
+    def known(self) -> tuple[object, ...]:
+        """All of it, the part by its position."""
+        return self.part.position, self.keys, self.levels, self.rows
+
+
+def _start_of(reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope) -> _Start:
+    keys = _group_keys(charge, part, scope)
+    levels: dict[Group, Decimal] = {}
+    if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
+        levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+    return _Start(part=part, keys=keys, levels=levels, rows=_ledger_rows(reader, charge, metric, part, scope))
+
+
+def _events_by_part(log: EventLog, question: EventQuery, parts: Sequence[ChargePart]) -> dict[int, list[Event]]:
     """The events of each of the parts, in order of time."""
-    if len(parts) < 2:
-        questions = {part.position: _question(reader, metric, part.bucket, (), scope) for part in parts}
-        return {position: list(reader.tx.events.scan(question)) for position, question in questions.items()}
     events: dict[int, list[Event]] = {part.position: [] for part in parts}
     index = parts[0].filters
-    for event in reader.tx.events.scan(_question(reader, metric, ALL_EVENTS, (), scope)):
+    for event in log.scan(question):
         for position in index.of_event(event):
             if position in events:
                 events[position].append(event)
     return events
 
 
-def _read_usages(
-    reader: Reader,
-    charge: Charge,
-    metric: BillableMetric,
-    part: ChargePart,
-    events: Mapping[int, Sequence[Event]],
-    scope: ChargeScope,
+def _read_part(
+    charge: Charge, metric: BillableMetric, start: _Start, events: Sequence[Event], scope: ChargeScope
 ) -> dict[Group, tuple[AggregateResult, Usage]]:
-    """The usage of a part that is computed event by event."""
-    keys, terms = _group_keys(charge, part, scope), _terms(charge, part, scope)
-    groups = _counted_groups(charge, metric, events[part.position], keys)
-    rows = _ledger_rows(reader, charge, metric, part, scope)
-    levels: dict[Group, Decimal] = {}
-    if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
-        levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+    """The usage of one part, from its events."""
+    terms, levels = _terms(charge, start.part, scope), start.levels
+    groups = _counted_groups(charge, metric, events, start.keys)
     if levels and not any(groups.values()):
         groups = {}
     carried: dict[Group, list[Event]] = {group: [] for group in levels}
     return {
-        group: _from_events(charge, metric, members, terms, scope, levels.get(group, ZERO), rows.get(group))
+        group: _from_events(charge, metric, members, terms, scope, levels.get(group, ZERO), start.rows.get(group))
         for group, members in {**carried, **groups}.items()
     }
 

@@ -162,6 +162,11 @@ class EventLog(Protocol):
         counted it is all of the question up to `order`, however many and however appended.
         """
 
+    def size(self, question: EventQuery, *, at_most: int) -> int:
+        """About how many events the question asks about, by code, subscription id and time alone; no more are looked
+        at than `at_most`.
+        """
+
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         """How many of the first events stored were all received by the question's `known_at`, at least `sequence`.
 
@@ -206,6 +211,9 @@ class Snapshot(Protocol):
 
     def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Observation]:
         """What the question comes to, and what it was worked out from: `still_holds` says later whether that stands."""
+
+    def watching(self, questions: Sequence[EventQuery]) -> Observation:
+        """An observation that stands until another event comes that one of the questions is about."""
 
     @property
     def organization_id(self) -> str | None:

@@ -8,12 +8,16 @@ from typing import Any, TypeVar
 from usagebill.core.jobs import Job
 from usagebill.storage.ports import Snapshot, Transaction
 
-__all__ = ["RehearsalEnds", "rehearsed"]
+__all__ = ["RehearsalEnds", "RunEnds", "rehearsed"]
 
 T = TypeVar("T")
 
 
-class RehearsalEnds(Exception):
+class RunEnds(Exception):
+    """A run of an operation ends here because there will be another: no failure of the operation."""
+
+
+class RehearsalEnds(RunEnds):
     """The operation wants to write."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
+from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
@@ -227,6 +228,12 @@ class SqliteTransaction:
         tx._memory.decoded = self._memory.shared
         tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation)
         return question(tx), observation
+
+    def watching(self, questions: Sequence[EventQuery]) -> Observation:
+        """An observation that stands until another event comes that one of the questions is about."""
+        observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
+        observation.questions += questions
+        return observation
 
     def still_holds(self, observation: Observation) -> bool:
         """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""

@@ -174,6 +174,20 @@ class SqliteEvents:
         for row in self._connection.execute(sql, values):
             yield row[-1], event_of(row[:-1])
 
+    def size(self, question: EventQuery, *, at_most: int) -> int:
+        if at_most <= 0:
+            return 0
+        tests = ["organization_id = ?", "external_subscription_id = ?", "code = ?"]
+        values: list[str | int] = [self._organization_id, question.external_subscription_id, question.code]
+        for test, instant in (("timestamp >= ?", question.earliest), ("timestamp <= ?", question.latest)):
+            if instant is not None:
+                tests.append(test)
+                values.append(microseconds(instant))
+        row = self._connection.execute(
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE {' AND '.join(tests)} LIMIT ?)", (*values, at_most)
+        ).fetchone()
+        return int(row[0])
+
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
             unknown = self._connection.execute(
