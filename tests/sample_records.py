@@ -12,9 +12,10 @@ from usagebill.core.organizations import Organization
 from usagebill.core.provider_requests import MethodDetails
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations import payment_connections
+from usagebill.operations import payment_connections, sync_connections
 from usagebill.operations.payment_connections import PaymentConnectionInput
 from usagebill.operations.payment_methods import keep_method
+from usagebill.operations.sync_connections import SyncConnectionInput
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.work import Work
 
@@ -65,10 +66,12 @@ def world(box: Scenario) -> dict[str, str]:
     granted = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     moved = {"wallet_id": wallet_id, "voided_credits": "1"}
     void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
+    synced_id = _synced(box)
     activity = box.get("/activity_logs?per_page=1")["activity_logs"][0]
     return {
         "webhooks": box.get("/webhooks?per_page=1")["webhooks"][0]["svc_id"],
         "payment_method_id": _payment_method(box),
+        "synced_document_id": synced_id,
         "metric": metric_id,
         "activity_id": activity["activity_id"],
         "api_keys": box.post("/api_keys", api_key={"name": "spare"})["api_key"]["svc_id"],
@@ -99,6 +102,17 @@ def world(box: Scenario) -> dict[str, str]:
         "wallet_transaction_id": granted["svc_id"],
         "void_id": void["svc_id"],
     }
+
+
+def _synced(box: Scenario) -> str:
+    """A document that is to be pushed to the books of acme, which do not answer."""
+    known = box.get("/organizations")["organization"]["svc_id"]
+    organization = box.billing.store.read(None, lambda tx: tx.get(Organization, known))
+    wanted = SyncConnectionInput(kind="xero", code="books", url="https://books.example")
+    box.billing.writing(lambda work: sync_connections.create(work, wanted), organization)
+    link = {"integration_type": "xero", "integration_code": "books", "sync_with_provider": True}
+    box.customer(integration_customers=[link])
+    return str(box.get("/synced_documents")["synced_documents"][0]["svc_id"])
 
 
 def _payment_method(box: Scenario) -> str:

@@ -17,6 +17,7 @@ from tests.asgi import send
 from usagebill import Billing
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.organizations import Organization
+from usagebill.core.sync_connections import SyncConnection
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import SigningKey
 from usagebill.http.app import create_app
@@ -126,6 +127,10 @@ def _connection(billing: Billing) -> object:
     return billing.tax_connections.create(kind="anrok", code="a", url="https://tax.example", api_key=PROVIDER_KEY)
 
 
+def _books(billing: Billing) -> object:
+    return billing.sync_connections.create(kind="xero", code="b", url="https://books.example", api_key=PROVIDER_KEY)
+
+
 def _payments(billing: Billing) -> object:
     return billing.payment_connections.create(kind="stripe", code="p", secret_key=PROVIDER_KEY)
 
@@ -135,11 +140,12 @@ def _payments(billing: Billing) -> object:
     [
         (_payments, "insert"),
         (_connection, "insert"),
+        (_books, "insert"),
         (lambda billing: billing.tax_connections.update("known", api_key=PROVIDER_KEY), "replace"),
         (lambda billing: billing.writing(lambda work: api_keys.create(work)), "insert"),
         (lambda billing: billing.writing(lambda work: api_keys.rotate(work, api_keys.list_live(work)[0].id)), "insert"),
     ],
-    ids=["payment connection", "connection", "changed connection", "key", "rotated key"],
+    ids=["payment connection", "connection", "sync connection", "changed connection", "key", "rotated key"],
 )
 def test_no_frame_holds_a_key_that_could_not_be_stored(
     billing: Billing, key: str, act: Callable[[Billing], object], method: str, monkeypatch: pytest.MonkeyPatch
@@ -172,6 +178,7 @@ def test_no_frame_holds_the_password_of_a_mail_server_that_cannot_be(url: str) -
 
 def test_no_record_shows_its_secret(billing: Billing, key: str) -> None:
     _connection(billing)
+    _books(billing)
     billing.writing(signing_key)
 
     def secrets_of(tx: Transaction) -> list[tuple[object, str | None]]:
@@ -180,13 +187,14 @@ def test_no_record_shows_its_secret(billing: Billing, key: str) -> None:
             (Organization, "hmac_key"),
             (ApiKey, "value_hash"),
             (TaxConnection, "api_key"),
+            (SyncConnection, "api_key"),
             (SigningKey, "private_key"),
         ):
             pairs += [(record, getattr(record, name)) for record in tx.find(kind)]
         return pairs
 
     pairs = billing.store.read(None, secrets_of)
-    assert {type(record) for record, _ in pairs} == {Organization, ApiKey, TaxConnection, SigningKey}
+    assert {type(record) for record, _ in pairs} == {Organization, ApiKey, TaxConnection, SyncConnection, SigningKey}
     for record, secret in pairs:
         assert secret
         assert secret not in repr(record)

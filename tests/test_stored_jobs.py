@@ -17,6 +17,7 @@ from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment, ExpireActivation, SettleActivation
 from usagebill.core.provider_requests import PayableType, ProviderErrand
+from usagebill.core.sync_connections import PushDocument
 from usagebill.core.tasks import (
     ActivateSubscription,
     AnnounceTermination,
@@ -288,6 +289,7 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "",
     ),
     (DeliverWebhook(message_id="message"), "message", "deliver_webhook:message", "{}", "deliver_webhook/endpoint"),
+    (PushDocument(document_id="document"), "document", "push_document:document", "{}", "push_document"),
     (CleanLogs(organization_id="org"), "org", "clean_logs:org", "{}", ""),
     (CleanWebhookMessages(organization_id="org"), "org", "clean_webhook_messages:org", "{}", ""),
     (ChangeEuRates(organization_id="org"), "org", "change_eu_rates:org", "{}", ""),

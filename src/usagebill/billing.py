@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import structlog
 
 from usagebill.answers import answering
+from usagebill.bridge import Bridge, HttpBridge
 from usagebill.calls import Calls
 from usagebill.clock import Clock, ClockWatch, SystemClock
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
@@ -89,6 +90,7 @@ class Billing(Resources):
         vat_registry: VatRegistry | None = None,
         mailer: Mailer | None = None,
         tax_provider: TaxProvider | None = None,
+        bridge: Bridge | None = None,
         payment_providers: PaymentProviders | None = None,
         read_only: bool = False,
     ) -> None:
@@ -110,6 +112,10 @@ class Billing(Resources):
         if tax_provider is None and deliver:
             self._http_tax_provider = HttpTaxProvider(self.settings.tax_provider_timeout)
         self.tax_provider: TaxProvider | None = tax_provider or self._http_tax_provider
+        self._http_bridge: HttpBridge | None = None
+        if bridge is None and deliver:
+            self._http_bridge = HttpBridge(self.settings.bridge_timeout, self.settings.id_prefix)
+        self.bridge: Bridge | None = bridge or self._http_bridge
         self._http_payment_providers: HttpPaymentProviders | None = None
         if payment_providers is None and deliver:
             self._http_payment_providers = HttpPaymentProviders(self.settings.payment_provider_timeout)
@@ -118,6 +124,7 @@ class Billing(Resources):
             self.settings.webhook_timeout,
             self.settings.vat_registry_timeout,
             self.settings.tax_provider_timeout,
+            self.settings.bridge_timeout,
             # Some charges take several requests, one after the other.
             2 * self.settings.payment_provider_timeout,
         )
@@ -159,6 +166,8 @@ class Billing(Resources):
             self._http_registry.close()
         if self._http_tax_provider is not None:
             self._http_tax_provider.close()
+        if self._http_bridge is not None:
+            self._http_bridge.close()
         if self._http_payment_providers is not None:
             self._http_payment_providers.close()
         self.store.close()

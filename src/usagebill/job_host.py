@@ -14,13 +14,14 @@ from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.provider_requests import Notice, Outcome, Request
+from usagebill.core.sync_connections import Accepted, Push, SyncConnection
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.core.vat import NotRegistered, Registered, Unavailable, VatNumber
 from usagebill.operations.webhooks import Attempt
 from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
-__all__ = ["Courier", "JobHost", "Mailer", "PaymentProviders", "TaxProvider", "VatRegistry"]
+__all__ = ["Bridge", "Courier", "JobHost", "Mailer", "PaymentProviders", "TaxProvider", "VatRegistry"]
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -67,6 +68,13 @@ class TaxProvider(Protocol):
         """The taxes of all items of a draft or finalized document; `Reported` for what is only to be noted."""
 
 
+class Bridge(Protocol):
+    """Who takes documents to accounting systems and CRMs, and says what they are called there."""
+
+    def push(self, connection: SyncConnection, push: Push) -> Accepted | ProviderFailure:
+        """Post a document. One that comes twice, with the same id and version, is to be kept once."""
+
+
 class VatRegistry(Protocol):
     """Who knows which VAT numbers exist. `VIES` of the European Commission is one, over HTTP (`HttpVatRegistry`)."""
 
@@ -103,6 +111,8 @@ class JobHost(Protocol):
     def payment_providers(self) -> PaymentProviders | None: ...
     @property
     def tax_provider(self) -> TaxProvider | None: ...
+    @property
+    def bridge(self) -> Bridge | None: ...
     @property
     def vat_registry(self) -> VatRegistry | None: ...
 

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from usagebill.bridge import push_document
 from usagebill.calls import Call
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.sync_connections import PushDocument
 from usagebill.core.tasks import (
     AskTaxProvider,
     CheckVatNumber,
@@ -54,6 +56,7 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
         _outside(GenerateDocuments, generate_documents),
         _outside(SendEmail, send_email),
         _outside(AskTaxProvider, ask_tax_provider),
+        _outside(PushDocument, push_document),
     )
 )
 

@@ -85,7 +85,8 @@ class Settings:
     `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
     `smtp_url` is the mail server that e-mails are given to (`MailServer.at`); without it none is sent. They come from
     `email_from`, else from the address of the billing entity. `smtp_timeout` is in seconds, for each step.
-    `tax_provider_timeout` and `payment_provider_timeout` are in seconds likewise.
+    `tax_provider_timeout`, `bridge_timeout` (of accounting systems and CRMs) and `payment_provider_timeout` are in
+    seconds likewise.
     `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
     are issued. Their addresses begin with `public_url`.
     `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond that
@@ -110,6 +111,7 @@ class Settings:
     email_from: str | None = None
     smtp_timeout: float = 30
     tax_provider_timeout: float = 20
+    bridge_timeout: float = 20
     payment_provider_timeout: float = 30
     documents: Literal["on_demand", "at_once"] = "on_demand"
     termination_alert_days: tuple[int, ...] = (15, 45)

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from usagebill.billing import Billing
+from usagebill.bridge import Bridge
 from usagebill.clock import ManualClock
 from usagebill.core.emails import Email
 from usagebill.core.payment_providers import PaymentConnection
@@ -71,7 +72,7 @@ class Sandbox:
     `billing` is the same system for library calls. Webhook messages are kept in `webhooks`, oldest first, whether or
     not an endpoint listens, and e-mails in `emails`; nothing is sent over a network. `vat_registry` stands in for that
     of the EU; without one, no VAT number is known. `tax_provider` stands in for those that customers are linked to;
-    without one, none answers.
+    without one, none answers. `bridge` stands in for accounting systems and CRMs.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Sandbox:
         *,
         vat_registry: VatRegistry | None = None,
         tax_provider: TaxProvider | None = None,
+        bridge: Bridge | None = None,
         payment_providers: PaymentProviders | None = None,
     ) -> None:
         if settings is not None:
@@ -98,6 +100,7 @@ class Sandbox:
             vat_registry=vat_registry,
             mailer=_Outbox(self.emails),
             tax_provider=tax_provider,
+            bridge=bridge,
             payment_providers=payment_providers or self._payment_providers,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))

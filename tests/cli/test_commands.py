@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.books import Books
 from tests.example_tasks import Act
 from tests.scenarios import plan_fields
 
@@ -84,6 +85,52 @@ def test_tax_connections_are_made_changed_listed_and_ended(file: str) -> None:
     assert "deleted anrok main" in run("tax-connections", "delete", "main", "--db", file)
     assert run_json("tax-connections", "list", "--db", file) == []
     assert "no connection has the code main" in run("tax-connections", "delete", "main", "--db", file, code=1)
+
+
+def test_sync_connections_are_made_changed_listed_and_ended(file: str) -> None:
+    given = ["--db", file, "--kind", "xero", "--code", "books", "--url", "https://books.example"]
+    made = run_json("sync-connections", "create", *given, "--api-key", "secret", "--no-payments")
+    assert (made["name"], made["has_api_key"], made["sync_invoices"], made["sync_payments"]) == (
+        "books",
+        True,
+        True,
+        False,
+    )
+    assert "value_already_exist" in run("sync-connections", "create", *given, code=1)
+    changed = run("sync-connections", "update", "books", "--db", file, "--name", "Ours", "--payments")
+    assert "Ours" in changed
+    assert "secret" not in changed
+    (listed,) = run_json("sync-connections", "list", "--db", file)
+    assert (listed["name"], listed["category"], listed["sync_payments"]) == ("Ours", "accounting", True)
+    assert "https://books.example" in run("sync-connections", "list", "--db", file)
+    assert "deleted xero books" in run("sync-connections", "delete", "books", "--db", file)
+    assert run_json("sync-connections", "list", "--db", file) == []
+    assert "no connection has the code books" in run("sync-connections", "delete", "books", "--db", file, code=1)
+
+
+def test_what_was_pushed_is_listed_and_resent(file: str) -> None:
+    clock = ManualClock(datetime(2024, 3, 5, tzinfo=UTC))
+    link = {"integration_type": "xero", "integration_code": "books", "sync_with_provider": True}
+    with Billing(file, clock=clock, bridge=Books()) as billing:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.add_ons.create(name="Setup", code="setup", amount_cents=500, amount_currency="EUR")
+        invoice = billing.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
+        billing.sync_connections.create(kind="xero", code="books", url="https://books.example")
+        billing.customers.upsert(external_id="acme", integration_customers=[link])
+        billing.payments.create(invoice_id=invoice.id, amount_cents=500, reference="r")
+        billing.run_due()
+    (failed,) = run_json("sync-connections", "documents", "--failed", "--db", file)
+    assert (failed["subject"], failed["error"]["error_code"]) == ("payment", "invoice_missing")
+    assert "invoice_missing" in run("sync-connections", "documents", "--db", file)
+    assert "is to be pushed" in run("sync-connections", "push", invoice.id, "--db", file)
+    assert run_json("sync-connections", "documents", "--failed", "--db", file) == []
+    statuses = {row["subject"]: row["status"] for row in run_json("sync-connections", "documents", "--db", file)}
+    assert statuses == {"customer": "synced", "invoice": "pending", "payment": "pending"}
+    (customer,) = run_json("sync-connections", "documents", "--status", "synced", "--db", file)
+    assert "1 to be pushed again" in run("sync-connections", "resend", customer["svc_id"], "--db", file)
+    assert "0 to be pushed again" in run("sync-connections", "resend", "--failed", "--db", file)
+    assert "no document none" in run("sync-connections", "resend", "none", "--db", file, code=1)
+    assert "--failed" in run("sync-connections", "resend", "--db", file, code=2)
 
 
 def test_payment_connections_are_made_changed_listed_and_ended(

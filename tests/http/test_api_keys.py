@@ -39,7 +39,8 @@ OWNERS = {
     "taxes": "tax",
     "wallet_transactions": "wallet_transaction",
     "webhook_endpoints": "webhook_endpoint",
-    "webhooks": "webhook_jwt_public_key",
+    "synced_documents": "invoice",
+    "webhooks": "webhook_endpoint",
 }
 PARTS = {
     "alerts": "alert",
@@ -60,6 +61,8 @@ PARTS = {
 
 
 def owner_of(path: str) -> str:
+    if path in ("/webhooks/public_key", "/webhooks/json_public_key"):
+        return "webhook_jwt_public_key"
     first, *rest = path.strip("/").split("/")
     named = [segment for segment in rest if not segment.startswith("{")]
     if first in ("customers", "subscriptions", "wallets"):

@@ -127,6 +127,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "states": ("states[]=CA",),
     "status": ("status=finalized", "status[]=active&status[]=pending", "status=active", "status=draft"),
     "statuses": ("statuses[]=finalized&statuses[]=draft", "statuses[]=pending", "statuses[]=failed"),
+    "subject": ("subject=customer", "subject=invoice"),
+    "subject_id": ("subject_id=none",),
     "succeeded_at_from": ("succeeded_at_from=2024-01-01",),
     "succeeded_at_to": ("succeeded_at_to=2024-01-01",),
     "timestamp_from": ("timestamp_from=2024-03-05",),

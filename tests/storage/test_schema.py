@@ -280,6 +280,7 @@ TABLES_OF_VERSIONS = {
     26: "1242c0b17cb55b1c",
     27: "cbd17c147180799c",
     28: "144a8c0625adb0a2",
+    29: "34e8b274880dccfe",
 }
 
 

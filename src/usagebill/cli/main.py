@@ -20,6 +20,7 @@ from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
 from usagebill.cli.report import report
 from usagebill.cli.serve import serve, work
+from usagebill.cli.sync_connections import sync_connections
 from usagebill.cli.tax_connections import tax_connections
 from usagebill.cli.webhooks import webhooks
 
@@ -56,6 +57,7 @@ for command in (
     keys,
     organizations,
     tax_connections,
+    sync_connections,
     payment_connections,
     dunning_campaigns,
     demo,

@@ -68,6 +68,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "smtp_url": (str, "The mail server: smtp://user:password@host:587 or smtps://host. No e-mail is sent without it."),
     "email_from": (str, "The address that e-mails come from; that of the billing entity where this is left out."),
     "smtp_timeout": (click.FloatRange(0, min_open=True), "Seconds that each step with the mail server may take."),
+    "bridge_timeout": (
+        click.FloatRange(0, min_open=True),
+        "Seconds that an accounting system or CRM may take to answer.",
+    ),
     "tax_provider_timeout": (click.FloatRange(0, min_open=True), "Seconds that a tax provider may take to answer."),
     "clock_ahead_days": (
         click.IntRange(1),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, BillingEntity
 from usagebill.core.contacts import LOCALES, LONGEST_NAME, is_email
@@ -18,10 +19,12 @@ from usagebill.core.vat import VatCheck
 __all__ = [
     "ACCOUNT_TYPES",
     "CUSTOMER_TYPES",
+    "INTEGRATION_CATEGORIES",
     "METADATA_AT_MOST",
     "ZERO_AMOUNT_OPTIONS",
     "Address",
     "Customer",
+    "IntegrationCategory",
     "IntegrationCustomer",
     "MetadataItem",
     "dating_settings",
@@ -30,6 +33,7 @@ __all__ = [
     "grace_period",
     "issuing_date_adjustment",
     "issuing_date_anchor",
+    "links_of",
     "metadata_errors",
     "net_payment_term",
     "timezone",
@@ -66,9 +70,32 @@ class MetadataItem:
     display_in_invoice: bool = False
 
 
+class IntegrationCategory(StrEnum):
+    """What another system does for a customer."""
+
+    TAX = "tax"  # it says what invoices are taxed with
+    ACCOUNTING = "accounting"  # it keeps the books
+    CRM = "crm"  # it knows the customer relationship
+
+
+# The kinds of system that customers can be linked to, by their `integration_type`.
+INTEGRATION_CATEGORIES: Mapping[str, IntegrationCategory] = {
+    "anrok": IntegrationCategory.TAX,
+    "avalara": IntegrationCategory.TAX,
+    "netsuite": IntegrationCategory.ACCOUNTING,
+    "xero": IntegrationCategory.ACCOUNTING,
+    "hubspot": IntegrationCategory.CRM,
+    "salesforce": IntegrationCategory.CRM,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrationCustomer:
-    """A customer's account with a tax provider, which calls it `external_customer_id`."""
+    """A customer's account with a tax provider, accounting system or CRM, which calls it `external_customer_id`.
+
+    `subsidiary_id` says where an accounting system keeps it, `targeted_object` as what a CRM does, and `email` by which
+    address it knows a person.
+    """
 
     id: str
     integration_type: str
@@ -77,14 +104,22 @@ class IntegrationCustomer:
     external_customer_id: str
     created_at: datetime
     sync_with_provider: bool = False
+    subsidiary_id: str | None = None
+    targeted_object: str | None = None
+    email: str | None = None
+
+    @property
+    def category(self) -> IntegrationCategory:
+        """What the system does for the customer."""
+        return INTEGRATION_CATEGORIES[self.integration_type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Customer:
     """Null settings are inherited from the billing entity. Grace period and payment term are in days.
 
-    While a `vat_check` runs, the customer's invoices wait for their taxes. The first of `integration_customers` names
-    the tax provider that calculates them instead; `tax_error` is its last error.
+    While a `vat_check` runs, the customer's invoices wait for their taxes. The first tax provider that
+    `integration_customers` names calculates them instead; `tax_error` is its last error.
 
     `payment_connection_id` is the payment provider that collects its invoices, which calls it `provider_customer_id`;
     `provider_payment_methods` are the kinds of method that it may pay with there.
@@ -141,6 +176,11 @@ class Customer:
     applied_dunning_campaign_id: str | None = None
     exclude_from_dunning_campaign: bool = False
     deleted_at: datetime | None = None
+
+
+def links_of(customer: Customer, category: IntegrationCategory) -> list[IntegrationCustomer]:
+    """The customer's links to systems of a category, the default first."""
+    return [link for link in customer.integration_customers if link.category is category]
 
 
 def timezone(customer: Customer, entity: BillingEntity) -> str:

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["GENERATION_ERROR", "PAYMENT_ERROR", "TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
+__all__ = [
+    "GENERATION_ERROR",
+    "NOT_PROVIDED",
+    "PAYMENT_ERROR",
+    "TAX_ERROR",
+    "TAX_VOIDING_ERROR",
+    "ErrorDetail",
+    "without",
+]
 
 # Taxes could not be determined, or reported.
 TAX_ERROR = "tax_error"
@@ -14,6 +22,8 @@ TAX_ERROR = "tax_error"
 GENERATION_ERROR = "invoice_generation_error"
 # An invoice could not be collected.
 PAYMENT_ERROR = "payment_error"
+# Anything else: the details say what. The interface has no code of its own for systems that did not take a document.
+NOT_PROVIDED = "not_provided"
 # An invoice could not be cancelled with the tax provider.
 TAX_VOIDING_ERROR = "tax_voiding_error"
 

@@ -11,13 +11,16 @@ from usagebill.core.activity_logs import Change, changed_fields
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.sync_connections import SyncConnection
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import WebhookEndpoint
 
 __all__ = ["LOG_TYPES", "SECURED", "SecurityEvent", "SecurityLog", "refused_use", "security_events"]
 
 LOG_TYPES = ("api_key", "billing_entity", "integration", "webhook_endpoint")
-SECURED: frozenset[type] = frozenset({ApiKey, BillingEntity, PaymentConnection, TaxConnection, WebhookEndpoint})
+SECURED: frozenset[type] = frozenset(
+    {ApiKey, BillingEntity, PaymentConnection, SyncConnection, TaxConnection, WebhookEndpoint}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ def security_events(changes: Iterable[Change]) -> list[SecurityEvent]:
                 event = _endpoint_event(change)
             case BillingEntity():
                 event = _entity_event(change)
-            case TaxConnection() | PaymentConnection():
+            case TaxConnection() | SyncConnection() | PaymentConnection():
                 event = _connection_event(change)
         if event is not None:
             events.append(event)
@@ -167,7 +170,7 @@ def _entity_event(change: Change) -> SecurityEvent | None:
 
 
 def _connection_event(change: Change) -> SecurityEvent | None:
-    connection: TaxConnection | PaymentConnection = change.record
+    connection: TaxConnection | SyncConnection | PaymentConnection = change.record
     plain = {"integration_name": connection.name, "integration_type": connection.kind}
     if change.old is None:
         return SecurityEvent("integration.created", plain)

@@ -1,10 +1,10 @@
-"""Statuses that more than one kind of record has: of payments, and of a provider's taxes."""
+"""Statuses that more than one kind of record has: of payments, of a provider's taxes, and of what is synced."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["INVOICE_PAYMENT_STATUSES", "ChargeStatus", "PaymentStatus", "TaxStatus"]
+__all__ = ["INVOICE_PAYMENT_STATUSES", "ChargeStatus", "PaymentStatus", "SyncStatus", "TaxStatus"]
 
 
 class PaymentStatus(StrEnum):
@@ -35,3 +35,12 @@ class TaxStatus(StrEnum):
     PENDING = "pending"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+
+
+class SyncStatus(StrEnum):
+    """Whether an accounting system or CRM has a document as it is now."""
+
+    PENDING = "pending"
+    RETRYING = "retrying"  # the last attempt failed, another follows
+    SYNCED = "synced"
+    FAILED = "failed"  # no attempt is left

@@ -7,14 +7,15 @@ applied to the fee here, so that the taxes of an invoice add up as all others do
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import Protocol
 
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.customers import Address, Customer
+from usagebill.core.customers import INTEGRATION_CATEGORIES, Address, Customer, IntegrationCategory
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
@@ -23,6 +24,7 @@ from usagebill.core.taxes import TaxTerms, net_of_coupons, taxable, with_terms
 
 __all__ = [
     "KINDS",
+    "AddressedConnection",
     "BreakdownLine",
     "FailureKind",
     "ItemTaxes",
@@ -47,7 +49,7 @@ __all__ = [
 ]
 
 # The kinds of provider, by the names that `integration_type` has for them.
-KINDS = ("anrok", "avalara")
+KINDS = tuple(kind for kind, category in INTEGRATION_CATEGORIES.items() if category is IntegrationCategory.TAX)
 
 _BASE_RATE_DECIMALS = 30
 # The latest that anrok accepts as the date of a document, from the day it is told.
@@ -82,10 +84,25 @@ class TaxConnection:
     deleted_at: datetime | None = None
 
 
-def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
+class AddressedConnection(Protocol):
+    """A connection to a system that documents are posted to."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def api_key(self) -> str | None: ...
+
+
+def connection_errors(connection: AddressedConnection, kinds: Collection[str] = KINDS) -> dict[str, list[str]]:
     """What is wrong with a connection by itself, as field -> codes; empty if nothing is."""
     errors: dict[str, list[str]] = {}
-    if connection.kind not in KINDS:
+    if connection.kind not in kinds:
         errors["kind"] = ["value_is_invalid"]
     if not connection.code:
         errors["code"] = ["value_is_mandatory"]

@@ -30,15 +30,17 @@ from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import (
     draft_invoices,
     dunning_progress,
+    integration_customers,
     invoice_custom_sections,
     provider_customers,
+    synced_documents,
     tax_connections,
     vat,
 )
 from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
 from usagebill.operations.customer_lists import CustomerFilters, list_all
+from usagebill.operations.integration_customers import IntegrationCustomerInput
 from usagebill.operations.provider_customers import ProviderLinkInput
-from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.dunning import campaign_by_code
@@ -202,7 +204,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     )
     customer = _with_sections(work, customer, request)
     customer = replace(customer, metadata=_metadata(work, customer.metadata, request))
-    customer = tax_connections.linked(work, customer, request.integration_customers)
+    customer = integration_customers.linked(work, customer, request.integration_customers)
     if before is not None and (
         _addresses(before) != _addresses(customer) or tax_connections.decided_by_another(before, customer)
     ):
@@ -217,11 +219,13 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
         work.tx.insert(customer)
         work.emit("customer.created", lambda: customer_summary(work, customer), customer.id)
         provider_customers.follow_link(work, None, customer)
+        synced_documents.follow_customer(work, None, customer)
         return customer
     work.tx.replace(customer)
     _follow(work, before, customer, request)
     work.emit("customer.updated", lambda: customer_summary(work, customer), customer.id)
     provider_customers.follow_link(work, before, customer)
+    synced_documents.follow_customer(work, before, customer)
     return customer
 
 

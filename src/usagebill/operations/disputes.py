@@ -7,6 +7,7 @@ from datetime import datetime
 
 from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
+from usagebill.operations import synced_documents
 from usagebill.views.invoices import payment_dispute_lost_view
 from usagebill.work import Work
 
@@ -21,5 +22,6 @@ def lose(work: Work, invoice: Invoice, lost_at: datetime, reason: str | None = N
         return invoice
     lost = replace(invoice, payment_dispute_lost_at=lost_at, payment_overdue=False, updated_at=work.now)
     work.tx.replace(lost)
+    synced_documents.invoice_changed(work, lost)
     work.emit(_LOST, lambda: payment_dispute_lost_view(work, lost, reason), lost.id)
     return lost

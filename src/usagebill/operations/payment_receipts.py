@@ -8,6 +8,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
 from usagebill.core.payments import Payment
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations import synced_documents
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
@@ -41,6 +42,7 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
     no receipt: one that has not succeeded, or a partner's.
     """
     customer = customer_of(work, payment)
+    synced_documents.payment_succeeded(work, payment, customer)
     if not is_receipted(payment, customer):
         return None
     issued = work.tx.first(PaymentReceipt, eq("payment_id", payment.id))

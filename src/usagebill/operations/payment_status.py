@@ -14,6 +14,7 @@ from usagebill.core.payments import Payment, PaymentPage
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import SettleTopUp
+from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
 from usagebill.queries.payments import paid_cents
 from usagebill.storage.conditions import eq, missing
@@ -83,6 +84,8 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
         # What becomes of the credits follows right after.
         task = SettleTopUp(customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=status.value)
         work.schedule(task, work.now)
+    if invoice.payment_status != status:
+        synced_documents.invoice_changed(work, changed)
     if invoice.invoice_type == InvoiceType.SUBSCRIPTION and invoice.status == InvoiceStatus.OPEN:
         _settle_activation(work, changed)
     return changed

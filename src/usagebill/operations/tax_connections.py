@@ -1,14 +1,14 @@
-"""Connections to tax providers, made by whoever runs the installation, and the customers that are linked to them."""
+"""Connections to tax providers, made by whoever runs the installation, and when they are asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
 import attrs
 
-from usagebill.core.customers import Customer, IntegrationCustomer
+from usagebill.core.customers import Customer, IntegrationCategory, links_of
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
 from usagebill.core.tax_providers import Purpose, TaxConnection, TaxSubject, connection_errors
@@ -18,7 +18,6 @@ from usagebill.storage.conditions import asc, eq, has_item
 from usagebill.work import Reader, Work
 
 __all__ = [
-    "IntegrationCustomerInput",
     "TaxConnectionInput",
     "ask_about",
     "create",
@@ -26,7 +25,6 @@ __all__ = [
     "delete",
     "follow",
     "get",
-    "linked",
     "list_all",
     "update",
 ]
@@ -113,86 +111,6 @@ def delete(work: Work, code: str) -> TaxConnection:
     return deleted
 
 
-# Links
-
-
-@Input
-class IntegrationCustomerInput:
-    """`id` is that of a link that is there already."""
-
-    id: Maybe[str] = ABSENT
-    integration_type: Maybe[str] = ABSENT
-    integration_code: Maybe[str] = ABSENT
-    external_customer_id: Maybe[str] = ABSENT
-    sync_with_provider: Maybe[bool] = ABSENT
-    subsidiary_id: Maybe[str] = ABSENT
-    targeted_object: Maybe[str] = ABSENT
-
-
-def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:
-    """The customer with the links that a request asks for; those whose id it does not send are undone.
-
-    Nothing changes where none are sent at all. What names no connection is skipped, and so is a new link that neither
-    has an `external_customer_id` nor is to be made by us. Partners are linked to nobody.
-    """
-    if sent is ABSENT or sent is None or customer.account_type == "partner":
-        return customer
-    before = {link.id: link for link in customer.integration_customers}
-    kept: list[IntegrationCustomer] = []
-    for item in sent:
-        known = before.get(item.id) if item.id else None
-        connection = _named(reader, item)
-        if connection is None:
-            link = known
-        elif known is not None:
-            link = _changed(known, connection, item)
-        else:
-            link = _made(reader, customer, connection, item)
-        if link is not None:
-            kept.append(link)
-    return replace(customer, integration_customers=tuple(kept))
-
-
-def _named(reader: Reader, sent: IntegrationCustomerInput) -> TaxConnection | None:
-    if not sent.integration_type or not sent.integration_code:
-        return None
-    return reader.tx.first(TaxConnection, eq("kind", sent.integration_type), eq("code", sent.integration_code))
-
-
-def _changed(
-    known: IntegrationCustomer, connection: TaxConnection, sent: IntegrationCustomerInput
-) -> IntegrationCustomer:
-    # What anrok calls the customer is known from its answers alone.
-    told = known.external_customer_id
-    if connection.kind != "anrok":
-        told = value_or(sent.external_customer_id, None) or told
-    return replace(
-        known,
-        integration_type=connection.kind,
-        integration_code=connection.code,
-        connection_id=connection.id,
-        external_customer_id=told,
-        sync_with_provider=bool(value_or(sent.sync_with_provider, known.sync_with_provider)),
-    )
-
-
-def _made(
-    reader: Reader, customer: Customer, connection: TaxConnection, sent: IntegrationCustomerInput
-) -> IntegrationCustomer | None:
-    told, synced = value_or(sent.external_customer_id, None), bool(value_or(sent.sync_with_provider, False))
-    if not told and not synced:
-        return None
-    return IntegrationCustomer(
-        id=reader.new_id(),
-        integration_type=connection.kind,
-        integration_code=connection.code,
-        connection_id=connection.id,
-        external_customer_id=told or customer.external_id,
-        sync_with_provider=synced,
-        created_at=reader.now,
-    )
-
-
 def ask_about(
     work: Work,
     subject: TaxSubject,
@@ -225,4 +143,5 @@ def decided_by_another(before: Customer, after: Customer) -> bool:
 
 
 def _decides(customer: Customer) -> str | None:
-    return customer.integration_customers[0].connection_id if customer.integration_customers else None
+    links = links_of(customer, IntegrationCategory.TAX)
+    return links[0].connection_id if links else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usagebill.core.customers import Customer
+from usagebill.core.customers import Customer, IntegrationCategory, links_of
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.work import Reader
 
@@ -13,4 +13,5 @@ def connection_of(reader: Reader, customer: Customer) -> TaxConnection | None:
     """The tax provider that calculates the customer's taxes; None if the organization's own taxes apply."""
     if not customer.integration_customers:
         return None
-    return reader.tx.get(TaxConnection, customer.integration_customers[0].connection_id)
+    links = links_of(customer, IntegrationCategory.TAX)
+    return reader.tx.get(TaxConnection, links[0].connection_id) if links else None

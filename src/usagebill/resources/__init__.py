@@ -8,7 +8,14 @@ from typing import get_type_hints
 from usagebill.bindings import Messages, Resource, Runner, Views
 from usagebill.resources.analytics import Analytics
 from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
-from usagebill.resources.connections import PaymentConnections, TaxConnections, WebhookEndpoints, Webhooks
+from usagebill.resources.connections import (
+    PaymentConnections,
+    SyncConnections,
+    SyncedDocuments,
+    TaxConnections,
+    WebhookEndpoints,
+    Webhooks,
+)
 from usagebill.resources.customers import (
     AppliedCoupons,
     BillingEntities,
@@ -60,6 +67,8 @@ class Resources:
     pricing_units: PricingUnits
     security_logs: SecurityLogs
     subscriptions: Subscriptions
+    sync_connections: SyncConnections
+    synced_documents: SyncedDocuments
     tax_connections: TaxConnections
     taxes: Taxes
     usage: Usage

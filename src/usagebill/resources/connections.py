@@ -1,4 +1,4 @@
-"""Who else is told or asked: webhook endpoints, tax providers and payment providers."""
+"""Who else is told or asked: webhook endpoints, tax and payment providers, accounting systems and CRMs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from typing import ClassVar
 from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import ProviderNotice
+from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import Resent, WebhookEndpoint, WebhookMessage
-from usagebill.operations import payment_connections, provider_notices, tax_connections, webhook_endpoints, webhooks
+from usagebill.operations import (
+    payment_connections,
+    provider_notices,
+    sync_connections,
+    synced_documents,
+    tax_connections,
+    webhook_endpoints,
+    webhooks,
+)
 from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view, provider_notice_view
+from usagebill.views.sync_connections import IntegrationErrorView, sync_connection_view, synced_document_view
 from usagebill.views.tax_providers import tax_connection_view
 from usagebill.views.webhooks import resent_view, webhook_endpoint_view, webhook_message_view
 
@@ -32,6 +42,35 @@ class PaymentConnections(Resource):
     list = query(payment_connections.list_all)
     delete = command(payment_connections.delete)
     notices = query(provider_notices.list_all)
+
+
+class SyncConnections(Resource):
+    """Accounting systems and CRMs that customers can be linked to."""
+
+    views: ClassVar[Views] = {SyncConnection: sync_connection_view}
+    messages: ClassVar[Messages] = {
+        "integration.provider_error": Message(
+            "An accounting system or CRM refuses the key that we send to it.", IntegrationErrorView
+        ),
+    }
+
+    create = command(sync_connections.create)
+    update = command(sync_connections.update)
+    get = query(sync_connections.get)
+    list = query(sync_connections.list_all)
+    delete = command(sync_connections.delete)
+
+
+class SyncedDocuments(Resource):
+    """What accounting systems and CRMs have, or are to have."""
+
+    views: ClassVar[Views] = {SyncedDocument: synced_document_view}
+
+    get = query(synced_documents.get)
+    list = query(synced_documents.list_all)
+    resend = command(synced_documents.resend)
+    resend_failed = command(synced_documents.resend_failed)
+    push_invoice = command(synced_documents.push_invoice)
 
 
 class TaxConnections(Resource):

@@ -36,6 +36,7 @@ from usagebill.views.subscriptions import (
     ThresholdReached,
     subscription_and_plan_view,
 )
+from usagebill.views.sync_connections import CustomerSyncErrorView
 from usagebill.views.tax_providers import CustomerTaxErrorView
 
 
@@ -67,6 +68,14 @@ class Customers(Resource):
     views: ClassVar[Views] = {Customer: customer_view}
     messages: ClassVar[Messages] = {
         "customer.created": Message("A customer was created.", CustomerSummary),
+        "customer.accounting_provider_created": Message("An accounting system has a customer now.", CustomerSummary),
+        "customer.accounting_provider_error": Message(
+            "An accounting system did not take a customer, or a document of the customer's.", CustomerSyncErrorView
+        ),
+        "customer.crm_provider_created": Message("A CRM has a customer now.", CustomerSummary),
+        "customer.crm_provider_error": Message(
+            "A CRM did not take a customer, or an invoice of the customer's.", CustomerSyncErrorView
+        ),
         "customer.tax_provider_error": Message("A tax provider did not give an invoice's taxes.", CustomerTaxErrorView),
         "customer.payment_provider_created": Message("A payment provider knows a customer now.", CustomerSummary),
         "customer.payment_provider_error": Message("A payment provider did not accept a customer.", CustomerErrorView),

@@ -93,6 +93,7 @@ class Invoices(Resource):
                 "invoice.deleted": "A draft was deleted.",
                 "invoice.payment_status_updated": "An invoice has another payment status.",
                 "invoice.payment_overdue": "The day has passed on which an invoice was due.",
+                "invoice.resynced": "An invoice is to be pushed to a CRM again.",
             }.items()
         },
         "invoice.payment_dispute_lost": Message("The dispute about a payment was lost.", PaymentDisputeLost),

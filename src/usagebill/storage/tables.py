@@ -41,6 +41,7 @@ from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
 from usagebill.core.security_logs import SecurityLog
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
 from usagebill.core.usage_ceiling import NewUsage, UsageCount
@@ -130,6 +131,7 @@ TABLES: tuple[Table, ...] = (
         listing=Listing(order=(asc("name"), desc("created_at"))),
     ),
     Table(kind=TaxConnection, name="tax_connections", unique=(("kind", "code"),)),
+    Table(kind=SyncConnection, name="sync_connections", unique=(("kind", "code"),)),
     Table(kind=PaymentConnection, name="payment_connections", unique=(("code",),)),
     Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),), listing=_PLAIN),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
@@ -430,6 +432,14 @@ TABLES: tuple[Table, ...] = (
         references={"wallet_id": Wallet},
     ),
     Table(
+        kind=SyncedDocument,
+        name="synced_documents",
+        always_unique=(("subject_id", "connection_id"),),
+        indexes=(("awaits_id",), ("connection_id", "status", "error_code")),
+        references={"connection_id": SyncConnection, "customer_id": Customer},
+        listing=Listing(facets=("status", "subject"), keys=("subject_id",)),
+    ),
+    Table(
         kind=Feature,
         name="features",
         unique=(("code",),),
@@ -510,6 +520,7 @@ LOGGED: frozenset[type] = frozenset(
         RecurringTransactionRule,
         Subscription,
         SubscriptionEntitlement,
+        SyncConnection,
         Tax,
         TaxConnection,
         Wallet,

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import NotRequired, TypedDict, cast
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, IntegrationCustomer, timezone
+from usagebill.core.customers import Customer, IntegrationCustomer, links_of, timezone
 from usagebill.core.error_details import TAX_ERROR, ErrorDetail
 from usagebill.core.invoice_custom_sections import customer_section_ids
+from usagebill.core.sync_connections import sync_error
 from usagebill.core.vat import NotRegistered, Registered, Unavailable
 from usagebill.queries.customers import entity_of
 from usagebill.queries.dunning import campaign_code
+from usagebill.queries.sync_connections import failed_documents_of
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
@@ -73,6 +75,9 @@ class IntegrationCustomerView(TypedDict):
     sync_with_provider: bool
     category: str
     is_default: bool
+    subsidiary_id: NotRequired[str]
+    targeted_object: NotRequired[str]
+    email: NotRequired[str]
 
 
 class CustomerSummary(AddressView):
@@ -225,16 +230,23 @@ def _account(customer: Customer) -> ProviderAccountView:
 
 
 def _integration_customer(customer: Customer, link: IntegrationCustomer) -> IntegrationCustomerView:
-    return {
+    shown: IntegrationCustomerView = {
         "svc_id": link.id,
         "type": link.integration_type,
         "integration_code": link.integration_code,
         "code": link.integration_code,
         "external_customer_id": link.external_customer_id,
         "sync_with_provider": link.sync_with_provider,
-        "category": "tax",
-        "is_default": link == customer.integration_customers[0],
+        "category": link.category.value,
+        "is_default": link == links_of(customer, link.category)[0],
     }
+    if link.subsidiary_id is not None:
+        shown["subsidiary_id"] = link.subsidiary_id
+    if link.targeted_object is not None:
+        shown["targeted_object"] = link.targeted_object
+    if link.email is not None:
+        shown["email"] = link.email
+    return shown
 
 
 def customer_item(reader: Reader, customer: Customer) -> CustomerItem:
@@ -253,8 +265,20 @@ def customer_view(reader: Reader, customer: Customer) -> CustomerView:
     return {
         **customer_item(reader, customer),
         "applicable_invoice_custom_sections": sections_view(reader, sections),
-        "error_details": tax_errors(customer),
+        "error_details": [*tax_errors(customer), *_sync_errors(reader, customer)],
     }
+
+
+def _sync_errors(reader: Reader, customer: Customer) -> list[ErrorDetailView]:
+    """Which accounting systems and CRMs did not take the customer."""
+    if not customer.integration_customers:
+        return []
+    links = {link.connection_id: link for link in customer.integration_customers}
+    return [
+        error_detail_view(sync_error(links[document.connection_id], document))
+        for document in failed_documents_of(reader, customer.id)
+        if document.connection_id in links
+    ]
 
 
 def tax_errors(customer: Customer) -> list[ErrorDetailView]:

@@ -34,6 +34,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.core.wallets import WalletStatus
 from usagebill.inputs import Maybe, is_given, value_or
+from usagebill.operations import synced_documents
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
@@ -300,6 +301,7 @@ def tell(work: Work, note: CreditNote) -> None:
     invoice = work.tx.get(Invoice, note.invoice_id)
     if invoice is not None and invoice.tax_connection_id is not None:
         ask_about(work, TaxSubject.CREDIT_NOTE, note.id)
+    synced_documents.note_issued(work, note)
 
 
 def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:

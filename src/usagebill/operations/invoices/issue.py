@@ -18,6 +18,7 @@ from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import ChargeStatus, PaymentStatus, TaxStatus
 from usagebill.core.tasks import MarkOverdue
+from usagebill.operations import synced_documents
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.draft_invoices import watch_draft
@@ -127,6 +128,7 @@ def issue(
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)
     email_on_issue(work, invoice)
+    synced_documents.invoice_issued(work, invoice, customer)
     return issue_drafts(work, invoice)
 
 

@@ -15,7 +15,7 @@ from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
-from usagebill.operations import applied_coupons
+from usagebill.operations import applied_coupons, synced_documents
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
 from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
@@ -171,5 +171,6 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
         on_void(work, voided, credit_cents=credit, refund_cents=refund)
     if voided.tax_connection_id is not None:
         ask_about(work, TaxSubject.VOID, voided.id)
+    synced_documents.invoice_changed(work, voided)
     work.emit("invoice.voided", lambda: invoice_webhook_view(work, "invoice.voided", voided), voided.id)
     return voided

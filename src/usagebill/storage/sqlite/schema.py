@@ -31,7 +31,7 @@ __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 28
+VERSION = 29
 
 
 def _lanes(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,179 @@
+"""`usagebill sync-connections`: accounting systems and CRMs, and what was pushed to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import click
+
+from usagebill.billing import Billing
+from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
+from usagebill.core.statuses import SyncStatus
+from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS, SyncConnection
+
+__all__ = ["sync_connections"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_api_key = click.option(
+    "--api-key", envvar="USAGEBILL_SYNC_API_KEY", show_envvar=True, help="The API key that we send to it."
+)
+_LISTED = 100
+
+
+def _switches(command: F) -> F:
+    for name in ("payments", "credit-notes", "invoices"):
+        flag = f"--{name}/--no-{name}"
+        command = click.option(
+            flag, f"sync_{name.replace('-', '_')}", default=None, help=f"Push {name.replace('-', ' ')} (default: yes)."
+        )(command)
+    return click.option(
+        "--targeted-object",
+        "default_targeted_object",
+        type=click.Choice(TARGETED_OBJECTS),
+        help="What HubSpot keeps a customer of no type as (default: companies).",
+    )(command)
+
+
+@click.group("sync-connections")
+def sync_connections() -> None:
+    """Connect to accounting systems and CRMs: customers linked to them are pushed there, with their invoices."""
+
+
+def _shown(billing: Billing, connection: SyncConnection) -> dict[str, Any]:
+    return dict(billing.view(connection))
+
+
+def _print(shown: dict[str, Any], json_output: bool) -> None:
+    if json_output:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        click.echo(f"{name:23}  {value}")
+
+
+def _named(code: str) -> AbstractContextManager[None]:
+    return named(f"no connection has the code {code}: see `usagebill sync-connections list`")
+
+
+@sync_connections.command()
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="The `integration_type` of the customers' links.")
+@click.option("--code", required=True, help="Their `integration_code`.")
+@click.option("--name", help="Display name (default: its code).")
+@click.option("--url", required=True, help="The URL that documents are posted to: the bridge to the system.")
+@_api_key
+@_switches
+@database()
+@organization_option
+@as_json
+def create(path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
+    """Connect to a system."""
+    fields = {name: value for name, value in sent.items() if value is not None}
+    with opened(path, organization) as billing:
+        shown = _shown(billing, billing.sync_connections.create(**fields))
+    _print(shown, json_output)
+
+
+@sync_connections.command("list")
+@database()
+@organization_option
+@as_json
+def list_all(path: str, organization: str | None, json_output: bool) -> None:
+    """List the connections, oldest first."""
+    with opened(path, organization) as billing:
+        rows = [_shown(billing, connection) for connection in billing.sync_connections.list()]
+    if json_output:
+        print_json(rows)
+    else:
+        print_table(("category", "kind", "code", "name", "url", "has_api_key"), rows, "no sync connections")
+
+
+@sync_connections.command()
+@click.argument("code")
+@click.option("--name", help="Display name.")
+@click.option("--url", help="The URL that documents are posted to.")
+@_api_key
+@_switches
+@database()
+@organization_option
+@as_json
+def update(code: str, path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
+    """Change what is given of a connection."""
+    fields = {name: value for name, value in sent.items() if value is not None}
+    with opened(path, organization) as billing, _named(code):
+        shown = _shown(billing, billing.sync_connections.update(code, **fields))
+    _print(shown, json_output)
+
+
+@sync_connections.command()
+@click.argument("code")
+@database()
+@organization_option
+@as_json
+def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
+    """End a connection: its customers are not linked to it any more, and nothing more is pushed."""
+    with opened(path, organization) as billing, _named(code):
+        ended = billing.sync_connections.delete(code)
+        shown = _shown(billing, ended)
+    if json_output:
+        print_json(shown)
+    else:
+        click.echo(f"deleted {ended.kind} {ended.code}")
+
+
+@sync_connections.command()
+@click.option("--status", type=click.Choice([status.value for status in SyncStatus]), help="Only those of this status.")
+@click.option("--failed", is_flag=True, help="Only those that have failed: --status failed.")
+@click.option("--page", type=click.IntRange(1), default=1, show_default=True, help=f"{_LISTED} documents are a page.")
+@database()
+@organization_option
+@as_json
+def documents(
+    status: str | None, failed: bool, page: int, path: str, organization: str | None, json_output: bool
+) -> None:
+    """List what was pushed, or is to be, newest first."""
+    wanted = "failed" if failed else status
+    with opened(path, organization) as billing:
+        filters = {} if wanted is None else {"status": wanted}
+        listed = billing.synced_documents.list(page=page, per_page=_LISTED, **filters)
+        rows = [dict(billing.view(document)) for document in listed.items]
+    if json_output:
+        print_json(rows)
+        return
+    for row in rows:
+        row["error"] = row["error"] and f"{row['error']['error_code']}: {row['error']['message']}"
+    columns = ("svc_id", "integration_code", "subject", "subject_id", "status", "attempts", "external_id", "error")
+    print_table(columns, rows, "no synced documents")
+
+
+@sync_connections.command()
+@click.argument("document_ids", nargs=-1, metavar="[DOCUMENT_ID]...")
+@click.option("--failed", is_flag=True, help="All that have failed.")
+@database()
+@organization_option
+def resend(document_ids: tuple[str, ...], failed: bool, path: str, organization: str | None) -> None:
+    """Have documents pushed once more, by the worker or server that does the due jobs."""
+    if bool(document_ids) == failed:
+        raise click.UsageError("name the documents, or give --failed")
+    with opened(path, organization) as billing:
+        if failed:
+            count = billing.synced_documents.resend_failed()
+        else:
+            for document_id in document_ids:
+                with named(f"no document {document_id}: see `usagebill sync-connections documents`"):
+                    billing.synced_documents.resend(document_id)
+            count = len(document_ids)
+    click.echo(f"{count} to be pushed again")
+
+
+@sync_connections.command()
+@click.argument("invoice_id")
+@database()
+@organization_option
+def push(invoice_id: str, path: str, organization: str | None) -> None:
+    """Have an invoice pushed, with its credit notes and payments: also one from before its customer was linked."""
+    with opened(path, organization) as billing, named(f"no invoice {invoice_id}"):
+        invoice = billing.synced_documents.push_invoice(invoice_id)
+    click.echo(f"{invoice.number} is to be pushed")

@@ -1,0 +1,52 @@
+"""What accounting systems and CRMs have over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import synced_documents
+from usagebill.views.invoices import invoice_view
+from usagebill.views.sync_connections import synced_document_view
+
+__all__ = ["ENDPOINTS"]
+
+# What is pushed are documents of billing, whose permission they need.
+ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/synced_documents",
+        synced_documents.list_all,
+        permission="invoice",
+        query=synced_documents.SyncedDocumentFilters,
+        paged=True,
+        returns="synced_documents",
+        view=synced_document_view,
+        summary="List what accounting systems and CRMs have, or are to have",
+    ),
+    Endpoint(
+        "GET",
+        "/synced_documents/{synced_document_id}",
+        synced_documents.get,
+        permission="invoice",
+        returns="synced_document",
+        view=synced_document_view,
+        summary="Get how a record stands in an accounting system or CRM",
+    ),
+    Endpoint(
+        "POST",
+        "/synced_documents/{synced_document_id}/resend",
+        synced_documents.resend,
+        permission="invoice",
+        returns="synced_document",
+        view=synced_document_view,
+        summary="Push a record to its accounting system or CRM once more",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/sync",
+        synced_documents.push_invoice,
+        permission="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Push an invoice, with its credit notes and payments, to its customer's accounting systems and CRMs",
+    ),
+]

@@ -1,0 +1,116 @@
+"""Links of customers to tax providers, accounting systems and CRMs, as a request about a customer asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from usagebill.core.customers import INTEGRATION_CATEGORIES, Customer, IntegrationCategory, IntegrationCustomer
+from usagebill.core.sync_connections import SyncConnection, targeted_object
+from usagebill.core.tax_providers import TaxConnection
+from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.storage.conditions import eq
+from usagebill.work import Reader
+
+__all__ = ["IntegrationCustomerInput", "linked"]
+
+# Who tells us itself what it calls a customer.
+_NAMED_BY_THEMSELVES = ("anrok", "salesforce")
+
+
+@Input
+class IntegrationCustomerInput:
+    """`id` is that of a link that is there already."""
+
+    id: Maybe[str] = ABSENT
+    integration_type: Maybe[str] = ABSENT
+    integration_code: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = ABSENT
+    sync_with_provider: Maybe[bool] = ABSENT
+    subsidiary_id: Maybe[str] = ABSENT
+    targeted_object: Maybe[str] = ABSENT
+
+
+def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:
+    """The customer with the links that a request asks for; those whose id it does not send are undone.
+
+    Nothing changes if none are sent at all. What names no connection is skipped, and so is a new link that neither
+    has an `external_customer_id` nor is to be made by us. Partners are linked to nobody.
+    """
+    if sent is ABSENT or sent is None or customer.account_type == "partner":
+        return customer
+    before = {link.id: link for link in customer.integration_customers}
+    kept: list[IntegrationCustomer] = []
+    for item in sent:
+        known = before.get(item.id) if item.id else None
+        connection = _named(reader, item)
+        if connection is None:
+            link = known
+        elif known is not None:
+            link = _changed(known, customer, connection, item)
+        else:
+            link = _made(reader, customer, connection, item)
+        if link is not None:
+            kept.append(link)
+    return replace(customer, integration_customers=tuple(kept))
+
+
+def _named(reader: Reader, sent: IntegrationCustomerInput) -> TaxConnection | SyncConnection | None:
+    if not sent.integration_type or not sent.integration_code:
+        return None
+    is_tax = INTEGRATION_CATEGORIES.get(sent.integration_type) is IntegrationCategory.TAX
+    kind: type[TaxConnection] | type[SyncConnection] = TaxConnection if is_tax else SyncConnection
+    return reader.tx.first(kind, eq("kind", sent.integration_type), eq("code", sent.integration_code))
+
+
+def _changed(
+    known: IntegrationCustomer,
+    customer: Customer,
+    connection: TaxConnection | SyncConnection,
+    sent: IntegrationCustomerInput,
+) -> IntegrationCustomer:
+    told = known.external_customer_id
+    if connection.kind not in _NAMED_BY_THEMSELVES:
+        told = value_or(sent.external_customer_id, None) or told
+    changed = replace(
+        known,
+        integration_type=connection.kind,
+        integration_code=connection.code,
+        connection_id=connection.id,
+        external_customer_id=told,
+        sync_with_provider=bool(value_or(sent.sync_with_provider, known.sync_with_provider)),
+    )
+    return _described(changed, customer, connection, sent)
+
+
+def _made(
+    reader: Reader, customer: Customer, connection: TaxConnection | SyncConnection, sent: IntegrationCustomerInput
+) -> IntegrationCustomer | None:
+    told, synced = value_or(sent.external_customer_id, None), bool(value_or(sent.sync_with_provider, False))
+    if not told and not synced:
+        return None
+    made = IntegrationCustomer(
+        id=reader.new_id(),
+        integration_type=connection.kind,
+        integration_code=connection.code,
+        connection_id=connection.id,
+        external_customer_id=told or customer.external_id,
+        sync_with_provider=synced,
+        created_at=reader.now,
+    )
+    return _described(made, customer, connection, sent)
+
+
+def _described(
+    link: IntegrationCustomer,
+    customer: Customer,
+    connection: TaxConnection | SyncConnection,
+    sent: IntegrationCustomerInput,
+) -> IntegrationCustomer:
+    """The link with what only accounting systems or CRMs are told of a customer."""
+    if isinstance(connection, TaxConnection):
+        return link
+    target = targeted_object(connection, customer, value_or(sent.targeted_object, link.targeted_object))
+    subsidiary = value_or(sent.subsidiary_id, link.subsidiary_id) if connection.kind == "netsuite" else None
+    email = customer.email if target == "contacts" else None
+    return replace(link, subsidiary_id=subsidiary, targeted_object=target, email=email)

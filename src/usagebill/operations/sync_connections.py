@@ -1,0 +1,110 @@
+"""Connections to accounting systems and CRMs, made by whoever runs the installation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import attrs
+
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS, SyncConnection
+from usagebill.core.tax_providers import connection_errors
+from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
+from usagebill.operations import synced_documents
+from usagebill.storage.conditions import asc, eq, has_item
+from usagebill.work import Reader, Work
+
+__all__ = ["SyncConnectionInput", "create", "delete", "get", "list_all", "update"]
+
+_SWITCHES = ("sync_invoices", "sync_credit_notes", "sync_payments")
+
+
+@Input
+class SyncConnectionInput:
+    """`kind` is netsuite, xero, hubspot or salesforce. The `sync_` switches are on unless they are switched off."""
+
+    kind: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    url: Maybe[str] = ABSENT
+    api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    sync_invoices: Maybe[bool] = ABSENT
+    sync_credit_notes: Maybe[bool] = ABSENT
+    sync_payments: Maybe[bool] = ABSENT
+    default_targeted_object: Maybe[str] = ABSENT
+
+
+def create(work: Work, request: SyncConnectionInput) -> SyncConnection:
+    """A new connection. Raises `Invalid`, also if one of this kind has the code already."""
+    code = value_or(request.code, "")
+    connection = SyncConnection(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        kind=value_or(request.kind, ""),
+        code=code,
+        name=value_or(request.name, code),
+        url=value_or(request.url, ""),
+        api_key=value_or(request.api_key, None),
+        sync_invoices=value_or(request.sync_invoices, True),
+        sync_credit_notes=value_or(request.sync_credit_notes, True),
+        sync_payments=value_or(request.sync_payments, True),
+        default_targeted_object=value_or(request.default_targeted_object, "companies"),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(connection)
+    if work.tx.first(SyncConnection, eq("kind", connection.kind), eq("code", code)) is not None:
+        raise Invalid(code="value_already_exist")
+    work.tx.insert(connection)
+    return connection
+
+
+def _check(connection: SyncConnection) -> None:
+    problems = connection_errors(connection, KINDS)
+    if connection.default_targeted_object not in TARGETED_OBJECTS:
+        problems["default_targeted_object"] = ["value_is_invalid"]
+    if problems:
+        raise Invalid(problems)
+
+
+def list_all(reader: Reader) -> list[SyncConnection]:
+    """All connections, oldest first."""
+    return reader.tx.find(SyncConnection, order=[asc("created_at"), asc("id")])
+
+
+def get(reader: Reader, code: str) -> SyncConnection:
+    """The connection with this code, the oldest if several kinds have it. Raises `NotFound`."""
+    connection = reader.tx.first(SyncConnection, eq("code", code), order=[asc("created_at"), asc("id")])
+    if connection is None:
+        raise NotFound("sync_connection")
+    return connection
+
+
+def update(work: Work, code: str, request: SyncConnectionInput) -> SyncConnection:
+    """Change the name, the address, the key or the switches of a connection; its kind and its code stay.
+
+    What a switch lets through is pushed from now on. Raises `NotFound` and `Invalid`.
+    """
+    before = get(work, code)
+    switches: dict[str, Any] = {name: bool(value) for name, value in changes(request, *_SWITCHES).items()}
+    plain = changes(request, "name", "url", "api_key", "default_targeted_object")
+    connection = replace(before, **plain, **switches, updated_at=work.now)
+    _check(connection)
+    work.tx.replace(connection)
+    work.invalidate(("sync_connection", connection.id))
+    return connection
+
+
+def delete(work: Work, code: str) -> SyncConnection:
+    """End a connection: its customers are not linked to it any more, and what waits to be pushed is given up."""
+    connection = get(work, code)
+    synced_documents.end(work, connection)
+    deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    work.invalidate(("sync_connection", connection.id))
+    for customer in work.tx.find(Customer, has_item("integration_customers", connection_id=connection.id)):
+        kept = tuple(link for link in customer.integration_customers if link.connection_id != connection.id)
+        work.tx.replace(replace(customer, integration_customers=kept, updated_at=work.now))
+    return deleted

@@ -1,0 +1,577 @@
+"""Synced documents: which records are to be in which accounting system or CRM, and how they get there.
+
+A change orders a push in its own transaction. The push is put together in one transaction, posted while none is open,
+and its answer acted upon in another. A document that needs another one there first waits for it without a job of its
+own: whatever becomes of that one decides when it is pushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.customers import Customer, IntegrationCategory, IntegrationCustomer
+from usagebill.core.error_details import ErrorDetail
+from usagebill.core.errors import NotAllowed, NotFound
+from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.payments import Payment
+from usagebill.core.statuses import ChargeStatus, SyncStatus
+from usagebill.core.sync_connections import (
+    PARENT_MISSING,
+    UNSETTLED,
+    Accepted,
+    Push,
+    PushDocument,
+    SyncConnection,
+    SyncedDocument,
+    SyncSubject,
+    awaited,
+    is_refused_altogether,
+    retry_delay,
+    sync_error,
+)
+from usagebill.core.tax_providers import FailureKind, ProviderFailure
+from usagebill.core.webhooks import sign_hmac
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.json_text import encode_json, with_prefix
+from usagebill.queries.customers import find_customer
+from usagebill.queries.invoices import visible_invoice
+from usagebill.queries.sync_connections import document_of, find_connection
+from usagebill.storage.conditions import Condition, asc, eq, within
+from usagebill.storage.ports import Page
+from usagebill.views.credit_notes import credit_note_view
+from usagebill.views.customers import customer_summary, customer_view
+from usagebill.views.invoices import invoice_view, invoice_webhook_view
+from usagebill.views.payments import payment_view
+from usagebill.views.sync_connections import customer_sync_error, integration_error
+from usagebill.work import Reader, Work
+
+__all__ = [
+    "Prepared",
+    "SyncedDocumentFilters",
+    "conclude",
+    "end",
+    "follow_customer",
+    "get",
+    "invoice_changed",
+    "invoice_issued",
+    "list_all",
+    "note_issued",
+    "payment_succeeded",
+    "prepare",
+    "push_invoice",
+    "resend",
+    "resend_failed",
+]
+
+_RESYNCED = "invoice.resynced"
+# Category -> the messages that a system has a customer, and that it did not take a document.
+_CREATED: Mapping[IntegrationCategory, str] = {
+    IntegrationCategory.ACCOUNTING: "customer.accounting_provider_created",
+    IntegrationCategory.CRM: "customer.crm_provider_created",
+}
+_REFUSED: Mapping[IntegrationCategory, str] = {
+    IntegrationCategory.ACCOUNTING: "customer.accounting_provider_error",
+    IntegrationCategory.CRM: "customer.crm_provider_error",
+}
+_NOT_LINKED = ProviderFailure(code="not_linked", message="the customer is not linked to this connection any more")
+_ENDED = ProviderFailure(code="connection_deleted", message="the connection has ended")
+
+
+@Input
+class SyncedDocumentFilters:
+    """`subject`: customer, invoice, credit_note or payment; `subject_id` names one record."""
+
+    status: Maybe[str] = ABSENT
+    subject: Maybe[str] = ABSENT
+    subject_id: Maybe[str] = ABSENT
+
+
+# Orders
+
+
+def _connections(
+    reader: Reader, customer: Customer, subject: SyncSubject
+) -> Iterator[tuple[IntegrationCustomer, SyncConnection]]:
+    """The customer's systems that documents about such records are pushed to."""
+    for link in customer.integration_customers:
+        if link.category is IntegrationCategory.TAX:
+            continue
+        connection = find_connection(reader, link.connection_id)
+        if connection is not None and connection.takes(subject):
+            yield link, connection
+
+
+def _order(
+    work: Work,
+    connection: SyncConnection,
+    customer: Customer,
+    subject: SyncSubject,
+    subject_id: str,
+    parent: SyncedDocument | None = None,
+) -> SyncedDocument:
+    """Have a record pushed as it is now: at once, or after the document that it needs there first."""
+    known = document_of(work, connection.id, subject_id)
+    awaits = awaited(parent)
+    if known is None:
+        document = _made(work, connection, customer, subject, subject_id, awaits)
+    else:
+        document = _renewed(work, known, version=known.version + 1, awaits_id=awaits)
+    if awaits is None:
+        # Nothing is scheduled if a push is under way, or waits to be retried: the next one has the new version.
+        work.schedule(PushDocument(document_id=document.id), work.now)
+    elif parent is not None and parent.status == SyncStatus.FAILED:
+        _fail(work, document, connection, customer, _lacks(parent.subject))
+    return document
+
+
+def _made(
+    work: Work,
+    connection: SyncConnection,
+    customer: Customer,
+    subject: SyncSubject,
+    subject_id: str,
+    awaits_id: str | None = None,
+) -> SyncedDocument:
+    document = SyncedDocument(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        connection_id=connection.id,
+        customer_id=customer.id,
+        subject=subject,
+        subject_id=subject_id,
+        awaits_id=awaits_id,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.insert(document)
+    return document
+
+
+def _renewed(work: Work, document: SyncedDocument, **changes: Any) -> SyncedDocument:
+    """A document that is to be pushed again, as one that was never tried."""
+    status = document.status if document.status == SyncStatus.RETRYING else SyncStatus.PENDING
+    errors: dict[str, Any] = {}
+    if status == SyncStatus.PENDING:
+        errors = {"attempts": 0, "error_code": None, "error_message": None}
+    renewed = replace(document, status=status, updated_at=work.now, **errors, **changes)
+    work.tx.replace(renewed)
+    return renewed
+
+
+def _lacks(parent: SyncSubject) -> ProviderFailure:
+    return ProviderFailure(code=PARENT_MISSING[parent], message=f"the {parent} is not there")
+
+
+def follow_customer(work: Work, before: Customer | None, after: Customer) -> None:
+    """Push a customer to the systems that are to have it, if it is new to them or what they know of it has changed."""
+    former = {} if before is None else {link.connection_id: link for link in before.integration_customers}
+    changed = before is None or _told(before) != _told(after)
+    for link, connection in _connections(work, after, SyncSubject.CUSTOMER):
+        if link.sync_with_provider and (changed or former.get(link.connection_id) != link):
+            _order(work, connection, after, SyncSubject.CUSTOMER, after.id)
+
+
+def _told(customer: Customer) -> Customer:
+    return replace(
+        customer, updated_at=customer.created_at, integration_customers=(), tax_error=None, provider_payment_methods=()
+    )
+
+
+def _customer_document(reader: Reader, link: IntegrationCustomer, customer: Customer) -> SyncedDocument | None:
+    """The document of a customer that we make there; None for one that was there before."""
+    return document_of(reader, link.connection_id, customer.id) if link.sync_with_provider else None
+
+
+def invoice_issued(work: Work, invoice: Invoice, customer: Customer) -> None:
+    """Push a finalized invoice, unless the customer has billed itself, and what was paid of it while it was hidden."""
+    if not customer.integration_customers or invoice.self_billed:
+        return
+    for link, connection in _connections(work, customer, SyncSubject.INVOICE):
+        parent = _customer_document(work, link, customer)
+        _order(work, connection, customer, SyncSubject.INVOICE, invoice.id, parent)
+    for payment in work.tx.find(Payment, eq("invoice_id", invoice.id)):
+        payment_succeeded(work, payment, customer)
+
+
+def invoice_changed(work: Work, invoice: Invoice) -> None:
+    """Tell the systems that have an invoice that it has another payment status, was voided or disputed.
+
+    Accounting systems are told of voids alone: they have the payments themselves.
+    """
+    if invoice.status not in ISSUED:
+        return
+    for document in work.tx.find(SyncedDocument, eq("subject_id", invoice.id)):
+        connection = find_connection(work, document.connection_id)
+        customer = find_customer(work, invoice.customer_id)
+        if connection is None or customer is None:
+            continue
+        if connection.category is IntegrationCategory.CRM or invoice.status == InvoiceStatus.VOIDED:
+            parent = None if document.awaits_id is None else work.tx.get(SyncedDocument, document.awaits_id)
+            _order(work, connection, customer, SyncSubject.INVOICE, invoice.id, parent)
+
+
+def note_issued(work: Work, note: CreditNote) -> None:
+    """Push an issued credit note after its invoice, if that is to be there."""
+    customer = find_customer(work, note.customer_id)
+    if customer is None or not customer.integration_customers or note.self_billed:
+        return
+    for link, connection in _connections(work, customer, SyncSubject.CREDIT_NOTE):
+        parent = document_of(work, connection.id, note.invoice_id) or _customer_document(work, link, customer)
+        _order(work, connection, customer, SyncSubject.CREDIT_NOTE, note.id, parent)
+
+
+def payment_succeeded(work: Work, payment: Payment, customer: Customer) -> None:
+    """Push a payment of a finalized invoice; it fails with `invoice_missing` if that is not to be there."""
+    if not customer.integration_customers or payment.invoice_id is None:
+        return
+    if payment.payment_status != ChargeStatus.SUCCEEDED:
+        return
+    invoice = work.tx.get(Invoice, payment.invoice_id)
+    if invoice is None or invoice.status not in ISSUED or invoice.self_billed:
+        return
+    for _, connection in _connections(work, customer, SyncSubject.PAYMENT):
+        _order_payment(work, connection, customer, payment)
+
+
+def _order_payment(work: Work, connection: SyncConnection, customer: Customer, payment: Payment) -> None:
+    if payment.invoice_id is None or document_of(work, connection.id, payment.id) is not None:
+        return
+    parent = document_of(work, connection.id, payment.invoice_id)
+    if parent is None:
+        document = _made(work, connection, customer, SyncSubject.PAYMENT, payment.id)
+        _fail(work, document, connection, customer, _lacks(SyncSubject.INVOICE))
+        return
+    _order(work, connection, customer, SyncSubject.PAYMENT, payment.id, parent)
+
+
+# Pushes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A push, and the connection that it goes to."""
+
+    connection: SyncConnection
+    push: Push
+
+
+def prepare(work: Work, job: Job, task: PushDocument) -> Prepared | None:
+    """What is to be posted for the job; None if there is nothing, and the job is done."""
+    document = work.tx.get(SyncedDocument, task.document_id)
+    if document is None or document.status not in UNSETTLED:
+        work.tx.jobs.complete(job)
+        return None
+    connection = find_connection(work, document.connection_id)
+    customer = find_customer(work, document.customer_id)
+    link = None if customer is None else _link(customer, document)
+    if connection is None or customer is None or link is None:
+        work.tx.jobs.complete(job)
+        _settle(work, replace(document, status=SyncStatus.FAILED), _ENDED if connection is None else _NOT_LINKED)
+        return None
+    body = {
+        "connection": {"type": connection.kind, "code": connection.code},
+        "svc_document_id": document.id,
+        "version": document.version,
+        "object_type": document.subject.value,
+        "external_id": document.external_id,
+        "external_customer_id": link.external_customer_id,
+        "subsidiary_id": link.subsidiary_id,
+        "targeted_object": link.targeted_object,
+        **_content(work, document),
+    }
+    encoded = encode_json(with_prefix(body, "svc_", work.settings.id_prefix))
+    push = Push(
+        document_id=document.id,
+        version=document.version,
+        subject=document.subject,
+        body=encoded,
+        signature=sign_hmac(work.organization.hmac_key, encoded),
+    )
+    return Prepared(connection=connection, push=push)
+
+
+def _link(customer: Customer, document: SyncedDocument) -> IntegrationCustomer | None:
+    links = customer.integration_customers
+    return next((link for link in links if link.connection_id == document.connection_id), None)
+
+
+def _content(reader: Reader, document: SyncedDocument) -> Mapping[str, object]:
+    """The record as it is now, under its name; a payment or credit note with what its invoice is called there."""
+    id = document.subject_id
+    match document.subject:
+        case SyncSubject.CUSTOMER:
+            customer = find_customer(reader, id)
+            return {"customer": None if customer is None else customer_view(reader, customer)}
+        case SyncSubject.INVOICE:
+            invoice = reader.tx.get(Invoice, id)
+            return {"invoice": None if invoice is None else invoice_view(reader, invoice)}
+        case SyncSubject.CREDIT_NOTE:
+            note = reader.tx.get(CreditNote, id)
+            told = None if note is None else note.invoice_id
+            shown = None if note is None else credit_note_view(reader, note)
+            return {"external_invoice_id": _external_id(reader, document, told), "credit_note": shown}
+        case SyncSubject.PAYMENT:
+            payment = reader.tx.get(Payment, id)
+            told = None if payment is None else payment.invoice_id
+            paid = None if payment is None else payment_view(reader, payment)
+            return {"external_invoice_id": _external_id(reader, document, told), "payment": paid}
+
+
+def _external_id(reader: Reader, document: SyncedDocument, invoice_id: str | None) -> str | None:
+    invoice = None if invoice_id is None else document_of(reader, document.connection_id, invoice_id)
+    return None if invoice is None else invoice.external_id
+
+
+def conclude(work: Work, job: Job, prepared: Prepared, answer: Accepted | ProviderFailure) -> None:
+    """Act on an answer. Without one, the push is retried before its failure is shown."""
+    work.tx.jobs.complete(job)
+    document = work.tx.get(SyncedDocument, prepared.push.document_id)
+    if document is None or document.status not in UNSETTLED:
+        return
+    if isinstance(answer, ProviderFailure):
+        _try_again(work, document, prepared, answer)
+        return
+    is_current = document.version == prepared.push.version
+    synced = replace(
+        document,
+        status=SyncStatus.SYNCED if is_current else SyncStatus.PENDING,
+        external_id=answer.external_id,
+        attempts=0,
+        awaits_id=None,
+        error_code=None,
+        error_message=None,
+        synced_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.replace(synced)
+    if not is_current:
+        work.schedule(PushDocument(document_id=synced.id), work.now)
+    _show_error(work, synced, None)
+    if synced.subject is SyncSubject.CUSTOMER:
+        _note_customer(work, synced, prepared.connection, is_new=document.external_id is None)
+    for waiting in work.tx.find(SyncedDocument, eq("awaits_id", synced.id), order=_IN_ORDER):
+        if waiting.status in UNSETTLED or waiting.lacks_parent:
+            renewed = _renewed(work, waiting, awaits_id=None)
+            work.schedule(PushDocument(document_id=renewed.id), work.now)
+            _show_error(work, renewed, None)
+
+
+_IN_ORDER = [asc("created_at"), asc("id")]
+
+
+def _try_again(work: Work, document: SyncedDocument, prepared: Prepared, failure: ProviderFailure) -> None:
+    attempts = document.attempts + 1
+    retrying = replace(
+        document,
+        status=SyncStatus.RETRYING,
+        attempts=attempts,
+        error_code=failure.code,
+        error_message=failure.message,
+        updated_at=work.now,
+    )
+    if document.version != prepared.push.version and failure.kind is FailureKind.REFUSED:
+        # What was refused has changed meanwhile.
+        work.tx.replace(retrying)
+        work.schedule(PushDocument(document_id=document.id), work.now)
+        return
+    delay = retry_delay(failure, attempts)
+    if delay is not None:
+        work.tx.replace(retrying)
+        work.schedule(PushDocument(document_id=document.id), work.now + delay)
+        return
+    _settle(work, replace(retrying, status=SyncStatus.FAILED), failure)
+
+
+def _settle(work: Work, failed: SyncedDocument, failure: ProviderFailure) -> None:
+    """Show the failure of a document, and of those that wait for it."""
+    connection = find_connection(work, failed.connection_id)
+    customer = find_customer(work, failed.customer_id)
+    of_connection = eq("connection_id", failed.connection_id), eq("status", SyncStatus.FAILED)
+    is_news = work.tx.first(SyncedDocument, *of_connection, eq("error_code", failure.code)) is None
+    _fail(work, failed, connection, customer, failure)
+    if connection is not None and is_news and is_refused_altogether(failure):
+        work.emit("integration.provider_error", partial(integration_error, connection, failure), connection.id)
+    for waiting in work.tx.find(SyncedDocument, eq("awaits_id", failed.id), order=_IN_ORDER):
+        if waiting.status in UNSETTLED:
+            _settle(work, waiting, _lacks(failed.subject))
+
+
+def _fail(
+    work: Work,
+    document: SyncedDocument,
+    connection: SyncConnection | None,
+    customer: Customer | None,
+    failure: ProviderFailure,
+) -> None:
+    failed = replace(
+        document,
+        status=SyncStatus.FAILED,
+        error_code=failure.code,
+        error_message=failure.message,
+        updated_at=work.now,
+    )
+    work.tx.replace(failed)
+    if connection is None or customer is None:
+        return
+    link = _link(customer, failed)
+    if link is not None:
+        _show_error(work, failed, sync_error(link, failed))
+    told = partial(customer_sync_error, customer, connection, failure)
+    work.emit(_REFUSED[connection.category], told, customer.id)
+
+
+def _show_error(work: Work, document: SyncedDocument, detail: ErrorDetail | None) -> None:
+    """Keep with an invoice or credit note that a system did not take it, or that this is over."""
+    if document.subject not in (SyncSubject.INVOICE, SyncSubject.CREDIT_NOTE):
+        return
+    kind: type[Invoice] | type[CreditNote] = Invoice if document.subject is SyncSubject.INVOICE else CreditNote
+    record = work.tx.get(kind, document.subject_id)
+    if record is None:
+        return
+    details = tuple(known for known in record.error_details if known.id != document.id)
+    if detail is not None:
+        details = (*details, detail)
+    if details != record.error_details:
+        work.tx.replace(replace(record, error_details=details))
+
+
+def _note_customer(work: Work, document: SyncedDocument, connection: SyncConnection, *, is_new: bool) -> None:
+    """Keep what a system calls a customer, and tell that it has it."""
+    customer = work.tx.first(Customer, eq("id", document.customer_id))
+    if customer is None or document.external_id is None:
+        return
+    links = tuple(
+        replace(link, external_customer_id=document.external_id) if link.connection_id == connection.id else link
+        for link in customer.integration_customers
+    )
+    if links != customer.integration_customers:
+        customer = replace(customer, integration_customers=links)
+        work.tx.replace(customer)
+    if is_new:
+        known = customer
+        work.emit(_CREATED[connection.category], lambda: customer_summary(work, known), customer.id)
+
+
+# Requests
+
+
+def get(reader: Reader, synced_document_id: str) -> SyncedDocument:
+    """One document. Raises `NotFound`."""
+    document = reader.tx.get(SyncedDocument, synced_document_id)
+    if document is None:
+        raise NotFound("synced_document")
+    return document
+
+
+def list_all(reader: Reader, options: SyncedDocumentFilters, paging: Paging) -> Page[SyncedDocument]:
+    """Documents, newest first."""
+    conditions: list[Condition] = []
+    if options.status:
+        conditions.append(eq("status", options.status))
+    if options.subject:
+        conditions.append(eq("subject", options.subject))
+    if options.subject_id:
+        conditions.append(eq("subject_id", options.subject_id))
+    return reader.page(SyncedDocument, *conditions, paging=paging)
+
+
+def resend(work: Work, synced_document_id: str) -> SyncedDocument:
+    """Push a document once more, at once: with the key of the last push if that failed, else with a new one.
+
+    Raises `NotFound`, and `NotAllowed` if its connection has ended.
+    """
+    document = get(work, synced_document_id)
+    if find_connection(work, document.connection_id) is None:
+        raise NotAllowed("connection_deleted")
+    return _resent(work, document)
+
+
+def _resent(work: Work, document: SyncedDocument) -> SyncedDocument:
+    parent = None if document.awaits_id is None else work.tx.get(SyncedDocument, document.awaits_id)
+    if parent is not None and parent.external_id is None:
+        _resent(work, parent)
+        return _renewed(work, document)
+    version = document.version + (document.status == SyncStatus.SYNCED)
+    renewed = replace(
+        document,
+        status=SyncStatus.PENDING,
+        version=version,
+        attempts=0,
+        awaits_id=None,
+        error_code=None,
+        error_message=None,
+        updated_at=work.now,
+    )
+    work.tx.replace(renewed)
+    _show_error(work, renewed, None)
+    task = PushDocument(document_id=document.id)
+    work.cancel(task)
+    work.schedule(task, work.now)
+    return renewed
+
+
+def resend_failed(work: Work) -> int:
+    """Push all documents that have failed once more; how many there are. Those of ended connections are left."""
+    failed = work.tx.find(SyncedDocument, eq("status", SyncStatus.FAILED), order=_IN_ORDER)
+    sent = [document for document in failed if find_connection(work, document.connection_id) is not None]
+    for document in sent:
+        _resent(work, get(work, document.id))
+    return len(sent)
+
+
+def push_invoice(work: Work, invoice_id: str) -> Invoice:
+    """Push a finalized invoice to its customer's systems, with its credit notes and payments: again, or for once.
+
+    Also if it was issued before the customer was linked. Raises `NotFound`, and `NotAllowed` for an invoice that is
+    not issued, or whose customer is linked to none.
+    """
+    invoice = visible_invoice(work, invoice_id)
+    customer = find_customer(work, invoice.customer_id)
+    targets = [] if customer is None else list(_connections(work, customer, SyncSubject.INVOICE))
+    if customer is None or not targets or invoice.self_billed:
+        raise NotAllowed("not_linked")
+    if invoice.status not in ISSUED:
+        raise NotAllowed("invalid_status")
+    for link, connection in targets:
+        known = document_of(work, connection.id, invoice.id)
+        if known is None:
+            parent = _customer_document(work, link, customer)
+            _order(work, connection, customer, SyncSubject.INVOICE, invoice.id, parent)
+        else:
+            _resent(work, known)
+        if connection.category is IntegrationCategory.CRM:
+            work.emit(_RESYNCED, lambda: invoice_webhook_view(work, _RESYNCED, invoice), invoice.id)
+        _push_what_belongs(work, connection, customer, invoice)
+    return work.tx.get(Invoice, invoice.id) or invoice
+
+
+def _push_what_belongs(work: Work, connection: SyncConnection, customer: Customer, invoice: Invoice) -> None:
+    """Push the credit notes and payments of an invoice that a system lacks."""
+    parent = document_of(work, connection.id, invoice.id)
+    wanted: list[tuple[SyncSubject, str]] = []
+    if connection.takes(SyncSubject.CREDIT_NOTE):
+        notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id), order=_IN_ORDER)
+        wanted += [(SyncSubject.CREDIT_NOTE, note.id) for note in notes if note.status == CreditNoteStatus.FINALIZED]
+    if connection.takes(SyncSubject.PAYMENT):
+        paid = work.tx.find(
+            Payment, eq("invoice_id", invoice.id), eq("payment_status", ChargeStatus.SUCCEEDED), order=_IN_ORDER
+        )
+        wanted += [(SyncSubject.PAYMENT, payment.id) for payment in paid]
+    for subject, id in wanted:
+        known = document_of(work, connection.id, id)
+        if known is None or known.status == SyncStatus.FAILED:
+            _order(work, connection, customer, subject, id, parent)
+
+
+def end(work: Work, connection: SyncConnection) -> None:
+    """Give up what is still to be pushed to a connection that ends."""
+    unsettled = within("status", UNSETTLED)
+    for document in work.tx.find(SyncedDocument, eq("connection_id", connection.id), unsettled):
+        work.cancel(PushDocument(document_id=document.id))
+        _fail(work, document, None, None, _ENDED)

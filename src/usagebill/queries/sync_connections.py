@@ -1,0 +1,25 @@
+"""Accounting systems and CRMs: which connections there are, and what is synced with them."""
+
+from __future__ import annotations
+
+from usagebill.core.statuses import SyncStatus
+from usagebill.core.sync_connections import SyncConnection, SyncedDocument
+from usagebill.storage.conditions import eq
+from usagebill.work import Reader
+
+__all__ = ["document_of", "failed_documents_of", "find_connection"]
+
+
+def find_connection(reader: Reader, id: str) -> SyncConnection | None:
+    """The connection with this id, if it has not ended."""
+    return reader.cached(("sync_connection", id), lambda: reader.tx.get(SyncConnection, id))
+
+
+def document_of(reader: Reader, connection_id: str, subject_id: str) -> SyncedDocument | None:
+    """How a record stands with a connection; None if it was never to be pushed there."""
+    return reader.tx.first(SyncedDocument, eq("subject_id", subject_id), eq("connection_id", connection_id))
+
+
+def failed_documents_of(reader: Reader, subject_id: str) -> list[SyncedDocument]:
+    """The documents about a record that no system has taken."""
+    return reader.tx.find(SyncedDocument, eq("subject_id", subject_id), eq("status", SyncStatus.FAILED))
