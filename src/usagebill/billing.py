@@ -97,6 +97,7 @@ class Billing(Resources):
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
         self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path, read_only=read_only)
+        self.roll_up_usage = self.store.roll_up_usage
         self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
         self._on_message = on_message
         self.delivers = deliver
@@ -361,6 +362,8 @@ class Billing(Resources):
                 tried += 1
             tried += self._deliver_due(now, immediate=immediate, strict=strict, on_failure=on_failure)
             if not tried:
+                while not immediate and self.roll_up_usage():
+                    pass
                 return done
             done += tried
 

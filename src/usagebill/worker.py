@@ -29,10 +29,11 @@ class Worker:
         with Worker(billing):
             ...
 
-    One thread bills, one delivers webhooks, and each other kind of job that talks to the outside has `outside_threads`
-    of its own, so that none waits for another. A thread sleeps until the next of its jobs is due. A write of this
-    process that leaves something to do at once wakes it; what other processes leave in the same file is seen within
-    `poll_seconds`. Workers may be many, in one process or in several: no job is done twice.
+    One thread bills, one delivers webhooks, one rolls events up into running states of usage, and each other kind of
+    job that talks to the outside has `outside_threads` of its own, so that none waits for another. A thread sleeps
+    until the next of its jobs is due. A write of this process that leaves something to do at once wakes it; what other
+    processes leave in the same file is seen within `poll_seconds`. Workers may be many, in one process or in several:
+    no job is done twice.
     """
 
     def __init__(self, billing: Billing, *, outside_threads: int = 2, poll_seconds: float = 1.0) -> None:
@@ -48,6 +49,9 @@ class Worker:
             for number in range(outside_threads):
                 step = partial(billing.reach_out, kinds=(kind,))
                 self._add(self._keep_doing, step, kind, name=f"{kind}-{number + 1}")
+        self._woken_up = threading.Event()
+        self._threads.append(threading.Thread(target=self._keep_rolling_up, name="usagebill-usage", daemon=True))
+        self._wakes.append(self._woken_up.set)
         deliveries = billing.deliveries()
         self._thread(self._keep_stepping, (deliveries,), deliveries.wake, DeliverWebhook.kind, "webhooks")
         for kind in CALLS:
@@ -117,6 +121,16 @@ class Worker:
                 pause = self._poll_seconds
             woken.wait(pause)
             woken.clear()
+
+    def _keep_rolling_up(self) -> None:
+        while not self._stopping:
+            try:
+                while self._billing.roll_up_usage() and not self._stopping:
+                    pass
+            except Exception as problem:
+                self._log_failure(problem)
+            self._woken_up.wait(self._poll_seconds)
+            self._woken_up.clear()
 
     def _keep_stepping(self, stepwise: Deliveries | Calls) -> None:
         while not self._stopping:

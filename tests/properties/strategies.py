@@ -162,6 +162,9 @@ class CrashingStore:
     def entitling_commits(self, organization_id: str) -> int:
         return self._store.entitling_commits(organization_id)
 
+    def roll_up_usage(self) -> bool:
+        return self._store.roll_up_usage()
+
     @property
     def contention(self) -> float:
         return self._store.contention

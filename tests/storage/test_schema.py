@@ -281,6 +281,7 @@ TABLES_OF_VERSIONS = {
     27: "cbd17c147180799c",
     28: "144a8c0625adb0a2",
     29: "34e8b274880dccfe",
+    30: "9f60dd39e9b1d29d",
 }
 
 

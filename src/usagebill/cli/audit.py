@@ -28,7 +28,8 @@ __all__ = ["audit"]
     "--recount/--no-recount",
     default=True,
     show_default=True,
-    help="Also recount each fee from its events, its plan and its days; this reads all events.",
+    help="Also recount each fee from its events, its plan and its days, and the running states of usage; this reads all"
+    " events.",
 )
 @click.option("--provider", metavar="CODE", help="Compare payments with the books of this payment connection instead.")
 @click.option(

@@ -22,6 +22,7 @@ from usagebill.cli.report import report
 from usagebill.cli.serve import serve, work
 from usagebill.cli.sync_connections import sync_connections
 from usagebill.cli.tax_connections import tax_connections
+from usagebill.cli.usage import usage
 from usagebill.cli.webhooks import webhooks
 
 __all__ = ["main"]
@@ -52,6 +53,7 @@ for command in (
     webhooks,
     clock,
     events,
+    usage,
     audit,
     report,
     keys,

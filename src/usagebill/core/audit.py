@@ -68,6 +68,7 @@ CHECKS = (
     "wallet_transaction",
     "wallet_funding",
     "prepaid",
+    "usage_states",
     "receipt",
     "payment_request",
 )

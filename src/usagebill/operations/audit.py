@@ -122,6 +122,8 @@ def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> Audit
     notes.add(audited_strays(customer_ids, *records))
     for entity in reader.tx.find(BillingEntity, deleted=True):
         notes.add(_entity_numbers(reader, entity))
+    if recount:
+        notes.add(_usage_states(reader))
     return AuditReport(
         customers=notes.customers,
         subscriptions=notes.subscriptions,
@@ -134,6 +136,18 @@ def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> Audit
         recounted={} if notes.recounts is None else notes.recounts.done,
         not_recounted=() if notes.recounts is None else notes.recounts.left,
     )
+
+
+def _usage_states(reader: Reader) -> Iterator[Finding]:
+    for fault in reader.tx.events.state_faults():
+        yield Finding(
+            check="usage_states",
+            subject=f"usage of {fault.external_subscription_id},",
+            subject_id=fault.external_subscription_id,
+            detail=f"{fault.kind} of {fault.code}",
+            expected="what the events come to",
+            found=f"{fault.differing} states that differ",
+        )
 
 
 def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:

@@ -73,3 +73,13 @@ class Usage(Resource):
     current = query(current_usage.current)
     projected = query(current_usage.projected)
     past = query(past_usage.past)
+
+    def rebuild(self) -> int:
+        """Drop the running states of usage and make them from the events again; returns how many series there are.
+
+        Nobody waits for it and no answer differs meanwhile: the events are counted until the states are there.
+        """
+        count = self._runner.writing(lambda work: work.tx.events.rebuild_states())
+        while self._runner.roll_up_usage():
+            pass
+        return count

@@ -11,7 +11,17 @@ from usagebill.core.events import Event, EventOrder, cut_to_seconds, property_of
 from usagebill.core.filters import EventScope, accepts
 from usagebill.core.grouping import Group
 
-__all__ = ["ALL_EVENTS", "COUNTED", "Arrival", "Counted", "EventFilter", "EventQuery", "Group", "concerns"]
+__all__ = [
+    "ALL_EVENTS",
+    "COUNTED",
+    "Arrival",
+    "Counted",
+    "EventFilter",
+    "EventQuery",
+    "Group",
+    "StateFault",
+    "concerns",
+]
 
 ALL_EVENTS: Final = EventScope(matches={})
 
@@ -33,6 +43,19 @@ class Counted:
 
     order: EventOrder
     sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFault:
+    """Running states of an external subscription and a code that are not what its events come to.
+
+    `kind` says what they keep: a count, numbers or values; `differing` how many of them differ.
+    """
+
+    external_subscription_id: str
+    code: str
+    kind: str
+    differing: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group, StateFault
 from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
@@ -174,6 +174,9 @@ class EventLog(Protocol):
         first `sequence`.
         """
 
+    def state_faults(self) -> Iterator[StateFault]:
+        """Running states that are not what their events come to, each counted from the start."""
+
 
 class EventStore(EventLog, Protocol):
     """Events that can be added to. Appending is part of the transaction too."""
@@ -182,6 +185,11 @@ class EventStore(EventLog, Protocol):
         """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then.
 
         Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about.
+        """
+
+    def rebuild_states(self) -> int:
+        """Drop all running states, to be made from the events again by `Store.roll_up_usage`; returns how many series
+        there are.
         """
 
 
@@ -330,6 +338,13 @@ class Store(Protocol):
     def entitling_commits(self, organization_id: str) -> int:
         """How many commits of this process, through whichever store of the file, have changed the organization's
         `entitlements_version`. It is up to date once `write` returns, and costs no look at the file.
+        """
+
+    def roll_up_usage(self) -> bool:
+        """Roll up some of the events that are in no running state yet, of all organizations; False if there is nothing
+        to do.
+
+        States answer what `EventLog.tallies` is asked about many events. Whether they are there changes no answer.
         """
 
     @property

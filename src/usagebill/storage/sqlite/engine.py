@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.sqlite.events import prepare
+from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_version
 from usagebill.storage.sqlite.texts import folded
@@ -171,6 +172,7 @@ class SqliteStore:
         if not self._memory:
             path = os.path.realpath(self.path)
             self._entitling_commits = _entitling_commits.setdefault(path, self._entitling_commits)
+        self._wants = Wants()
         # What each thread has open.
         self._own = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -256,7 +258,7 @@ class SqliteStore:
         version = self._version
         connection.execute("BEGIN")
         try:
-            return question(SqliteTransaction(connection, organization_id, version=version))
+            return question(SqliteTransaction(connection, organization_id, version=version, wants=self._wants))
         finally:
             connection.execute("ROLLBACK")
             connection.execute("PRAGMA query_only = OFF")
@@ -315,13 +317,15 @@ class SqliteStore:
             for write in writes:
                 if not self._sharing:
                     # Alone, it is undone with the transaction.
-                    sole = SqliteTransaction(connection, write.organization_id, version=self._version)
+                    sole = SqliteTransaction(
+                        connection, write.organization_id, version=self._version, wants=self._wants
+                    )
                     transactions.append(sole)
                     write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
                 # It is asked for what it has of a connection, and no more.
-                tx = SqliteTransaction(alone, write.organization_id)  # type: ignore[arg-type]
+                tx = SqliteTransaction(alone, write.organization_id, wants=self._wants)  # type: ignore[arg-type]
                 transactions.append(tx)
                 try:
                     write.result = alone.run(partial(_flushed, write, tx))
@@ -349,6 +353,14 @@ class SqliteStore:
         if data_version != self._data_version:
             self._data_version = data_version
             self._version = self._version.after_others()
+
+    def roll_up_usage(self) -> bool:
+        if self._read_only:
+            return False
+        if not self.read(None, lambda tx: tx.is_usage_behind()):
+            return False
+        self.write(None, lambda tx: tx.roll_up_usage())
+        return True
 
     def close(self) -> None:
         """Close every connection. The store is not to be used afterwards."""

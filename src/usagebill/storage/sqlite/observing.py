@@ -21,6 +21,7 @@ from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
+from usagebill.storage.sqlite.events.states import Wants
 
 __all__ = ["Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
 
@@ -113,11 +114,16 @@ class ObservedEvents(SqliteEvents):
     """Events of a snapshot: what is counted is noted as a question, since counting it again would take as long."""
 
     def __init__(
-        self, connection: sqlite3.Connection, observer: Observer, organization_id: str | None, observation: Observation
+        self,
+        connection: sqlite3.Connection,
+        observer: Observer,
+        organization_id: str | None,
+        observation: Observation,
+        wants: Wants | None,
     ) -> None:
         # An observer answers what a connection answers, as far as reading goes.
         super().__init__(observer, organization_id)  # type: ignore[arg-type]
-        self._counted = SqliteEvents(connection, organization_id)
+        self._counted = SqliteEvents(connection, organization_id, wants)
         self._observation = observation
 
     def scan(self, question: EventQuery) -> Iterator[Event]:

@@ -18,6 +18,7 @@ import structlog
 
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql
 from usagebill.storage.sqlite.events.lists import count_all_events
+from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
 from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
@@ -31,7 +32,7 @@ __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 29
+VERSION = 30
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -154,6 +155,7 @@ CREATE TABLE IF NOT EXISTS unfilled_lists (
     name TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
+_FIXED += STATE_TABLES
 _FIXED_INDEXES = """
 CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
 CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE failed = 0 AND run_at = due_at;
@@ -402,6 +404,8 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
             for table in TABLES:
                 _make_lists(connection, table, anew=bool(steps))
             _run(connection, _FIXED_INDEXES)
+            for trigger in STATE_TRIGGERS:
+                connection.execute(trigger)
             _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")

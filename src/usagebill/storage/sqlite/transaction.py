@@ -15,6 +15,7 @@ from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
+from usagebill.storage.sqlite.events.states import Wants, is_behind, roll_up
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.kept import Kept
 from usagebill.storage.sqlite.lists import Lists
@@ -198,15 +199,17 @@ class SqliteTransaction:
         memory: _Memory | None = None,
         *,
         version: Version | None = None,
+        wants: Wants | None = None,
     ) -> None:
         self._connection = connection
+        self._wants = wants
         self._organization_id = organization_id
         self._memory = memory or _Memory(connection, version)
         self._kept = self._memory.kept
         self._known = self._memory.records
         self._lists = None if organization_id is None else Lists(connection, organization_id, self._kept.flush)
         self.jobs = SqliteJobs(connection, organization_id)
-        self.events = SqliteEvents(connection, organization_id)
+        self.events = SqliteEvents(connection, organization_id, wants)
 
     @property
     def organization_id(self) -> str | None:
@@ -217,7 +220,7 @@ class SqliteTransaction:
 
     def scoped(self, organization_id: str) -> SqliteTransaction:
         """The same transaction, within `organization_id`."""
-        return SqliteTransaction(self._connection, organization_id, self._memory)
+        return SqliteTransaction(self._connection, organization_id, self._memory, wants=self._wants)
 
     def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
         """What the question comes to, and what it was worked out from."""
@@ -226,7 +229,7 @@ class SqliteTransaction:
         # What an observer cannot do, a snapshot is not asked for.
         tx = SqliteTransaction(observer, self._organization_id)  # type: ignore[arg-type]
         tx._memory.decoded = self._memory.shared
-        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation)
+        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._wants)
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
@@ -256,6 +259,14 @@ class SqliteTransaction:
     def writes(self) -> Mapping[type, int]:
         """How often this transaction has written each kind of record."""
         return self._memory.writes
+
+    def is_usage_behind(self) -> bool:
+        """Whether events wait to be rolled up into running states, or states to be made."""
+        return is_behind(self._connection, self._wants or Wants())
+
+    def roll_up_usage(self) -> None:
+        """Roll up some of them."""
+        roll_up(self._connection, self._wants or Wants())
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""

@@ -10,11 +10,13 @@ from typing import Any, Final
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group, StateFault
 from usagebill.storage.sqlite.events.answers import answer, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
+from usagebill.storage.sqlite.events.state_answers import StateAnswers
+from usagebill.storage.sqlite.events.states import Wants, faults, keep_up, rebuild
 from usagebill.storage.sqlite.rows import bounded
 
 __all__ = ["SqliteEvents", "prepare"]
@@ -31,9 +33,10 @@ _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 class SqliteEvents:
     """See `storage.ports.EventStore`."""
 
-    def __init__(self, connection: sqlite3.Connection, organization_id: str | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, organization_id: str | None, wants: Wants | None = None) -> None:
         self._connection = connection
         self._opened_for = organization_id
+        self._wants = wants
 
     @property
     def _organization_id(self) -> str:
@@ -65,6 +68,7 @@ class SqliteEvents:
                 raise
             return taken
         count_new_events(self._connection, last, len(events))
+        keep_up(self._connection, self._wants)
         return []
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
@@ -162,10 +166,33 @@ class SqliteEvents:
         yield from map(event_of, self._connection.execute(sql, values))
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        return answer(self._connection, self._organization_id, question)
+        states = self._states()
+        known = states.tallies(question)
+        if known is not None:
+            return known
+        tallies = answer(self._connection, self._organization_id, question)
+        states.note(question, None, sum(tally.events_count for tally in tallies.values()))
+        return tallies
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        return answer_by_bucket(self._connection, self._organization_id, question, filters)
+        states = self._states()
+        known = states.tallies_by_bucket(question, filters)
+        if known is not None:
+            return known
+        buckets = answer_by_bucket(self._connection, self._organization_id, question, filters)
+        states.note(
+            question, filters, sum(tally.events_count for tallies in buckets.values() for tally in tallies.values())
+        )
+        return buckets
+
+    def _states(self) -> StateAnswers:
+        return StateAnswers(self._connection, self._organization_id, self._wants)
+
+    def rebuild_states(self) -> int:
+        return rebuild(self._connection, self._organization_id)
+
+    def state_faults(self) -> Iterator[StateFault]:
+        return faults(self._connection, self._organization_id)
 
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from decimal import Decimal
 from itertools import product
@@ -27,6 +28,7 @@ __all__ = [
     "BILLION",
     "MILLION",
     "Asked",
+    "EventSql",
     "answer",
     "changes_sql",
     "from_millionths",
@@ -67,15 +69,29 @@ class _ExactMax:
         return None if self._max is None else str(self._max)
 
 
+def _exact_added(text: str | None, other: str | None) -> str | None:
+    if text is None or other is None:
+        return text or other
+    return str(add(Decimal(text), Decimal(other)))
+
+
+def _exact_larger(text: str | None, other: str | None) -> str | None:
+    if text is None or other is None:
+        return text or other
+    return max(text, other, key=Decimal)
+
+
 def prepare(connection: sqlite3.Connection) -> None:
     """Give `connection` the functions that these queries use."""
     # The types of `sqlite3` know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
     connection.create_function("member_in", 2, member_in, deterministic=True)
+    connection.create_function("exact_added", 2, _exact_added, deterministic=True)
+    connection.create_function("exact_larger", 2, _exact_larger, deterministic=True)
 
 
-class _Query:
+class EventSql:
     """The parts of one query, and the values that it binds."""
 
     def __init__(self) -> None:
@@ -140,6 +156,17 @@ class _Query:
         return f"({microseconds(arrival.at)}, {self.bind(arrival.id)})"
 
 
+class _ColumnSql(EventSql):
+    """Parts of the same query about rows that have the texts of properties in columns."""
+
+    def __init__(self, shared: EventSql, columns: Mapping[str, str]) -> None:
+        self.values, self._names = shared.values, shared._names
+        self._columns = columns
+
+    def text(self, key: str) -> str:
+        return self._columns[key]
+
+
 def _has_path(key: str) -> bool:
     """Whether SQLite's JSON paths can name the property: no quotes, escapes or control characters."""
     return '"' not in key and "\\" not in key and key.isprintable()
@@ -150,7 +177,7 @@ def _json_path(key: str) -> str:
     return f'$."{key}"'
 
 
-def _where(query: _Query, question: EventQuery, organization_id: str) -> str:
+def _where(query: EventSql, question: EventQuery, organization_id: str) -> str:
     """The WHERE clause for the events that `question` asks about."""
     parts = [
         f"organization_id = {query.bind(organization_id)}",
@@ -179,7 +206,7 @@ def _where(query: _Query, question: EventQuery, organization_id: str) -> str:
     return " WHERE " + " AND ".join(parts)
 
 
-def _bucket(query: _Query, bucket: EventScope) -> list[str]:
+def _bucket(query: EventSql, bucket: EventScope) -> list[str]:
     parts = [query.among(key, accepted) for key, accepted in bucket.matches.items()]
     # Excludes of the same keys are looked up together, by all their combinations of values.
     combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
@@ -227,12 +254,34 @@ def from_millionths(value: int | None) -> Decimal:
 class Asked:
     """One question being put to the events of one organization."""
 
+    # What stands behind FROM.
+    source = "events"
+
     def __init__(self, connection: sqlite3.Connection, organization_id: str, question: EventQuery) -> None:
         self._connection = connection
         self._question = question
-        self.query = _Query()
+        self.query = EventSql()
         self.keys = [self.query.group(key) for key in question.group_keys]
         self.where = _where(self.query, question, organization_id)
+
+    def among_events(self, source: str, condition: str) -> Asked:
+        """The same question to a part of the events: those of `source` for which `condition` holds too."""
+        part = copy(self)
+        part.source, part.where = source, f"{self.where} AND {condition}"
+        return part
+
+    def among_rows(self, source: str, columns: Mapping[str, str]) -> Asked:
+        """The same question to rows that stand for many events each, whose properties are in `columns`.
+
+        Their time and arrival are left to `source`.
+        """
+        part = copy(self)
+        part.source, part.query = source, _ColumnSql(self.query, columns)
+        part.keys = [part.query.group(key) for key in self._question.group_keys]
+        tests = [*_bucket(part.query, self._question.bucket)]
+        tests += [part.query.is_one_of(key, values) for key, values in self._question.only.items()]
+        part.where = f" WHERE {' AND '.join(tests) or '1'}"
+        return part
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, self.query.values).fetchall()
@@ -288,7 +337,7 @@ def places_sql(count: int) -> str:
 
 def rows_sql(columns: str, organization_id: str, question: EventQuery) -> tuple[str, dict[str, Any]]:
     """The query for `columns` of the events that `question` asks about, in order of time, and what it binds."""
-    query = _Query()
+    query = EventSql()
     where = _where(query, question, organization_id)
     return f"SELECT {columns} FROM events{where} ORDER BY timestamp, created_at, id", query.values
 
@@ -297,7 +346,7 @@ def changes_sql(
     columns: str, organization_id: str, question: EventQuery, since: Counted | None, order: EventOrder, at_most: int
 ) -> tuple[str, dict[str, Any]]:
     """The query behind `storage.ports.EventLog.changes`, and what it binds."""
-    query = _Query()
+    query = EventSql()
     where = _where(query, question, organization_id)
     place = "(timestamp, created_at, id)"
     if since is None:

@@ -20,7 +20,7 @@ from usagebill.storage.sqlite.events.answers import (
     places_sql,
 )
 
-__all__ = ["answer_by_bucket"]
+__all__ = ["Cell", "Place", "Spread", "answer_by_bucket", "fill_in_latest"]
 
 # So many combinations of properties are remembered with where they belong.
 _PLACES_AT_MOST: Final = 100_000
@@ -34,7 +34,7 @@ def answer_by_bucket(
     connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
 ) -> dict[int, dict[Group, AggregateResult]]:
     """See `storage.ports.EventStore.tallies_by_bucket`."""
-    spread = _Spread(Asked(connection, organization_id, question), question, filters)
+    spread = Spread(Asked(connection, organization_id, question), question, filters)
     match question.aggregation_type:
         case "latest_agg":
             cells = _latest_cells(spread)
@@ -48,11 +48,11 @@ def answer_by_bucket(
     return buckets
 
 
-_Place: TypeAlias = tuple[int, Group]
+Place: TypeAlias = tuple[int, Group]
 
 
 @dataclass(slots=True)
-class _Cell:
+class Cell:
     """What one group of one bucket comes to so far: whole millionths and longer numbers apart."""
 
     millionths: int = 0
@@ -73,13 +73,13 @@ class _Cell:
             self.amount = add(self.amount, Decimal(amount))
 
 
-class _Spread:
+class Spread:
     """The events of one question over the buckets of filters: rows begin with what says where each belongs."""
 
     def __init__(self, asked: Asked, question: EventQuery, filters: FilterIndex) -> None:
         self.asked = asked
         self.question = question
-        self._filters = filters
+        self.filters = filters
         self._groups = len(question.group_keys)
         # What no filter accepts is told apart by none: few combinations are left of however many values.
         self._accepted = [filters.accepted_values(key) for key in filters.keys]
@@ -108,21 +108,21 @@ class _Spread:
             text = asked.query.text(key)
             self._columns.append(f"CASE WHEN {text} IN {asked.query.listed(values)} THEN {text} END")
         self._count = self._groups + len(self._columns)
-        self._places: dict[tuple[Any, ...], tuple[_Place, ...]] = {}
+        self._places: dict[tuple[Any, ...], tuple[Place, ...]] = {}
 
-    def places(self, key: tuple[Any, ...]) -> tuple[_Place, ...]:
+    def places(self, key: tuple[Any, ...]) -> tuple[Place, ...]:
         """The buckets and groups of the events whose columns are `key`."""
         known = self._places.get(key)
         if known is None:
             group, texts = key[: self._groups], self._texts(key[self._groups :])
-            known = tuple((position, group) for position in self._filters.of_values(texts))
+            known = tuple((position, group) for position in self.filters.of_values(texts))
             if len(self._places) < _PLACES_AT_MOST:
                 self._places[key] = known
         return known
 
     def _joined(self, lists: Sequence[str]) -> str:
-        keys = self._filters.keys
-        decides = self._filters.deciding_key() if len(keys) > 1 else None
+        keys = self.filters.keys
+        decides = self.filters.deciding_key() if len(keys) > 1 else None
         first = keys.index(decides) if decides in keys[: len(lists)] else None
         joins = ""
         for place in sorted(range(len(lists)), key=lambda place: place != first):
@@ -149,7 +149,7 @@ class _Spread:
 
     def grouped(
         self, *columns: str, counting: str, field: str | None = None, condition: str = "1"
-    ) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+    ) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """The aggregates `columns` of all that belongs together; groups come in the order of their first events.
 
         `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`).
@@ -168,7 +168,7 @@ class _Spread:
             condition,
         )
 
-    def events(self, *columns: str, condition: str = "1") -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+    def events(self, *columns: str, condition: str = "1") -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """`columns` of each event that meets the condition, in order of time."""
         others = {f"c{place}": column for place, column in enumerate(columns)}
         shown = ", ".join(others)
@@ -180,41 +180,53 @@ class _Spread:
             condition,
         )
 
-    def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+    def distinct(self, *columns: str) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """`columns` of the events, what is the same only once, in no order."""
         others = {f"c{place}": column for place, column in enumerate(columns)}
         yield from self._rows(others, lambda names, rows: f"SELECT DISTINCT * FROM ({rows})")
 
-    def _rows(
-        self, others: Mapping[str, str], asks: Callable[[Sequence[str], str], str], condition: str = "1"
-    ) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
-        """What `asks` makes of a row an event: `k0` and so on, where it belongs, and `others`, SQL by name.
+    @property
+    def names(self) -> list[str]:
+        """The columns of `rows` that say where each belongs, whose values `places` takes."""
+        return [f"k{place}" for place in range(self._count)]
+
+    def rows(self, others: Mapping[str, str], condition: str = "1") -> str:
+        """The query for a row an event: `names`, and `others`, SQL by name. `ask` knows all that it names.
 
         The limit keeps this query apart from what is made of it: each value is looked up once an event.
         """
         keys = [f"{key} AS k{place}" for place, key in enumerate(self.asked.keys)]
         keys += [f"{column} AS k{self._groups + place}" for place, column in enumerate(self._columns)]
         named = [f"{column} AS {name}" for name, column in others.items()]
-        rows = (
-            f"SELECT {', '.join((*keys, *named))} FROM events{self._joins}{self.asked.where} AND {condition} LIMIT -1"
+        return (
+            f"SELECT {', '.join((*keys, *named))} FROM {self.asked.source}{self._joins}{self.asked.where}"
+            f" AND {condition} LIMIT -1"
         )
-        sql = asks([f"k{place}" for place in range(self._count)], rows)
+
+    def ask(self, sql: str) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
+        """Where each row of `sql` belongs, which begins with `names`, and the rest of it."""
         for row in self.asked.each(f"WITH {self._with} {sql}" if self._with else sql):
             yield self.places(row[: self._count]), row[self._count :]
+
+    def _rows(
+        self, others: Mapping[str, str], asks: Callable[[Sequence[str], str], str], condition: str = "1"
+    ) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
+        """What `asks` makes of `names` and of `rows`."""
+        yield from self.ask(asks(self.names, self.rows(others, condition)))
 
     @property
     def amount(self) -> str:
         return "precise_total_amount_cents" if self.question.amounts else "NULL"
 
 
-def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
+def _added_cells(spread: Spread) -> dict[Place, Cell]:
     """Counts, sums and maxima: aggregated by the database as far as events belong together, then put together."""
     asked, question = spread.asked, spread.question
     if question.aggregation_type == "count_agg":
-        cells: dict[_Place, _Cell] = {}
+        cells: dict[Place, Cell] = {}
         for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
             for place in places:
-                cell = cells.setdefault(place, _Cell())
+                cell = cells.setdefault(place, Cell())
                 cell.events += count
                 cell.millionths += count * MILLION
                 cell.pay(amount)
@@ -235,15 +247,15 @@ def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
         return _summed(spread.grouped(*columns, rest, *halves, counting=counting, field=field))
 
 
-def _summed(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
-    cells: dict[_Place, _Cell] = {}
+def _summed(rows: Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]) -> dict[Place, Cell]:
+    cells: dict[Place, Cell] = {}
     for places, (count, long_count, amount, rest, low, high) in rows:
         if not count and not long_count:
             continue
         for place in places:
             cell = cells.get(place)
             if cell is None:
-                cell = cells[place] = _Cell()
+                cell = cells[place] = Cell()
             cell.events += count + long_count
             cell.millionths += (low or 0) + (high or 0) * BILLION
             if rest is not None:
@@ -252,15 +264,15 @@ def _summed(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[
     return cells
 
 
-def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
-    cells: dict[_Place, _Cell] = {}
-    values: dict[_Place, Decimal] = {}
+def _largest(rows: Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]) -> dict[Place, Cell]:
+    cells: dict[Place, Cell] = {}
+    values: dict[Place, Decimal] = {}
     for places, (count, long_count, amount, largest, longest) in rows:
         if not count and not long_count:
             continue
         found = ([from_millionths(largest)] if count else []) + ([Decimal(longest)] if long_count else [])
         for place in places:
-            cell = cells.setdefault(place, _Cell())
+            cell = cells.setdefault(place, Cell())
             cell.events += count + long_count
             values[place] = max((*found, values[place]) if place in values else found)
             cell.pay(amount)
@@ -269,41 +281,48 @@ def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict
     return cells
 
 
-def _latest_cells(spread: _Spread) -> dict[_Place, _Cell]:
+def _latest_cells(spread: Spread) -> dict[Place, Cell]:
     """The latest values: their instants first, with the counts, and then the few events of these."""
     question, asked = spread.question, spread.asked
-    cells: dict[_Place, _Cell] = {}
-    last_at: dict[_Place, int] = {}
+    cells: dict[Place, Cell] = {}
+    last_at: dict[Place, int] = {}
     columns = ("COUNT(*)", asked.amounts(), "MAX(timestamp)")
     is_number = asked.is_number(question.field_name)
     for places, (count, amount, at) in spread.grouped(*columns, counting="1", condition=is_number):
         if not count:
             continue
         for place in places:
-            cell = cells.setdefault(place, _Cell())
+            cell = cells.setdefault(place, Cell())
             cell.events += count
             cell.pay(amount)
             last_at[place] = max(at, last_at.get(place, at))
-    instants = asked.query.listed_numbers(sorted(set(last_at.values())))
-    for places, (at, short, long) in spread.events(
-        "timestamp", *asked.numbers(question.field_name), condition=f"timestamp IN {instants}"
-    ):
+    fill_in_latest(spread, cells, last_at)
+    return cells
+
+
+def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping[Place, int]) -> None:
+    """Give each cell its latest value, which is that of an event at the instant `last_at`."""
+    asked = spread.asked
+    values = asked.query.json(sorted(set(last_at.values())))
+    # Joined, so that each instant is looked up in the index: as a condition it would be tested on every event.
+    instants = f"(SELECT value AS instant FROM json_each({values})) CROSS JOIN events INDEXED BY events_usage"
+    few = Spread(asked.among_events(instants, "timestamp = instant"), spread.question, spread.filters)
+    for places, (at, short, long) in few.events("timestamp", *asked.numbers(spread.question.field_name)):
         if short is None and long is None:
             continue
         for place in places:
             if at == last_at[place]:
                 cells[place].rest = max(from_millionths(short) if long is None else Decimal(long), ZERO)
-    return cells
 
 
-def _unique_cells(spread: _Spread) -> dict[_Place, _Cell]:
+def _unique_cells(spread: Spread) -> dict[Place, Cell]:
     query, field = spread.asked.query, spread.question.field_name
     value = "NULL" if field is None else query.text(field)
     # Hardly any event says what it does to its value, and then it adds it.
     says = "instr(properties, '\"operation_type\"')"
     operation = f"CASE WHEN {says} THEN coalesce({query.text('operation_type')}, 'add') ELSE 'add' END"
     if not spread.question.group_keys and not spread.question.amounts:
-        added: dict[_Place, set[str]] = {}
+        added: dict[Place, set[str]] = {}
         for places, (text, done) in spread.distinct(value, operation):
             if done == "remove":
                 break
@@ -313,8 +332,8 @@ def _unique_cells(spread: _Spread) -> dict[_Place, _Cell]:
         else:
             return {place: _counted(len(values)) for place, values in added.items()}
     # Each value counts where its latest event adds it.
-    active: dict[_Place, dict[str, bool]] = {}
-    amounts: dict[_Place, Decimal] = {}
+    active: dict[Place, dict[str, bool]] = {}
+    amounts: dict[Place, Decimal] = {}
     for places, (text, done, amount) in spread.events(value, operation, spread.amount):
         if text is None or done not in ("add", "remove"):
             continue
@@ -328,5 +347,5 @@ def _unique_cells(spread: _Spread) -> dict[_Place, _Cell]:
     return cells
 
 
-def _counted(units: int) -> _Cell:
-    return _Cell(millionths=units * MILLION, events=units)
+def _counted(units: int) -> Cell:
+    return Cell(millionths=units * MILLION, events=units)

@@ -1,0 +1,470 @@
+"""Running states of usage: what events come to by slices of time, kept so that usage is not counted from the start.
+
+A series is kept for an external subscription and a code with many events, and for what has been asked about them: a
+count, the numbers of one field, or the values of one field, each by the texts of some properties. Its states are sums,
+extremes and counts, which can be put together in any order. Events are rolled up into them in the order of storing, so
+that everything up to `usage_rolled_up` is in them and the rest is read as it is (`state_answers`). A new series takes
+part from then on; what was stored before is added slice by slice, and until that is done the series answers nothing.
+
+Events are only ever appended. Whoever deletes, changes or squeezes in one by hand has the series dropped by a trigger,
+and they are made again from the events when next asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from usagebill.storage.event_queries import StateFault
+from usagebill.storage.sqlite.events.answers import BILLION, EventSql
+from usagebill.storage.sqlite.events.lists import EventLists
+
+__all__ = [
+    "COUNT",
+    "FORM",
+    "NUMBERS",
+    "READY",
+    "STATE_TABLES",
+    "STATE_TRIGGERS",
+    "VALUES",
+    "Shape",
+    "Wants",
+    "faults",
+    "is_behind",
+    "keep_up",
+    "make_wanted",
+    "rebuild",
+    "roll_up",
+    "rolled_up_to",
+]
+
+COUNT: Final = "count"
+NUMBERS: Final = "numbers"
+VALUES: Final = "values"
+
+# Goes up whenever states of the same events would look different: series of another form are made again.
+FORM: Final = 1
+_BUILDING, READY, _USELESS = 0, 1, 2
+_HOUR: Final = 3_600_000_000
+_DAY: Final = 24 * _HOUR
+# A subscription has a series for a code with so many events; fewer are counted as fast as they are.
+_DENSE: Final = 10_000
+# No more series than this for one subscription and code.
+_SERIES_AT_MOST: Final = 16
+# Events that one transaction rolls up, so that no writer waits long for it.
+_AT_ONCE: Final = 5_000
+# Whoever stores events rolls them up if nobody else did, once so many wait.
+_WAITING_AT_MOST: Final = 10_000
+# Fewer than this are left to wait while nothing else is to be done.
+_WORTHWHILE: Final = 1_000
+# A series must have at least so many events for each of its states to be worth it.
+_EVENTS_A_STATE: Final = 4
+
+STATE_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS usage_series (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL,
+    code TEXT NOT NULL, kind TEXT NOT NULL, field TEXT NOT NULL, keys TEXT NOT NULL, form INTEGER NOT NULL,
+    width INTEGER NOT NULL, stage INTEGER NOT NULL, base INTEGER NOT NULL, built_to INTEGER,
+    UNIQUE (organization_id, external_subscription_id, code, kind, field, keys));
+CREATE TABLE IF NOT EXISTS usage_slots (
+    series INTEGER NOT NULL, slot INTEGER NOT NULL, n INTEGER NOT NULL, first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL, received_at INTEGER NOT NULL, spoken INTEGER NOT NULL,
+    PRIMARY KEY (series, slot)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS usage_states (
+    series INTEGER NOT NULL, slot INTEGER NOT NULL, dims TEXT NOT NULL, value TEXT NOT NULL, n INTEGER NOT NULL,
+    low INTEGER NOT NULL, high INTEGER NOT NULL, top INTEGER, longs INTEGER NOT NULL, rest TEXT, long_top TEXT,
+    first_at INTEGER NOT NULL, first_sequence INTEGER NOT NULL, last_at INTEGER NOT NULL,
+    PRIMARY KEY (series, slot, dims, value)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL);
+"""
+# States of series that are gone are deleted later, slice by slice. Ids of series are never given twice.
+_ROLLED_UP: Final = "(SELECT sequence FROM usage_rolled_up WHERE id = 1)"
+STATE_TRIGGERS: Final = (
+    f"CREATE TRIGGER IF NOT EXISTS usage_event_deleted AFTER DELETE ON events WHEN OLD.sequence <= {_ROLLED_UP}"
+    " BEGIN DELETE FROM usage_series; END",
+    f"CREATE TRIGGER IF NOT EXISTS usage_event_changed AFTER UPDATE ON events WHEN OLD.sequence <= {_ROLLED_UP}"
+    f" OR NEW.sequence <= {_ROLLED_UP} BEGIN DELETE FROM usage_series; END",
+    f"CREATE TRIGGER IF NOT EXISTS usage_event_inserted AFTER INSERT ON events WHEN NEW.sequence <= {_ROLLED_UP}"
+    " BEGIN DELETE FROM usage_series; END",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a series keeps: a kind, the field that is counted, and the properties that tell its states apart."""
+
+    kind: str
+    field: str | None
+    keys: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """The columns `kind`, `field` and `keys`."""
+        return self.kind, json.dumps(self.field), json.dumps(self.keys)
+
+
+_Pair = tuple[str, str, str]  # organization, external subscription and code
+
+
+class Wants:
+    """What questions have had no series to be answered from, since this process began or last made them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted: dict[tuple[_Pair, Shape], None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._wanted)
+
+    def note(self, organization_id: str, external_subscription_id: str, code: str, shape: Shape) -> None:
+        """A question about events of this pair would have been answered by a series of the shape."""
+        with self._lock:
+            self._wanted[(organization_id, external_subscription_id, code), shape] = None
+
+    def take(self) -> list[tuple[_Pair, Shape]]:
+        """All of them, which are forgotten: they are noted again with the next question."""
+        with self._lock:
+            taken = list(self._wanted)
+            self._wanted.clear()
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    id: int
+    pair: _Pair
+    shape: Shape
+    width: int
+    stage: int
+    base: int
+    built_to: int | None
+
+
+_SERIES: Final = (
+    "SELECT id, organization_id, external_subscription_id, code, kind, field, keys, width, stage, base, built_to"
+    " FROM usage_series"
+)
+
+
+def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int | None]) -> _Series:
+    id, organization_id, external_subscription_id, code, kind, field, keys, width, stage, base, built_to = row
+    shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+    return _Series(id, (organization_id, external_subscription_id, code), shape, width, stage, base, built_to)
+
+
+def rolled_up_to(connection: sqlite3.Connection) -> int:
+    """The place of the last event that is in the states of all series."""
+    row = connection.execute("SELECT sequence FROM usage_rolled_up").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _last(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0])
+
+
+def _note(connection: sqlite3.Connection, sequence: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO usage_rolled_up (id, sequence) VALUES (1, ?)", (sequence,))
+
+
+# Making series
+
+
+def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
+    """Begin the series that were asked for, of subscriptions with many events."""
+    for (organization_id, external_subscription_id, code), shape in wants.take():
+        pair = (organization_id, external_subscription_id, code)
+        if not _is_dense(connection, pair):
+            continue
+        there = connection.execute(
+            "SELECT COUNT(*) FROM usage_series WHERE organization_id = ? AND external_subscription_id = ? AND code = ?",
+            pair,
+        ).fetchone()[0]
+        if there < _SERIES_AT_MOST:
+            _begin(connection, pair, shape, _HOUR)
+
+
+def _is_dense(connection: sqlite3.Connection, pair: _Pair) -> bool:
+    organization_id, external_subscription_id, _ = pair
+    if not EventLists(connection, organization_id).has_counts(external_subscription_id):
+        return False
+    count = connection.execute(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM events INDEXED BY events_usage WHERE organization_id = ?"
+        " AND external_subscription_id = ? AND code = ? LIMIT ?)",
+        (*pair, _DENSE),
+    ).fetchone()[0]
+    return int(count) >= _DENSE
+
+
+def _begin(connection: sqlite3.Connection, pair: _Pair, shape: Shape, width: int) -> None:
+    if connection.execute("SELECT 1 FROM usage_series LIMIT 1").fetchone() is None:
+        # Nothing had to be rolled up until now.
+        _note(connection, _last(connection))
+    connection.execute(
+        "INSERT OR IGNORE INTO usage_series (organization_id, external_subscription_id, code, kind, field, keys, form,"
+        " width, stage, base) VALUES (?,?,?,?,?,?,?,?,?,?)",
+        (*pair, *shape.columns, FORM, width, _BUILDING, rolled_up_to(connection)),
+    )
+
+
+def rebuild(connection: sqlite3.Connection, organization_id: str) -> int:
+    """Drop all states of an organization and begin its series again; returns how many there are."""
+    rows = connection.execute(f"{_SERIES} WHERE organization_id = ? ORDER BY id", (organization_id,)).fetchall()
+    connection.execute("DELETE FROM usage_series WHERE organization_id = ?", (organization_id,))
+    for row in rows:
+        series = _series_of(row)
+        _begin(connection, series.pair, series.shape, _HOUR)
+    return len(rows)
+
+
+# Rolling up
+
+
+def keep_up(connection: sqlite3.Connection, wants: Wants | None) -> None:
+    """Roll up within the transaction that stores events, if nobody else has for long."""
+    if wants:
+        make_wanted(connection, wants)
+    waiting = _last(connection) - rolled_up_to(connection)
+    if waiting >= _WAITING_AT_MOST:
+        _roll_window(connection, waiting)
+
+
+def is_behind(connection: sqlite3.Connection, wants: Wants) -> bool:
+    """Whether `roll_up` has something to do that is worth a transaction."""
+    if wants:
+        return True
+    row = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM usage_series), EXISTS (SELECT 1 FROM usage_series WHERE stage = ? OR form <> ?),"
+        " EXISTS (SELECT 1 FROM usage_slots WHERE series NOT IN (SELECT id FROM usage_series))",
+        (_BUILDING, FORM),
+    ).fetchone()
+    has_any, is_building, has_left_over = row
+    if is_building or has_left_over:
+        return True
+    return bool(has_any) and _last(connection) - rolled_up_to(connection) >= _WORTHWHILE
+
+
+def roll_up(connection: sqlite3.Connection, wants: Wants) -> None:
+    """Do a slice of what is to be done: new series, new events, events from before a series, what is left of others."""
+    connection.execute("DELETE FROM usage_series WHERE form <> ?", (FORM,))
+    make_wanted(connection, wants)
+    if connection.execute("SELECT 1 FROM usage_series LIMIT 1").fetchone() is not None:
+        if _last(connection) > rolled_up_to(connection):
+            _roll_window(connection, _AT_ONCE)
+        row = connection.execute(f"{_SERIES} WHERE stage = ? ORDER BY id LIMIT 1", (_BUILDING,)).fetchone()
+        if row is not None:
+            _build_slice(connection, _series_of(row))
+    _drop_slice(connection)
+
+
+def _drop_slice(connection: sqlite3.Connection) -> None:
+    row = connection.execute(
+        "SELECT series, slot FROM usage_slots WHERE series NOT IN (SELECT id FROM usage_series) LIMIT 1"
+    ).fetchone()
+    if row is None:
+        return
+    connection.execute(
+        "DELETE FROM usage_states WHERE (series, slot, dims, value) IN (SELECT series, slot, dims, value"
+        " FROM usage_states WHERE series = ? AND slot = ? LIMIT ?)",
+        (*row, 10 * _AT_ONCE),
+    )
+    left = connection.execute("SELECT 1 FROM usage_states WHERE series = ? AND slot = ? LIMIT 1", row).fetchone()
+    if left is None:
+        connection.execute("DELETE FROM usage_slots WHERE series = ? AND slot = ?", row)
+
+
+def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
+    """Roll up the next events that were stored."""
+    done = rolled_up_to(connection)
+    top = min(done + at_most, _last(connection))
+    shapes = connection.execute(
+        "SELECT DISTINCT s.kind, s.field, s.keys FROM usage_series s WHERE s.stage < ? AND EXISTS (SELECT 1 FROM ("
+        "SELECT DISTINCT organization_id, external_subscription_id, code FROM events WHERE sequence > ?"
+        " AND sequence <= ?) e WHERE s.organization_id = e.organization_id"
+        " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
+        (_USELESS, done, top),
+    ).fetchall()
+    for kind, field, keys in shapes:
+        shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+        query = EventSql()
+        source = (
+            "events AS e NOT INDEXED JOIN usage_series AS s ON s.organization_id = e.organization_id"
+            " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
+            f" AND s.kind = {query.bind(kind)} AND s.field = {query.bind(field)} AND s.keys = {query.bind(keys)}"
+            f" AND s.stage < {_USELESS} WHERE e.sequence > {int(done)} AND e.sequence <= {int(top)}"
+        )
+        _merge(connection, _gather(connection, query, shape, source, "s.id", "s.width"))
+    _note(connection, top)
+
+
+def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
+    """Add some of the events that were stored before the series was, in order of time."""
+    where = "organization_id = ? AND external_subscription_id = ? AND code = ?"
+    begin = -(2**62) if series.built_to is None else series.built_to
+    row = connection.execute(
+        f"SELECT timestamp FROM events INDEXED BY events_usage WHERE {where} AND timestamp > ?"
+        " ORDER BY timestamp LIMIT 1 OFFSET ?",
+        (*series.pair, begin, _AT_ONCE),
+    ).fetchone()
+    end = 2**62 if row is None else int(row[0])
+    query = EventSql()
+    organization_id, external_subscription_id, code = map(query.bind, series.pair)
+    source = (
+        f"events INDEXED BY events_usage WHERE organization_id = {organization_id}"
+        f" AND external_subscription_id = {external_subscription_id} AND code = {code}"
+        f" AND timestamp > {begin} AND timestamp <= {end} AND +sequence <= {int(series.base)}"
+    )
+    fresh = _gather(connection, query, series.shape, source, str(int(series.id)), str(int(series.width)))
+    _merge(connection, fresh)
+    if row is not None:
+        connection.execute("UPDATE usage_series SET built_to = ? WHERE id = ?", (end, series.id))
+        return
+    states, events = connection.execute(
+        "SELECT (SELECT COUNT(*) FROM usage_states WHERE series = ?),"
+        " (SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?)",
+        (series.id, series.id),
+    ).fetchone()
+    if states * _EVENTS_A_STATE <= events or states < _DENSE // _EVENTS_A_STATE:
+        connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
+        return
+    # Slices that are too short for what tells the states apart.
+    connection.execute("DELETE FROM usage_series WHERE id = ?", (series.id,))
+    is_last = series.width == _DAY or series.shape.kind == VALUES
+    _begin(connection, series.pair, series.shape, _DAY)
+    if is_last:
+        connection.execute(
+            "UPDATE usage_series SET stage = ? WHERE organization_id = ? AND external_subscription_id = ?"
+            " AND code = ? AND kind = ? AND field = ? AND keys = ?",
+            (_USELESS, *series.pair, *series.shape.columns),
+        )
+
+
+_FRESH: Final = (
+    "CREATE TEMP TABLE IF NOT EXISTS usage_fresh (series, slot, dims, value, n, low, high, top, longs, rest, long_top,"
+    " first_at, first_sequence, last_at, received_at, spoken)"
+)
+
+
+def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
+    """Put what the events of `source` come to in a table of this connection, and give its name."""
+    connection.execute(_FRESH)
+    connection.execute("DELETE FROM temp.usage_fresh")
+    connection.execute(f"INSERT INTO temp.usage_fresh {fresh_sql(query, shape, source, series, width)}", query.values)
+    return "temp.usage_fresh"
+
+
+def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
+    """The query for the states of the events of `source`."""
+    texts = [query.text(key) for key in shape.keys]
+    dims = f"json_array({', '.join(texts)})" if texts else "''"
+    short, long, value, spoken = "NULL", "NULL", "''", "0"
+    slot = f"(timestamp - (timestamp % {width} + {width}) % {width}) / {width}"
+    if shape.kind == NUMBERS and shape.field is not None:
+        short, long = f"({query.member('millionths', shape.field)})", f"({query.member('long_numbers', shape.field)})"
+    elif shape.kind == VALUES and shape.field is not None:
+        value = f"({query.text(shape.field)})"
+        # What an event does to its value, which hardly any says.
+        spoken = "instr(properties, '\"operation_type\"') > 0"
+        # Calendar months: a value is counted once however often it comes, so the fewer slices the better.
+        slot = (
+            "CAST(strftime('%Y%m', (timestamp - (timestamp % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')"
+            " AS INTEGER)"
+        )
+    rows = (
+        f"SELECT {series} AS series, {slot} AS slot, {dims} AS dims, {value} AS value, {short} AS short,"
+        f" {long} AS long, {spoken} AS spoken, timestamp, sequence, created_at FROM {source} LIMIT -1"
+    )
+    counting = {COUNT: "1", NUMBERS: "short IS NOT NULL OR long IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
+    n = "COUNT(short)" if shape.kind == NUMBERS else "COUNT(*)"
+    return (
+        f"SELECT series, slot, dims, value, {n}, coalesce(SUM(short % {BILLION}), 0),"
+        f" coalesce(SUM(short / {BILLION}), 0), MAX(short), COUNT(long),"
+        " exact_sum(long) FILTER (WHERE long IS NOT NULL), exact_max(long) FILTER (WHERE long IS NOT NULL),"
+        f" MIN(timestamp), MIN(sequence), MAX(timestamp), MAX(created_at), MAX(spoken) FROM ({rows})"
+        f" WHERE {counting} GROUP BY 1, 2, 3, 4"
+    )
+
+
+_STATE_COLUMNS: Final = (
+    "series, slot, dims, value, n, low, high, top, longs, rest, long_top, first_at, first_sequence, last_at"
+)
+
+
+def _merge(connection: sqlite3.Connection, fresh: str) -> None:
+    """Add fresh states to those that are kept."""
+    connection.execute(
+        f"INSERT INTO usage_states ({_STATE_COLUMNS}) SELECT {_STATE_COLUMNS} FROM {fresh} WHERE 1 ON CONFLICT DO"
+        " UPDATE SET n = n + excluded.n, low = low + excluded.low, high = high + excluded.high,"
+        " top = coalesce(max(top, excluded.top), top, excluded.top), longs = longs + excluded.longs,"
+        " rest = exact_added(rest, excluded.rest), long_top = exact_larger(long_top, excluded.long_top),"
+        " first_at = min(first_at, excluded.first_at), first_sequence = min(first_sequence, excluded.first_sequence),"
+        " last_at = max(last_at, excluded.last_at)"
+    )
+    connection.execute(
+        "INSERT INTO usage_slots SELECT series, slot, SUM(n + longs), MIN(first_at), MAX(last_at), MAX(received_at),"
+        f" MAX(spoken) FROM {fresh} WHERE 1 GROUP BY series, slot ON CONFLICT DO UPDATE SET n = n + excluded.n,"
+        " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at),"
+        " received_at = max(received_at, excluded.received_at), spoken = max(spoken, excluded.spoken)"
+    )
+
+
+# Checking
+
+
+def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[StateFault]:
+    """The series of an organization whose states are not what the events come to, each counted from the start."""
+    rows = connection.execute(
+        f"{_SERIES} WHERE organization_id = ? AND stage = ? AND form = ? ORDER BY id", (organization_id, READY, FORM)
+    ).fetchall()
+    done = rolled_up_to(connection)
+    for row in rows:
+        series = _series_of(row)
+        differing = _differing(connection, series, done)
+        if differing:
+            _, external_subscription_id, code = series.pair
+            yield StateFault(
+                external_subscription_id=external_subscription_id,
+                code=code,
+                kind=series.shape.kind,
+                differing=differing,
+            )
+
+
+def _differing(connection: sqlite3.Connection, series: _Series, done: int) -> int:
+    query = EventSql()
+    organization_id, external_subscription_id, code = map(query.bind, series.pair)
+    source = (
+        f"events WHERE organization_id = {organization_id} AND external_subscription_id = {external_subscription_id}"
+        f" AND code = {code} AND +sequence <= {int(done)}"
+    )
+    id = int(series.id)
+    events = fresh_sql(query, series.shape, source, str(id), str(int(series.width)))
+    counted = connection.execute(events, query.values).fetchall()
+    states = {row[:4]: _comparable(row[4:14]) for row in counted}
+    kept = connection.execute(f"SELECT {_STATE_COLUMNS} FROM usage_states WHERE series = {id}").fetchall()
+    differing = set(states.items()) ^ {(row[:4], _comparable(row[4:14])) for row in kept}
+    slots: dict[int, tuple[int, ...]] = {}
+    for row in counted:
+        slot, at = row[1], (row[4] + row[8], row[11], row[13], row[14], row[15])
+        n, first_at, last_at, received_at, spoken = slots.get(slot, (0, at[1], at[2], at[3], at[4]))
+        slots[slot] = (
+            n + at[0],
+            min(first_at, at[1]),
+            max(last_at, at[2]),
+            max(received_at, at[3]),
+            max(spoken, at[4]),
+        )
+    kept_slots = connection.execute(
+        f"SELECT slot, n, first_at, last_at, received_at, spoken FROM usage_slots WHERE series = {id}"
+    ).fetchall()
+    differing_slots = set(slots.items()) ^ {(row[0], row[1:]) for row in kept_slots}
+    return len({key for key, _ in differing}) + len({slot for slot, _ in differing_slots})
+
+
+def _comparable(columns: Sequence[int | str | None]) -> tuple[int | Decimal | None, ...]:
+    """Numbers by their values: one that is kept as a text may have been written in several ways."""
+    return tuple(Decimal(column) if isinstance(column, str) else column for column in columns)

@@ -1,0 +1,401 @@
+"""Running states answer as the events do, whatever happens: late events, roll-ups, deletions, crashes, edits."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.storage.events_contract import (
+    KEYS,
+    START,
+    ChargeFilter,
+    EventsContract,
+    History,
+    Organization,
+    arrivals,
+    event,
+    expected,
+    histories,
+    new_organization,
+    second,
+    some_bucket,
+)
+from tests.storage.observations_contract import ObservationsContract
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.events import Event
+from usagebill.core.filters import EventScope, FilterIndex
+from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.storage.ports import Store
+from usagebill.storage.sqlite import SqliteStore
+from usagebill.storage.sqlite.events import answers, state_answers, states
+
+T = TypeVar("T")
+D = Decimal
+
+
+def rolled_up(store: Store) -> None:
+    while store.roll_up_usage():
+        pass
+
+
+class StatedStore(SqliteStore):
+    """A store that asks everything twice: of the events, and once there are states that can answer."""
+
+    def read(self, organization_id: str | None, question: Callable[[Any], T]) -> T:
+        super().read(organization_id, question)
+        if organization_id is not None:
+            while super().read(None, lambda tx: tx.is_usage_behind()):
+                self.write(None, lambda tx: tx.roll_up_usage())
+        return super().read(organization_id, question)
+
+
+@pytest.fixture(scope="class")
+def eager() -> Iterator[None]:
+    """Everything has states, however few its events, and they are rolled up a few at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(states, "_is_dense", lambda connection, pair: True)
+        patch.setattr(states, "_AT_ONCE", 3)
+        patch.setattr(states, "_WAITING_AT_MOST", 5)
+        patch.setattr(states, "_WORTHWHILE", 1)
+        patch.setattr(states, "_EVENTS_A_STATE", 0)
+        patch.setattr(states, "_SERIES_AT_MOST", 1000)
+        patch.setattr(state_answers, "_WORTH_A_SERIES", 0)
+        patch.setattr(state_answers, "_is_large", lambda connection, organization_id, subscription: True)
+        yield
+
+
+@pytest.fixture(scope="class", params=["memory", "file"])
+def store(eager: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    path = ":memory:" if request.param == "memory" else tmp_path_factory.mktemp("store") / "billing.db"
+    opened = StatedStore(path)
+    yield opened
+    opened.close()
+
+
+class TestEventsWithStates(EventsContract):
+    pass
+
+
+class TestObservationsWithStates(ObservationsContract):
+    pass
+
+
+def asked_of_events(store: SqliteStore, own: Organization, question: EventQuery) -> dict[Any, AggregateResult]:
+    """What the question comes to if all of its events are counted."""
+    return answers.answer(store._writer, own.id, question)
+
+
+@pytest.fixture
+def few(eager: None, tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "billing.db")
+    yield opened
+    opened.close()
+
+
+def calls(own: Organization, count: int, first: int = 0, **properties: Any) -> list[Event]:
+    return [
+        event(
+            own.id, number, {"value": number, "region": "eu" if number % 3 else "us", **properties}, at=second(number)
+        )
+        for number in range(first, first + count)
+    ]
+
+
+def run(store: SqliteStore, statement: str) -> None:
+    """Somebody edits the file by hand."""
+    connection = sqlite3.connect(store.path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def prepared(store: SqliteStore, **asked: Any) -> tuple[Organization, EventQuery]:
+    """An organization with 20 events, and a question that its states can answer."""
+    own = new_organization(store)
+    own.append(*calls(own, 20))
+    question = EventQuery(
+        code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value", **asked
+    )
+    own.ask(lambda tx: tx.events.tallies(question))
+    rolled_up(store)
+    return own, question
+
+
+def units(own: Organization, question: EventQuery) -> Decimal:
+    return own.ask(lambda tx: tx.events.tallies(question))[()].units
+
+
+def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few: SqliteStore) -> None:
+    own, question = prepared(few)
+    assert units(own, question) == 190
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    run(few, "UPDATE usage_states SET low = low + 1000000 WHERE dims = ''")
+    assert units(own, question) == 191
+    (fault,) = own.ask(lambda tx: list(tx.events.state_faults()))
+    assert (fault.external_subscription_id, fault.code, fault.kind, fault.differing) == ("sub", "calls", "numbers", 1)
+    assert own.store.write(own.id, lambda tx: tx.events.rebuild_states()) == 1
+    assert units(own, question) == 190
+    rolled_up(few)
+    assert units(own, question) == 190
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "DELETE FROM usage_states",
+        "UPDATE usage_states SET rest = '1'",
+        "UPDATE usage_slots SET received_at = 0",
+        "DELETE FROM usage_slots",
+        "INSERT INTO usage_states SELECT series, slot, dims, 'x', n, low, high, top, longs, rest, long_top, first_at,"
+        " first_sequence, last_at FROM usage_states",
+    ],
+)
+def test_states_that_were_edited_are_found(few: SqliteStore, edit: str) -> None:
+    own, _ = prepared(few)
+    run(few, edit)
+    assert own.ask(lambda tx: list(tx.events.state_faults())) != []
+
+
+@pytest.mark.parametrize(
+    ("edit", "left"),
+    [
+        ("DELETE FROM events WHERE sequence = 7", 184),
+        ("DELETE FROM events WHERE sequence > 15", 105),
+        ("DELETE FROM events", 0),
+        ("UPDATE events SET timestamp = timestamp + 1000000000000 WHERE sequence = 7", 184),
+        ("UPDATE events SET code = 'other' WHERE sequence = 7", 184),
+        ("UPDATE events SET sequence = 1000 WHERE sequence = 7", 190),
+        ("UPDATE events SET millionths = '{\"value\": 5000000}' WHERE sequence = 7", 189),
+        (
+            "INSERT INTO events (sequence, id, organization_id, transaction_id, code, external_subscription_id,"
+            " timestamp, properties, created_at, millionths) SELECT -1, 'new', organization_id, 'new', code,"
+            " external_subscription_id, timestamp, properties, created_at, millionths FROM events WHERE sequence = 7",
+            196,
+        ),
+    ],
+)
+def test_events_that_are_edited_by_hand_count_as_they_are(few: SqliteStore, edit: str, left: int) -> None:
+    own, question = prepared(few, latest=second(1_000_000))
+    run(few, edit)
+    assert units(own, question) == left
+    own.append(*calls(own, 5, first=100))
+    assert units(own, question) == left + 510
+    rolled_up(few)
+    assert units(own, question) == left + 510
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+def test_a_backup_of_an_organization_that_is_put_back_into_its_old_places_counts(few: SqliteStore) -> None:
+    own, question = prepared(few)
+    run(few, "CREATE TABLE backup AS SELECT * FROM events WHERE sequence <= 10")
+    run(few, "DELETE FROM events WHERE sequence <= 10")
+    assert units(own, question) == 145
+    rolled_up(few)
+    run(few, "INSERT INTO events SELECT * FROM backup")
+    assert units(own, question) == 190
+    rolled_up(few)
+    assert units(own, question) == 190
+
+
+def test_states_of_another_form_are_not_believed_and_made_again(few: SqliteStore) -> None:
+    own, question = prepared(few)
+    run(few, "UPDATE usage_states SET low = 0")
+    run(few, "UPDATE usage_series SET form = form - 1")
+    assert units(own, question) == 190
+    rolled_up(few)
+    assert units(own, question) == 190
+    assert few.read(None, lambda tx: tx.is_usage_behind()) is False
+
+
+def test_a_metric_that_counts_another_field_is_answered_by_states_of_that_field(few: SqliteStore) -> None:
+    own, question = prepared(few)
+    other = replace(question, field_name="weight")
+    own.append(*calls(own, 10, first=50, weight=2))
+    for _ in range(2):
+        assert units(own, other) == 20
+        assert units(own, replace(other, aggregation_type="max_agg")) == 2
+        rolled_up(few)
+
+
+def test_states_of_an_undone_write_are_undone_with_it(few: SqliteStore) -> None:
+    own, question = prepared(few)
+
+    def change(tx: Any) -> None:
+        tx.events.append(calls(own, 50, first=100))
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        few.write(own.id, change)
+    assert units(own, question) == 190
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+def test_many_different_questions_have_no_end_of_series(few: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "_SERIES_AT_MOST", 3)
+    own, question = prepared(few)
+    for number in range(10):
+        own.ask(lambda tx: tx.events.tallies(replace(question, group_keys=(f"key-{number}",))))  # noqa: B023
+    rolled_up(few)
+    assert few._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (3,)
+    for number in range(10):
+        keyed = replace(question, group_keys=(f"key-{number}",))
+        assert own.ask(lambda tx: tx.events.tallies(keyed)) == asked_of_events(few, own, keyed)  # noqa: B023
+
+
+def test_states_that_save_nothing_are_given_up(few: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "_EVENTS_A_STATE", 4)
+    monkeypatch.setattr(states, "_DENSE", 4)
+    own, question = prepared(few, group_keys=("transaction",))
+    own.append(*(event(own.id, 100 + n, {"value": 1, "transaction": f"{n}"}, at=second(n)) for n in range(40)))
+    own.ask(lambda tx: tx.events.tallies(question))
+    own.store.write(own.id, lambda tx: tx.events.rebuild_states())
+    rolled_up(few)
+    assert few._writer.execute("SELECT COUNT(*) FROM usage_states").fetchone() == (0,)
+    assert own.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, own, question)
+
+
+def test_sums_with_more_digits_than_six_are_kept_exactly(few: SqliteStore) -> None:
+    own = new_organization(few)
+    question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
+    own.append(*(event(own.id, n, {"value": "0.000000000123"}, at=second(n)) for n in range(30)))
+    own.ask(lambda tx: tx.events.tallies(question))
+    rolled_up(few)
+    own.append(event(own.id, 99, {"value": "123456789012345678901234567890"}, at=second(3)))
+    rolled_up(few)
+    assert units(own, question) == D("123456789012345678901234567890.00000000369")
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+# Random lives
+
+hours = st.integers(0, 60).map(lambda minutes: START + timedelta(minutes=20 * minutes, microseconds=minutes))
+questions = st.builds(
+    EventQuery,
+    code=st.just("calls"),
+    external_subscription_id=st.just("sub"),
+    aggregation_type=st.sampled_from(sorted(COUNTED)),
+    field_name=st.sampled_from(["value", "value", "region"]),
+    earliest=st.one_of(st.none(), hours),
+    latest=st.one_of(st.none(), hours),
+    known_at=st.one_of(st.none(), st.none(), hours),
+    after=st.one_of(st.none(), st.none(), arrivals),
+    first_end=hours,
+    until=st.one_of(st.none(), st.none(), arrivals),
+    bucket=st.one_of(st.just(EventScope(matches={})), some_bucket),
+    only=st.one_of(st.just({}), st.dictionaries(st.sampled_from(KEYS[:2]), st.just((None, "1", "eu")), max_size=1)),
+    group_keys=st.sampled_from([(), (), ("region",), ("region", "value")]),
+)
+filters = st.lists(
+    st.sampled_from(
+        [
+            {"region": ("eu",)},
+            {"region": ("us", "ap")},
+            {"region": ("eu",), "value": ("1", "0.1")},
+            {"value": ("1", "12", "add")},
+            {"it's": ("1",)},
+        ]
+    ),
+    max_size=3,
+)
+# (what is done, with what): a part of a history, a question, an edit by hand.
+actions = st.one_of(
+    st.tuples(st.just("append"), histories()),
+    st.tuples(st.just("lose"), histories()),
+    st.tuples(st.just("roll up"), st.integers(1, 3)),
+    st.tuples(st.just("ask"), questions),
+    st.tuples(st.just("ask"), questions),
+    st.tuples(st.just("filter"), st.tuples(questions, filters)),
+    st.tuples(st.just("delete"), st.integers(0, 40)),
+    st.tuples(st.just("rebuild"), st.none()),
+)
+
+
+def at_hours(own: Organization, history: History, first: int) -> list[Event]:
+    """The events of a history, hours apart in place of seconds, so that they lie in many slices."""
+    return [
+        event(
+            own.id,
+            first + number,
+            {"region": ("eu", "us")[number % 2], **properties},
+            at=START + (at - START) * 3000,
+            received=START + (received - START) * 3000,
+        )
+        for number, (at, received, properties, _) in enumerate(history)
+    ]
+
+
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
+@given(life=st.lists(actions, min_size=4, max_size=14))
+def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequence[tuple[str, Any]]) -> None:
+    store = SqliteStore(":memory:")
+    own = new_organization(store)
+    events: list[Event] = []
+    number = 0
+    asked: list[tuple[EventQuery, list[dict[str, tuple[str, ...]]] | None]] = []
+
+    def look(question: EventQuery, filters: list[dict[str, tuple[str, ...]]] | None) -> None:
+        if filters is None:
+            tallies = own.ask(lambda tx: tx.events.tallies(question))
+            assert tallies == (expected(question, events) or {(None,) * len(question.group_keys): AggregateResult()})
+            assert list(tallies) == list(asked_of_events(store, own, question))
+            return
+        index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
+        question = replace(question, bucket=EventScope(matches={}))
+        buckets = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        for position in range(len(index) + 1):
+            wanted = expected(replace(question, bucket=index.bucket(position)), events)
+            if position in buckets:
+                assert buckets[position] == wanted
+            else:
+                assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
+
+    for kind, what in life:
+        match kind:
+            case "append":
+                new = at_hours(own, what, number)
+                own.append(*new)
+                events += new
+                number += len(new)
+            case "lose":
+
+                def lost(tx: Any, new: Sequence[Event]) -> None:
+                    tx.events.append(new)
+                    tx.roll_up_usage()
+                    raise ArithmeticError
+
+                with pytest.raises(ArithmeticError):
+                    store.write(own.id, lambda tx: lost(tx, at_hours(own, what, 5000)))  # noqa: B023
+            case "roll up":
+                for _ in range(what):
+                    store.roll_up_usage()
+            case "ask":
+                asked.append((what, None))
+                look(what, None)
+            case "filter":
+                asked.append(what)
+                look(*what)
+            case "delete":
+                gone = [event.id for event in events if int(event.id) % 40 == what]
+                for id in gone:
+                    store._writer.execute("DELETE FROM events WHERE id = ?", (id,))
+                events = [event for event in events if event.id not in gone]
+            case "rebuild":
+                store.write(own.id, lambda tx: tx.events.rebuild_states())
+    for rest in (False, True):
+        if rest:
+            rolled_up(store)
+        for question, filters in asked:
+            look(question, filters)
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    store.close()
