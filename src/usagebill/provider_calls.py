@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import structlog
@@ -15,7 +15,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.payment_audit import Difference, differences
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
-from usagebill.core.payments import Payment
+from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.provider_requests import (
     Charged,
     FailureKind,
@@ -38,6 +38,8 @@ from usagebill.work import Work
 __all__ = ["CHARGES", "ERRANDS", "answer_of", "compared_with_provider", "receive_notice"]
 
 A = TypeVar("A")
+# More than clocks differ by, and than a charge takes to be answered.
+_APART = timedelta(hours=1)
 _log = structlog.get_logger("usagebill.payments")
 
 
@@ -129,25 +131,26 @@ def receive_notice(
 
 
 def compared_with_provider(host: JobHost, organization: Organization, code: str, since: datetime) -> list[Difference]:
-    """What differs between our payments and the books of the connection's provider, from `since` on.
+    """What differs between our payments and refunds and the books of the connection's provider, from `since` on.
 
     Raises `NotFound` for the connection, and `ProviderFailed` where the provider does not give its list.
     """
     until = host.clock.now()
 
-    def look(tx: Transaction) -> tuple[PaymentConnection, list[Payment]]:
+    def look(tx: Transaction) -> tuple[PaymentConnection, list[Payment], list[RefundAttempt]]:
         scoped = tx.scoped(organization.id)
         connection = scoped.first(PaymentConnection, eq("code", code))
         if connection is None:
             raise NotFound("payment_connection")
-        of_connection = eq("connection_id", connection.id), at_least("created_at", since)
-        return connection, scoped.find(Payment, *of_connection)
+        of_connection = eq("connection_id", connection.id)
+        # A charge is made after its payment, and a refund after both.
+        recent = of_connection, at_least("created_at", since - _APART)
+        return connection, scoped.find(Payment, *recent), scoped.find(RefundAttempt, *recent)
 
     # The list first: what is charged meanwhile would otherwise be missing in it.
-    connection, _ = host.ask(look)
-    answer = answer_of(host.payment_providers, connection, ListCharges(since=since, until=until))
+    connection, _, _ = host.ask(look)
+    answer = answer_of(host.payment_providers, connection, ListCharges(since=since, until=until + _APART))
     if isinstance(answer, ProviderFailure):
         raise ProviderFailed(answer)
-    _, payments = host.ask(look)
-    known = [payment for payment in payments if payment.created_at < until]
-    return differences(known, answer.charges)
+    _, payments, refunds = host.ask(look)
+    return differences(payments, answer.charges, refunds, since=since, until=until)

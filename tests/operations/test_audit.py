@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 from tests.builders import give_taxes
 from tests.operations.test_receipt_audit import PLANTS as OF_RECEIPTS
+from tests.operations.test_refund_audit import PLANTS as OF_REFUNDS
 from tests.operations.test_wallet_audit import PLANTS as OF_WALLETS
 from tests.rating.test_recounts import PLANTS as OF_RECOUNTS
 from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
@@ -456,7 +457,7 @@ def test_each_kind_of_error_is_found(box: Scenario) -> None:
 
 
 def test_every_kind_of_finding_has_an_error_planted_for_it() -> None:
-    assert {check for _, check in (*PLANTS, *OF_RECOUNTS, *OF_WALLETS, *OF_RECEIPTS)} == set(CHECKS)
+    assert {check for _, check in (*PLANTS, *OF_RECOUNTS, *OF_WALLETS, *OF_RECEIPTS, *OF_REFUNDS)} == set(CHECKS)
 
 
 # What no one sees, and what other amounts do not follow from.

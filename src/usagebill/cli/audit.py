@@ -31,7 +31,9 @@ __all__ = ["audit"]
     help="Also recount each fee from its events, its plan and its days, and the running states of usage; this reads all"
     " events.",
 )
-@click.option("--provider", metavar="CODE", help="Compare payments with the books of this payment connection instead.")
+@click.option(
+    "--provider", metavar="CODE", help="Compare payments and refunds with the books of this payment connection instead."
+)
 @click.option(
     "--days",
     type=click.IntRange(1, 3660),
@@ -54,7 +56,8 @@ def audit(
 
     It checks the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
     never, what coupons and credit notes gave, that every credit of a wallet leads from a grant to an invoice or is
-    still there, that every payment has its receipt and every payment request its cents, and what each
+    still there, that every payment has its receipt and every payment request its cents, that refunds are what credit
+    notes say, that no payment or refund is forgotten, and what each
     fee comes to when its events and days are recounted.
     Reports how many fees were recounted, and how many were not and why. Changes nothing. Exits with 1
     if it finds anything.

@@ -15,7 +15,7 @@ from usagebill.core.coupons import AppliedCoupon, CouponFrequency
 from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.currencies import cents_from_major
 from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
-from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceType
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
     ONE,
@@ -28,6 +28,7 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
+from usagebill.core.statuses import PaymentStatus
 
 __all__ = [
     "CHECKS",
@@ -71,6 +72,8 @@ CHECKS = (
     "usage_states",
     "receipt",
     "payment_request",
+    "payment",
+    "refund",
 )
 _HUNDRED = Decimal(100)
 _DECIMALS = 15
@@ -150,6 +153,10 @@ def audited_invoice(
     if paid_cents is not None and invoice.total_paid_amount_cents != paid_cents:
         found_cents = invoice.total_paid_amount_cents
         yield _finding("invoice_paid", subject, invoice.id, "total_paid_amount_cents", paid_cents, found_cents)
+    is_settled = invoice.total_amount_cents > 0 and invoice.due_cents <= 0 and invoice.status == InvoiceStatus.FINALIZED
+    if is_settled and invoice.payment_status != PaymentStatus.SUCCEEDED:
+        status = invoice.payment_status
+        yield _finding("invoice_paid", subject, invoice.id, "payment_status", PaymentStatus.SUCCEEDED, status)
     due_on = invoice.issuing_date + timedelta(days=invoice.net_payment_term)
     if invoice.invoice_type != InvoiceType.CREDIT and invoice.payment_due_date != due_on:
         yield _finding("due_date", subject, invoice.id, "payment_due_date", due_on, invoice.payment_due_date)

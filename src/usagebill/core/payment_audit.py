@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from usagebill.core.payments import Payment
+from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.provider_requests import ProviderCharge
-from usagebill.core.statuses import ChargeStatus
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 __all__ = ["Difference", "differences"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A charge that the provider and we do not agree on. `provider_payment_id` is null for what only we know."""
+    """A charge, or what was refunded of it, that the provider and we do not agree on.
+
+    `provider_payment_id` is null for what only we know.
+    """
 
     payment_id: str | None
     provider_payment_id: str | None
@@ -24,24 +28,40 @@ class Difference:
         return f"{self.provider_payment_id or '-'} (payment {self.payment_id or '-'}): {self.text}"
 
 
-def differences(payments: Iterable[Payment], charges: Iterable[ProviderCharge]) -> list[Difference]:
-    """What differs between our payments through a connection and all charges in its provider's books.
+def differences(
+    payments: Iterable[Payment],
+    charges: Iterable[ProviderCharge],
+    refunds: Iterable[RefundAttempt] = (),
+    *,
+    since: datetime,
+    until: datetime,
+) -> list[Difference]:
+    """What differs between our payments through a connection, with their refunds, and its provider's list of charges.
 
-    Charges that moved no money and are not ours, such as abandoned ones, are no difference.
+    The list has all charges that were made from `since` on and answered before `until`; it may have later ones too, and
+    so may the payments. Charges that moved no money and are not ours, such as abandoned ones, are no difference.
     """
     payments = list(payments)
     ours = {payment.provider_payment_id: payment for payment in payments if payment.provider_payment_id is not None}
     unanswered = {payment.id: payment for payment in payments if payment.unanswered}
     listed = {charge.provider_payment_id: charge for charge in charges}
+    refunds_of: dict[str, list[RefundAttempt]] = {}
+    for refund in refunds:
+        refunds_of.setdefault(refund.payment_id, []).append(refund)
     differing = []
     for id, charge in listed.items():
         payment = ours.get(id) or unanswered.get(charge.metadata.get("svc_payment_id", ""))
-        text = _unknown(charge) if payment is None else _differing(payment, charge)
-        if text is not None:
-            payment_id = None if payment is None else payment.id
-            differing.append(Difference(payment_id=payment_id, provider_payment_id=id, text=text))
+        if payment is None:
+            texts = [_unknown(charge)]
+        else:
+            texts = [_differing(payment, charge), _refunds_differing(refunds_of.get(payment.id, ()), charge)]
+        payment_id = None if payment is None else payment.id
+        differing += [
+            Difference(payment_id=payment_id, provider_payment_id=id, text=text) for text in texts if text is not None
+        ]
     for id, payment in ours.items():
-        if id not in listed and payment.payment_status == ChargeStatus.SUCCEEDED:
+        is_due = since <= payment.created_at and payment.updated_at < until
+        if is_due and id not in listed and payment.payment_status == ChargeStatus.SUCCEEDED:
             text = f"{payment.amount_cents} {payment.amount_currency} succeeded here, and are not listed there"
             differing.append(Difference(payment_id=payment.id, provider_payment_id=id, text=text))
     return differing
@@ -61,3 +81,15 @@ def _differing(payment: Payment, charge: ProviderCharge) -> str | None:
     if payment.payment_status != charge.payment_status and charge.payment_status in settled:
         return f"{charge.payment_status.value} there, {payment.payment_status.value} here"
     return None
+
+
+def _refunds_differing(refunds: Sequence[RefundAttempt], charge: ProviderCharge) -> str | None:
+    """Where the list says what was refunded: it is what is known to be, and at most what is under way on top."""
+    if charge.refunded_cents is None:
+        return None
+    known = sum(refund.amount_cents for refund in refunds if refund.refund_status == PaymentStatus.SUCCEEDED)
+    under_way = sum(refund.amount_cents for refund in refunds if refund.refund_status == PaymentStatus.PENDING)
+    if known <= charge.refunded_cents <= known + under_way:
+        return None
+    here = f"{known} to {known + under_way}" if under_way else str(known)
+    return f"{charge.refunded_cents} {charge.currency} refunded there, {here} here"
