@@ -72,7 +72,6 @@ class Billing(Resources):
     `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
     `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names,
     and `payment_providers` for payments, instead of those that their connections name.
-
     With `read_only` the file is never written: a copy, or one that this process may only read.
 
     The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
@@ -142,12 +141,11 @@ class Billing(Resources):
     def _opened(self, tx: Transaction, id: str | None) -> Organization:
         if id is not None:
             return self._organization(tx, id)
-        existing = organizations.find_all(tx)
-        return existing[0] if existing else organizations.create(tx, self.clock.now(), "Default organization")
+        oldest = next(iter(organizations.find_all(tx)), None)
+        return oldest or organizations.create(tx, self.clock.now(), "Default organization")
 
     def _organization(self, tx: Snapshot, id: str) -> Organization:
-        organization = tx.get(Organization, id)
-        if organization is None:
+        if (organization := tx.get(Organization, id)) is None:
             raise LookupError(f"no organization {id}")
         return organization
 
@@ -161,23 +159,16 @@ class Billing(Resources):
 
     def close(self) -> None:
         """Close the file; it cannot be used afterwards."""
-        if self._courier is not None:
-            self._courier.close()
-        if self._http_registry is not None:
-            self._http_registry.close()
-        if self._http_tax_provider is not None:
-            self._http_tax_provider.close()
-        if self._http_bridge is not None:
-            self._http_bridge.close()
-        if self._http_payment_providers is not None:
-            self._http_payment_providers.close()
+        clients = (self._courier, self._http_registry, self._http_tax_provider, self._http_bridge)
+        for client in (*clients, self._http_payment_providers):
+            if client is not None:
+                client.close()
         self.store.close()
 
     @property
     def courier(self) -> HttpCourier:
         """The sender of network deliveries."""
-        if self._courier is None:
-            self._courier = HttpCourier(self.settings.webhook_timeout)
+        self._courier = self._courier or HttpCourier(self.settings.webhook_timeout)
         return self._courier
 
     def _work(
