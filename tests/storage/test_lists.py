@@ -27,6 +27,7 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
+from usagebill.operations import organizations
 from usagebill.storage.conditions import (
     Condition,
     at_least,
@@ -319,6 +320,19 @@ def test_counts_follow_whatever_the_api_does() -> None:
             path, body = request_of(verb, endpoint, known)
             box.request(verb, path, json=body)
         recounted(box.billing.store._writer)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_search_counts_neither_what_is_deleted_nor_what_is_others(shared: bool) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        for name in ("Ada", "Ada Lovelace", "Grace"):
+            box.customer(name, name=name)
+        box.delete("/customers/Ada")
+        if shared:
+            box.billing.store.write(None, lambda tx: organizations.create(tx, NOW, "Another"))
+        assert box.get("/customers?search_term=ada")["meta"]["total_count"] == 1
+        assert box.get("/customers?search_term=grace")["meta"]["total_count"] == 1
+        assert box.get("/customers?search_term=charles")["meta"]["total_count"] == 0
 
 
 _COUNTRIES = st.sampled_from([None, "DE", "FR"])

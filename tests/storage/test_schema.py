@@ -282,6 +282,7 @@ TABLES_OF_VERSIONS = {
     28: "144a8c0625adb0a2",
     29: "34e8b274880dccfe",
     30: "9f60dd39e9b1d29d",
+    31: "dd1048c7323d80eb",
 }
 
 

@@ -22,7 +22,7 @@ from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
 from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
-from usagebill.storage.sqlite.text_index import add_texts_sql, text_definitions
+from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 30
+VERSION = 31
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -288,6 +288,8 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
             connection.execute(statement)
         if definitions and connection.execute(f'SELECT 1 FROM "{table.name}" LIMIT 1').fetchone():
             connection.execute("INSERT OR REPLACE INTO unfilled_lists VALUES (?, ?, 0)", (table.name, name))
+    if table.listing.searched:
+        connection.execute(hidden_index_sql(table))
 
 
 def fill_part(connection: sqlite3.Connection, table: Table, part: str, tests: str = "1") -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
 from usagebill.storage.tables import Table
 
-__all__ = ["add_texts_sql", "remove_texts_sql", "text_columns", "text_definitions"]
+__all__ = ["add_texts_sql", "hidden_index_sql", "remove_texts_sql", "text_columns", "text_definitions"]
 
 
 def text_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
@@ -61,6 +61,11 @@ def _search_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         trigger = f"{texts}_{event}"
         begins = f'CREATE TRIGGER "{trigger}" AFTER {event.upper()} ON "{texts}"{when}'
         yield "trigger", trigger, f"{begins} BEGIN {actions} END"
+
+
+def hidden_index_sql(table: Table) -> str:
+    """The statement that makes the index of texts that lists do not show: few, so that they are soon left out."""
+    return f'CREATE INDEX IF NOT EXISTS "{table.name}_texts_hidden" ON "{table.name}_texts" (shown) WHERE shown = 0'
 
 
 def text_columns(table: Table) -> list[str]:
