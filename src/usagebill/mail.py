@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email.header import Header
@@ -21,9 +21,11 @@ from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.tasks import SendEmail
 from usagebill.job_host import JobHost, Mailer
+from usagebill.operations import activity_logs
 from usagebill.operations.emails import contents
 from usagebill.operations.payment_pages import pay_url_of
 from usagebill.settings import MailServer
+from usagebill.work import Work
 
 __all__ = ["Mailer", "SmtpMailer", "Undelivered", "as_message", "send_email"]
 
@@ -260,8 +262,18 @@ def send_email(host: JobHost, organization: Organization, job: Job, task: SendEm
         return
     refused = mailer.send(email)
     if not refused:
-        host.writing(lambda work: work.tx.jobs.complete(job), organization)
+        host.writing(lambda work: _note_sent(host, work, job, task), organization)
         return
     reached = [recipient for recipient in email.recipients if recipient not in refused]
-    host.writing(lambda work: contents.note_reached(work, job, task, reached), organization)
+    host.writing(lambda work: _note_sent(host, work, job, task, reached), organization)
     raise Undelivered(_listed(refused), final=all(said.startswith("5") for said in refused.values()))
+
+
+def _note_sent(host: JobHost, work: Work, job: Job, task: SendEmail, reached: Sequence[str] | None = None) -> None:
+    """The e-mail has reached all that it is for, or those alone; the first time that it reaches anybody is logged."""
+    if not task.reached and reached != []:
+        activity_logs.email_sent(work, task, host.clock.now())
+    if reached is None:
+        work.tx.jobs.complete(job)
+    else:
+        contents.note_reached(work, job, task, reached)

@@ -63,6 +63,20 @@ def test_fields_that_name_secrets_are_left_out_wherever_they_are() -> None:
     }
 
 
+def test_links_that_open_something_by_themselves_are_kept_without_their_signature(box: Scenario) -> None:
+    box.add_on()
+    box.customer()
+    sent = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
+    invoice = box.post("/invoices", invoice=sent)["invoice"]
+    box.post(f"/invoices/{invoice['svc_id']}/download")
+    shown = box.post(f"/invoices/{invoice['svc_id']}/download")["invoice"]["file_url"]
+    kept = shown.rpartition(".")[0]
+    assert kept
+    texts = [str(entry) for entry in box.billing.reading(lambda work: work.tx.find(ApiLog))]
+    assert any(kept in text for text in texts)
+    assert all(shown not in text for text in texts)
+
+
 def test_what_a_key_may_not_do_and_what_cannot_be_read_is_not_logged(box: Scenario) -> None:
     narrow = box.billing.api_keys.create(permissions={"plan": ["read"]}).value
     assert box.request("POST", "/api/v1/plans", json={}, headers={"authorization": f"Bearer {narrow}"})[0] == 403

@@ -53,6 +53,16 @@ def test_a_change_made_in_the_library_has_no_key(box: Scenario) -> None:
     assert (activity["activity_type"], activity["api_key_id"]) == ("coupon.created", None)
 
 
+def test_changes_of_dunning_campaigns_are_logged(box: Scenario) -> None:
+    campaign = {"name": "Late", "code": "late", "thresholds": [{"amount_cents": 100, "currency": "EUR"}]}
+    box.post("/dunning_campaigns", dunning_campaign=campaign)
+    box.put("/dunning_campaigns/late", dunning_campaign={"max_attempts": 3})
+    box.delete("/dunning_campaigns/late")
+    assert types(box) == [f"dunning_campaign.{change}" for change in ("created", "deleted", "updated")]
+    (changed,) = activities(box, "activity_types[]=dunning_campaign.updated")
+    assert changed["activity_object_changes"] == {"max_attempts": [1, 3]}
+
+
 def test_what_is_sent_again_unchanged_is_no_activity(box: Scenario) -> None:
     box.post("/coupons", coupon=COUPON)
     box.put("/coupons/ten", coupon={"name": "Ten off"})

@@ -79,6 +79,9 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> 
     assert email.reply_to == ("billing@lumen.example", "books@lumen.example")
     assert (email.to, email.cc, email.bcc) == (("anna@acme.example", "bob@acme.example"), (), ())
     assert email.sent_at == box.now
+    (sent,) = box.get("/activity_logs?activity_types[]=email.sent")["activity_logs"]
+    assert (sent["resource_type"], sent["resource_id"]) == ("Invoice", invoice["svc_id"])
+    assert (sent["external_customer_id"], sent["activity_object"]["number"]) == ("acme", invoice["number"])
     url = box.invoice(invoice["svc_id"])["file_url"]
     assert url.startswith("https://billing.example/documents/")
     for said in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 01, 2024", url):

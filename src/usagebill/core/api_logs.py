@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["LARGEST", "LEFT_OUT", "SECRETS", "ApiLog", "is_failure", "without_secrets"]
+__all__ = ["LARGEST", "LEFT_OUT", "SECRETS", "ApiLog", "is_failure", "without_secrets", "without_signature"]
 
 # Characters of JSON that are kept of a request, and of an answer.
 LARGEST = 64 * 1024
@@ -60,8 +61,17 @@ def is_failure(http_status: int) -> bool:
     return http_status > 399
 
 
+# Links to documents and to the portal: what stands after the id in their tokens lets anybody in.
+_LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[^/?#]*")
+
+
+def without_signature(address: str) -> str:
+    """The address or path without the signature of a link that opens something by itself."""
+    return _LINK.sub(r"\1", address)
+
+
 def without_secrets(value: Any, names: Set[str] = SECRETS) -> Any:
-    """The same JSON with `LEFT_OUT` for every text and number under one of these names."""
+    """The same JSON with `LEFT_OUT` for every text and number under one of these names, and links that open nothing."""
     if isinstance(value, Mapping):
         return {
             key: LEFT_OUT
@@ -71,4 +81,4 @@ def without_secrets(value: Any, names: Set[str] = SECRETS) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [without_secrets(item, names) for item in value]
-    return value
+    return without_signature(value) if isinstance(value, str) else value

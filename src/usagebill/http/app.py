@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from starlette.websockets import WebSocketClose
 
 from usagebill import __version__, http
 from usagebill.billing import Billing
+from usagebill.core.api_logs import without_signature
 from usagebill.core.errors import BadRequest, NotFound
 from usagebill.core.secrets import Secret
 from usagebill.http import portal
@@ -55,8 +55,6 @@ _HEALTH_CHECKS = 2
 _NOTICES = 8
 # Where the scope has what the Authorization header says.
 _KEY_SENT = "usagebill.authorization"
-# Links to documents and to the portal: what stands after the id in their tokens lets anybody in.
-_LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[^/]*")
 _log = structlog.get_logger("usagebill.requests")
 
 
@@ -257,11 +255,6 @@ def _key_sent(scope: Scope) -> Secret:
     return Secret(sent[-1].decode("latin-1") if sent else "")
 
 
-def _logged_path(path: str) -> str:
-    """The path without the signature of a link that opens something by itself."""
-    return _LINK.sub(r"\1", path)
-
-
 class _Conversation:
     """Around every request, whatever answers it: its id, its line in the log, and an answer where something broke."""
 
@@ -300,7 +293,7 @@ class _Conversation:
                 "request_failed",
                 request_id=id,
                 method=scope["method"],
-                path=_logged_path(scope["path"]),
+                path=without_signature(scope["path"]),
                 exception=plain_traceback(problem),
             )
             if not status:
@@ -312,7 +305,7 @@ class _Conversation:
                     "request",
                     request_id=id,
                     method=scope["method"],
-                    path=_logged_path(scope["path"]),
+                    path=without_signature(scope["path"]),
                     status=status,
                     milliseconds=round(((answered or time.perf_counter()) - started) * 1000, 2),
                     organization=scope["state"].get("organization"),

@@ -29,6 +29,8 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
+from usagebill.core.dunning import DunningCampaign
+from usagebill.core.emails import EmailSubject
 from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
 from usagebill.core.errors import NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
@@ -39,12 +41,13 @@ from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import SendEmail
 from usagebill.core.taxes import Tax
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.json_text import encode_json
-from usagebill.queries.customers import find_customer
+from usagebill.queries.customers import customer_of, find_customer
 from usagebill.queries.filters import log_span
 from usagebill.storage.conditions import desc, eq, within
 from usagebill.storage.ports import Page
@@ -55,6 +58,7 @@ from usagebill.views.billing_entities import billing_entity_view
 from usagebill.views.coupons import applied_coupon_view, coupon_view
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.customers import customer_summary
+from usagebill.views.dunning_campaigns import dunning_campaign_view
 from usagebill.views.entitlements import feature_view
 from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.invoices import invoice_summary
@@ -68,7 +72,7 @@ from usagebill.views.wallet_transactions import wallet_transaction_view
 from usagebill.views.wallets import wallet_view
 from usagebill.work import Reader, Work
 
-__all__ = ["LOGGED", "PARTS", "ActivityFilters", "get", "list_all", "record"]
+__all__ = ["LOGGED", "PARTS", "ActivityFilters", "email_sent", "get", "list_all", "record"]
 
 View = Callable[[Reader, Any], Mapping[str, Any]]
 
@@ -130,6 +134,11 @@ LOGGED: Mapping[type, _Logged] = {
     Coupon: _Logged(resource_type="Coupon", activities=definition_activities("coupon"), view=coupon_view),
     CreditNote: _Logged(resource_type="CreditNote", activities=credit_note_activities, view=credit_note_of_customer),
     Customer: _Logged(resource_type="Customer", activities=definition_activities("customer"), view=customer_summary),
+    DunningCampaign: _Logged(
+        resource_type="DunningCampaign",
+        activities=definition_activities("dunning_campaign"),
+        view=dunning_campaign_view,
+    ),
     Feature: _Logged(resource_type="Feature", activities=definition_activities("feature"), view=feature_view),
     Invoice: _Logged(resource_type="Invoice", activities=invoice_activities, view=invoice_summary),
     InvoiceCustomSection: _Logged(
@@ -316,6 +325,38 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
                 written_at=written_at,
             )
         )
+
+
+_EMAILED: Mapping[EmailSubject, type] = {
+    EmailSubject.INVOICE: Invoice,
+    EmailSubject.CREDIT_NOTE: CreditNote,
+    EmailSubject.PAYMENT_RECEIPT: PaymentReceipt,
+    EmailSubject.PAYMENT_REQUEST: PaymentRequest,
+}
+
+
+def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:
+    """Log that an e-mail about a record has been given to the mail server."""
+    kind = _EMAILED[task.subject]
+    subject = work.tx.get(kind, task.subject_id)
+    if work.settings.activity_log_days == 0 or subject is None:
+        return
+    logged = LOGGED[kind]
+    work.tx.insert(
+        ActivityLog(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            activity_type="email.sent",
+            activity_source=work.actor.source,
+            activity_object=encode_json(logged.view(work, subject)).decode(),
+            activity_object_changes="{}",
+            resource_id=logged.resource(subject),
+            resource_type=logged.resource_type,
+            external_customer_id=customer_of(work, subject).external_id,
+            logged_at=work.now,
+            written_at=written_at,
+        )
+    )
 
 
 def _resource_type(logged: _Logged, record: object) -> str:

@@ -507,6 +507,7 @@ LOGGED: frozenset[type] = frozenset(
         Coupon,
         CreditNote,
         Customer,
+        DunningCampaign,
         Feature,
         FixedCharge,
         Invoice,
