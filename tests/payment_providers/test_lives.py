@@ -202,6 +202,10 @@ def test_a_life_with_gocardless(box: Scenario) -> None:
         assert [life.refund_status(note)["refund_status"] for note in notes] == ["succeeded", "failed"]
         assert life.sent("credit_note.provider_refund_failure") == ["credit_note.provider_refund_failure"]
 
+        assert life.notice(gocardless.payment_event(debit, "charged_back")) == 200
+        assert life.reread(invoice)["payment_dispute_lost_at"] == "2024-03-05T12:00:00.000Z"
+        life.assert_paid(invoice)
+
         failing = life.invoice()
         life.notice(gocardless.payment_event(list(gocardless.payments)[-1], "failed"))
         assert life.reread(failing)["payment_status"] == "failed"

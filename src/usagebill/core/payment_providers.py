@@ -44,6 +44,7 @@ class ProviderKind:
     `required` and `optional` name the credentials; `settings` what else a connection of the kind has.
     `notices_need` is the credential that notices are checked with; `fetches` says that `Connect` can get it.
     `statuses` says what each of the provider's own words for the state of a charge means.
+    `takes_back`: a charge that has succeeded may be reported as failed, because the money was taken back.
     `decimals` are its exceptions from ISO 4217, for the amounts it takes in minor units; `steps` what such an amount
     must be a multiple of; `currencies` the only ones that it takes, if those are known.
     """
@@ -63,6 +64,7 @@ class ProviderKind:
     request_pages: bool = True
     refunds: bool = False
     cancels: bool = False
+    takes_back: bool = False
     decimals: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     currencies: frozenset[str] | None = None
@@ -112,6 +114,7 @@ KINDS: Mapping[str, ProviderKind] = {
             request_pages=False,
             refunds=True,
             cancels=True,
+            takes_back=True,
             statuses=_words(
                 "pending_customer_approval pending_submission submitted confirmed",
                 "paid_out",
@@ -130,6 +133,7 @@ KINDS: Mapping[str, ProviderKind] = {
             charges=True,
             refunds=True,
             cancels=True,
+            takes_back=True,
             statuses=_words(
                 "AuthorisedPending Received Pending",
                 "Authorised SentForSettle SettleScheduled Settled Refunded",

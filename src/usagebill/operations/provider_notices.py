@@ -184,7 +184,7 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
     if collectable is None:
         return "what it paid is gone"
     if payment.payment_status == ChargeStatus.SUCCEEDED:
-        return _after_success(work, payment, moved)
+        return _after_success(work, connection, payment, moved)
     is_same = payment.status == moved.status and payment.payment_status == moved.payment_status
     if is_same and not payment.unanswered and not _is_news_to_invoices(work, payment):
         return _REPEATED
@@ -263,9 +263,11 @@ def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> boo
     return any(other.id != failed.id and other.payment_status in LIVE and not other.is_manual for other in others)
 
 
-def _after_success(work: Work, payment: Payment, moved: PaymentMoved) -> str | None:
-    """A payment that succeeded stays; one that is said to have failed after all was taken back by the bank."""
-    if moved.payment_status != ChargeStatus.FAILED:
+def _after_success(work: Work, connection: PaymentConnection, payment: Payment, moved: PaymentMoved) -> str | None:
+    """A payment that succeeded stays. One that is said to have failed after all was taken back, if its provider does
+    that; else an earlier attempt is meant, and the notice comes late.
+    """
+    if moved.payment_status != ChargeStatus.FAILED or not connection.traits.takes_back:
         if moved.method is not None and payment.method is None:
             work.tx.replace(replace(payment, method=moved.method, updated_at=work.now))
         return _REPEATED
