@@ -20,7 +20,6 @@ from usagebill.core.provider_requests import (
     Notice,
     NoticeRejected,
     Outcome,
-    PayableType,
     PaymentMoved,
     ProviderCharge,
     ProviderCharges,
@@ -178,18 +177,18 @@ class UnsteadyProvider:
                 provider_payment_id=id,
                 status=status,
                 payment_status=payment_status,
-                payable_type=PayableType.INVOICE,
+                payable_type=charge.payable.type,
                 payable_id=charge.payable.id,
                 payment_id=charge.payment_id,
             ),
         )
 
-    def succeeded_cents(self, invoice_id: str) -> list[int]:
-        """The charges of an invoice that succeeded, in its own books."""
+    def succeeded_cents(self, payable_id: str) -> list[int]:
+        """The charges of an invoice or payment request that succeeded, in its own books."""
         return [
             charge.request.amount_cents
             for charge in self.charges.values()
-            if charge.request.payable.id == invoice_id
+            if charge.request.payable.id == payable_id
             and charge_status("stripe", charge.status) == ChargeStatus.SUCCEEDED
         ]
 

@@ -299,3 +299,43 @@ def test_the_provider_s_books_are_compared_with_ours(box: Scenario, path: str, p
         "10000 EUR succeeded there, and are not known here",
         "10000 EUR succeeded here, and are not listed there",
     ]
+
+
+def ask_for(box: Scenario, invoice_id: str) -> None:
+    request = {"external_customer_id": "acme", "svc_invoice_ids": [invoice_id]}
+    box.post("/payment_requests", payment_request=request)
+
+
+def charged(provider: UnsteadyProvider) -> list[str]:
+    return [charge.request.payable.type for charge in provider.charges.values()]
+
+
+def test_an_invoice_is_not_charged_while_it_is_not_known_what_became_of_a_request_with_it(
+    box: Scenario, path: str, provider: UnsteadyProvider
+) -> None:
+    invoice = bill(box, skip_psp=True)
+    box.travel_to("2024-03-07T09:00:00Z")
+    provider.script = ["lost", "away", "succeeded"]
+    ask_for(box, invoice)
+    box.ask("POST", f"/invoices/{invoice}/retry_payment")
+    box.travel_to("2024-03-08T09:00:00Z")
+    assert charged(provider) == ["PaymentRequest"]
+    assert state(box, invoice) == ("succeeded", 10_000)
+
+
+@pytest.mark.parametrize(("then", "expected"), [("succeeded", ["Invoice"]), ("failed", ["Invoice", "PaymentRequest"])])
+def test_a_request_waits_until_it_is_known_what_became_of_its_invoice(
+    then: str, expected: list[str], box: Scenario, path: str, provider: UnsteadyProvider
+) -> None:
+    provider.script, provider.then = ["lost", *["away"] * 60, "succeeded"], "processing"
+    invoice = bill(box)
+    box.travel_to("2024-03-06T09:00:00Z")
+    ask_for(box, invoice)
+    assert charged(provider) == ["Invoice"]
+    provider.end(provider.charges, then)
+    for message in provider.messages():
+        assert box.receive(path, message, SIGNED) == 200
+    provider.script = ["succeeded"]
+    box.travel_to("2024-03-09T09:00:00Z")
+    assert charged(provider) == expected
+    assert state(box, invoice) == ("succeeded", 10_000)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.payment_provider import PRESENT, Killed, UnsteadyProvider, connect
 from tests.scenarios import Scenario
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment
 from usagebill.core.statuses import ChargeStatus
 
@@ -26,6 +27,7 @@ _STEPS = st.lists(
         st.tuples(st.just("end"), st.integers(0, 1)),
         st.tuples(st.just("tell"), st.integers(0, 9)),
         st.tuples(st.just("wait"), st.integers(1, 400)),
+        st.tuples(st.just("ask"), st.integers(1, 3)),
     ),
     min_size=2,
     max_size=14,
@@ -90,6 +92,15 @@ class _Life:
             status = self.box.receive(self.path, self.told[which % len(self.told)], {"signature": PRESENT})
             assert status == 200
 
+    def ask(self, most: int) -> None:
+        """A payment request over invoices that are overdue, on the next day."""
+        self.wait(1440)
+        overdue = [invoice for invoice in self.invoices() if invoice["payment_overdue"]]
+        ids = [invoice["svc_id"] for invoice in overdue[:most]]
+        if ids:
+            request = {"external_customer_id": "acme", "svc_invoice_ids": ids}
+            self.box.send("POST", "/payment_requests", {"payment_request": request})
+
     def wait(self, minutes: int) -> None:
         self.box.travel_to(self.box.now.fromtimestamp(self.box.now.timestamp() + 60 * minutes, self.box.now.tzinfo))
 
@@ -115,13 +126,22 @@ def test_both_books_agree_whatever_goes_wrong(script: list[str], steps: list[tup
 
 def _check(box: Scenario, provider: UnsteadyProvider) -> None:
     payments = box.billing.reading(lambda reader: reader.tx.find(Payment))
+    parts = box.billing.reading(lambda reader: reader.tx.find(RequestedInvoice))
+    for request in box.billing.reading(lambda reader: reader.tx.find(PaymentRequest)):
+        paid = [p for p in payments if p.payment_request_id == request.id and p.payment_status == "succeeded"]
+        collected = [payment.amount_cents for payment in paid]
+        assert collected == provider.succeeded_cents(request.id)
+        assert len(collected) <= 1
+        assert sum(part.paid_cents for part in parts if part.payment_request_id == request.id) == sum(collected)
     for invoice in box.invoices():
         id = str(invoice["svc_id"])
         paid = [p for p in payments if p.invoice_id == id and p.payment_status == ChargeStatus.SUCCEEDED]
-        assert invoice["total_paid_amount_cents"] == sum(payment.amount_cents for payment in paid)
+        requested = [part.paid_cents for part in parts if part.invoice_id == id and part.paid_cents]
+        assert invoice["total_paid_amount_cents"] == sum(payment.amount_cents for payment in paid) + sum(requested)
         collected = [payment.amount_cents for payment in paid if not payment.is_manual]
         assert sorted(collected) == sorted(provider.succeeded_cents(id))
-        assert len(collected) <= 1
+        # Nobody is charged twice for an invoice, by itself or with others.
+        assert len(collected) + len(requested) <= 1
         offset = invoice["total_amount_cents"] - invoice["total_paid_amount_cents"] - invoice["total_due_amount_cents"]
         if invoice["status"] == "finalized":
             settled = invoice["total_paid_amount_cents"] + offset >= invoice["total_amount_cents"]

@@ -39,6 +39,7 @@ from usagebill.queries.payment_providers import (
     payer_of,
     payment_connection_of,
 )
+from usagebill.queries.payment_requests import charge_beside
 from usagebill.storage.conditions import eq
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
@@ -60,10 +61,27 @@ class Sent:
 
 def prepare(work: Work, job: Job, task: CollectPayment) -> Sent | None:
     """What the provider is to be sent; None where nothing is to be charged (any more), and the job is done."""
+    if _is_charged_beside(work, task):
+        # What comes of that has to be known first.
+        work.tx.jobs.complete(job)
+        attempts = task.attempts + 1
+        work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
+        return None
     sent = _prepared(work, task)
     if sent is None:
         work.tx.jobs.complete(job)
     return sent
+
+
+def _is_charged_beside(reader: Reader, task: CollectPayment) -> bool:
+    """Whether the same may be paid by another charge that is under way: of a payment request, or of its invoice."""
+    collectable = find_payable(reader, task.payable_type, task.payable_id)
+    if collectable is None or collectable.payment_status == PaymentStatus.SUCCEEDED:
+        return False
+    live = live_payment(reader, collectable.column, collectable.id)
+    if live is not None and live.unanswered:
+        return False
+    return charge_beside(reader, task.payable_type, task.payable_id) is not None
 
 
 def _prepared(work: Work, task: CollectPayment) -> Sent | None:

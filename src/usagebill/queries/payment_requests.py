@@ -5,10 +5,20 @@ from __future__ import annotations
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.storage.conditions import asc, eq, within
+from usagebill.core.payments import LIVE, Payment
+from usagebill.core.provider_requests import PayableType
+from usagebill.core.statuses import ChargeStatus
+from usagebill.storage.conditions import any_of, asc, eq, present, within
 from usagebill.work import Reader
 
-__all__ = ["parts_of_request", "request_by_id", "request_of", "requested_invoices", "requests_of_invoice"]
+__all__ = [
+    "charge_beside",
+    "parts_of_request",
+    "request_by_id",
+    "request_of",
+    "requested_invoices",
+    "requests_of_invoice",
+]
 
 
 def request_by_id(reader: Reader, payment_request_id: str) -> PaymentRequest:
@@ -37,6 +47,24 @@ def requested_invoices(reader: Reader, request: PaymentRequest) -> list[Invoice]
     ids = [part.invoice_id for part in parts_of_request(reader, request)]
     invoices = {invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", ids))}
     return [invoices[id] for id in ids if id in invoices]
+
+
+def charge_beside(reader: Reader, payable_type: PayableType, payable_id: str) -> Payment | None:
+    """A charge under way that may pay what an invoice or payment request asks for, by way of another payable: a request
+    with the same invoice, or the invoice by itself.
+    """
+    if payable_type is PayableType.INVOICE:
+        invoice_ids = [payable_id]
+    else:
+        invoice_ids = [part.invoice_id for part in parts_of_request(reader, request_of(reader, payable_id))]
+    requests = {request.id for id in invoice_ids for request in requests_of_invoice(reader, id)} - {payable_id}
+    others = set(invoice_ids) - {payable_id}
+    if not requests and not others:
+        return None
+    either = any_of(within("invoice_id", others), within("payment_request_id", requests))
+    live = reader.tx.find(Payment, either, present("connection_id"), within("payment_status", LIVE))
+    under_way = (payment for payment in live if payment.unanswered or payment.payment_status == ChargeStatus.PROCESSING)
+    return next(under_way, None)
 
 
 def requests_of_invoice(reader: Reader, invoice_id: str) -> list[PaymentRequest]:
