@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 from usagebill import Billing
 
@@ -51,7 +52,7 @@ def fill(billing: Billing, external_ids: Iterable[str]) -> None:
     billing.plans.create(
         name="Pro", code="pro", interval="monthly", amount_cents=0, amount_currency="EUR", pay_in_advance=False
     )
-    privileges = [
+    privileges: list[dict[str, Any]] = [
         {"code": "most", "value_type": "integer"},
         {"code": "on", "value_type": "boolean"},
         {"code": "note", "value_type": "string"},
@@ -87,7 +88,11 @@ def main() -> None:
         numbers = count()
 
         def ingest() -> None:
-            event = {"transaction_id": f"t{next(numbers)}", "code": "calls", "external_subscription_id": ids[0]}
+            event: dict[str, Any] = {
+                "transaction_id": f"t{next(numbers)}",
+                "code": "calls",
+                "external_subscription_id": ids[0],
+            }
             billing.events.create(**event)
 
         def change() -> None:

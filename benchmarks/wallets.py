@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
@@ -57,10 +58,15 @@ def sell(billing: Billing) -> None:
             name=f"Metric {number}",
             code=f"metric-{number}",
             aggregation_type="count_agg" if counts else "sum_agg",
-            **({} if counts else {"field_name": "amount"}),
+            field_name=None if counts else "amount",
         )
         charges.append({"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.013"}})
-    plan = {"interval": "monthly", "amount_cents": 1000, "amount_currency": "EUR", "pay_in_advance": False}
+    plan: dict[str, Any] = {
+        "interval": "monthly",
+        "amount_cents": 1000,
+        "amount_currency": "EUR",
+        "pay_in_advance": False,
+    }
     billing.plans.create(name="Plan", code="plan", **plan, charges=charges)
 
 

@@ -36,11 +36,11 @@ def test_lists_come_in_pages() -> None:
 def test_unknown_arguments_are_named() -> None:
     with Billing() as billing:
         with pytest.raises(TypeError, match="unknown argument exernal_id; did you mean external_id"):
-            billing.customers.upsert(exernal_id="acme")
+            billing.customers.upsert(exernal_id="acme")  # type: ignore[call-arg]
         with pytest.raises(TypeError, match="external_id is missing"):
-            billing.customers.get()
+            billing.customers.get()  # type: ignore[call-arg]
         with pytest.raises(TypeError, match="takes 1 positional arguments"):
-            billing.customers.get("acme", "other")
+            billing.customers.get("acme", "other")  # type: ignore[call-arg]
         assert billing.customers.list().total_count == 0
 
 

@@ -9,6 +9,7 @@ import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import jwt
 import pytest
@@ -39,7 +40,7 @@ def billing(clock: ManualClock) -> Iterator[Billing]:
         yield billing
 
 
-def listen(billing: Billing, receiver: Receiver, **fields: object) -> WebhookEndpoint:
+def listen(billing: Billing, receiver: Receiver, **fields: Any) -> WebhookEndpoint:
     return billing.webhook_endpoints.create(webhook_url=receiver.url, **fields)
 
 
@@ -421,7 +422,7 @@ def test_history_is_listed_by_how_it_went(billing: Billing, clock: ManualClock) 
             billing.run_due()
             clock.set(clock.now() + timedelta(seconds=1))
 
-        def listed(**filters: object) -> list[str]:
+        def listed(**filters: Any) -> list[str]:
             found = billing.webhooks.list_of_endpoint(endpoint.id, **filters).items
             return [json.loads(one.payload)["customer"]["external_id"] for one in found]
 

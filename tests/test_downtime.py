@@ -138,7 +138,12 @@ def sell_calls(box: Sandbox, amount: str, cents: int = 0) -> None:
     """A monthly plan of `cents` in arrears, whose calls are paid in advance, one by one."""
     calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
     charge = charge_on(calls.id, amount=amount, pay_in_advance=True)
-    plan = {"interval": "monthly", "amount_cents": cents, "amount_currency": "EUR", "pay_in_advance": False}
+    plan: dict[str, Any] = {
+        "interval": "monthly",
+        "amount_cents": cents,
+        "amount_currency": "EUR",
+        "pay_in_advance": False,
+    }
     box.billing.plans.create(name="plan", code="plan", **plan, charges=[charge])
 
 

@@ -20,12 +20,18 @@ from usagebill.core.errors import NotFound
 from usagebill.operations import organizations
 from usagebill.resources.entitlement_cache import EntitlementCache
 
-SEATS = [
+SEATS: list[dict[str, Any]] = [
     {"code": "max", "value_type": "integer"},
     {"code": "root", "value_type": "boolean"},
     {"code": "level", "value_type": "select", "config": {"select_options": ["basic", "gold"]}},
 ]
-PLAN = {"name": "P", "interval": "monthly", "amount_cents": 0, "amount_currency": "EUR", "pay_in_advance": False}
+PLAN: dict[str, Any] = {
+    "name": "P",
+    "interval": "monthly",
+    "amount_cents": 0,
+    "amount_currency": "EUR",
+    "pay_in_advance": False,
+}
 
 
 def fill(billing: Billing, most: int = 5) -> None:

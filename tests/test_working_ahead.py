@@ -49,7 +49,7 @@ def billing(tmp_path: Path) -> Iterator[Billing]:
             name="Calls", code="calls", aggregation_type="sum_agg", field_name="value"
         )
         charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}
-        fields = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
+        fields: dict[str, Any] = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
         billing.plans.create(name="Basic", code="basic", amount_cents=3100, charges=[charge], **fields)
         for customer in ("acme", "globex"):
             billing.customers.upsert(external_id=customer, currency="EUR")
@@ -187,7 +187,7 @@ def test_a_price_that_changes_meanwhile_is_billed(billing: Billing) -> None:
 
 
 def test_a_coupon_that_comes_meanwhile_is_used_by_whom_it_is_for(billing: Billing) -> None:
-    coupon = {"name": "Off", "code": "off", "coupon_type": "fixed_amount", "amount_cents": 700}
+    coupon: dict[str, Any] = {"name": "Off", "code": "off", "coupon_type": "fixed_amount", "amount_cents": 700}
     billing.coupons.create(**coupon, amount_currency="EUR", frequency="once", expiration="no_expiration")
 
     def apply(other: Billing) -> None:

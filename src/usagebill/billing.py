@@ -36,10 +36,11 @@ from usagebill.operations.jobs import note_failure, perform
 from usagebill.outside import CALLS, OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
+from usagebill.records import plain, presented, view_of
 from usagebill.rehearsals import JobKey, JobRuns, Rehearsals, Runs
-from usagebill.resources import VIEWS, Resources
+from usagebill.resources import Resources
 from usagebill.settings import MailServer, Settings
-from usagebill.storage.ports import Page, Snapshot, Store, Transaction
+from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
@@ -279,14 +280,17 @@ class Billing(Resources):
         return self.store.entitling_commits(self.organization.id)
 
     def view(self, record: object) -> Any:
-        """A record as the JSON object that the HTTP API shows (decimals as `Decimal`); a page as a list of them."""
+        """Anything that an operation gives as the JSON that the HTTP API shows, fit for `json.dumps`; a page is a list.
 
-        def shown(reader: Reader) -> Any:
-            if isinstance(record, Page):
-                return [VIEWS[type(item)](reader, item) for item in record.items]
-            return VIEWS[type(record)](reader, record)
+        A number that no float holds exactly becomes a text with all its digits.
+        """
 
-        return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
+        shown = self.reading(lambda reader: view_of(reader, record))
+        return plain(with_prefix(shown, "svc_", self.settings.id_prefix))
+
+    def presented(self, result: Any, again: Callable[[int], Any]) -> Any:
+        """A result of an operation as library users get it: records with all that the API shows, pages that go on."""
+        return presented(self, result, again)
 
     def receive_notice(
         self, kind: str, organization_id: str, code: str | None, headers: Mapping[str, str], body: bytes

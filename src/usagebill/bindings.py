@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_type_hints, overload
+from types import MethodType
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import attrs
 
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
+from usagebill.pricing import with_price_texts
+from usagebill.reference import hints_of, is_price
+from usagebill.signatures import Argument, arguments_of, documentation, signature_of
 from usagebill.work import Reader, Work
 
 __all__ = [
-    "BoundOperation",
     "Message",
     "Messages",
     "Operation",
@@ -29,7 +33,9 @@ __all__ = [
     "command",
     "exact",
     "query",
+    "resource_name",
     "unix_seconds",
+    "with_texts",
 ]
 
 T = TypeVar("T")
@@ -42,7 +48,8 @@ _PAGING = ("page", "per_page")
 class Runner(Protocol):
     """What runs an operation in a transaction: `Billing`.
 
-    `entitling_commits` counts the changes of entitlements that this process has made (`Store.entitling_commits`).
+    `presented` is a result as library users get it; `again` asks for another page of it. `entitling_commits` counts
+    the changes of entitlements that this process has made (`Store.entitling_commits`).
     """
 
     @property
@@ -51,6 +58,7 @@ class Runner(Protocol):
     def reading(self, question: Callable[[Reader], T]) -> T: ...
     def writing(self, change: Callable[[Work], T]) -> T: ...
     def roll_up_usage(self) -> bool: ...
+    def presented(self, result: Any, again: Callable[[int], Any]) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,26 @@ def unix_seconds(instant: datetime) -> Decimal:
     return Decimal((aware - _EPOCH) // _MICROSECOND).scaleb(-6)
 
 
+def with_texts(kind: type, name: str, value: object, place: str | None = None) -> object:
+    """The value of a field with the prices in it as texts, as charges store them. A float there is a `TypeError`."""
+    hint, place = hints_of(kind).get(name), place or name
+    if is_price(hint) and isinstance(value, Mapping):
+        return with_price_texts(value, place)
+    many = get_origin(hint) in (list, tuple)
+    nested = get_args(hint)[0] if many else hint
+    if not (isinstance(nested, type) and attrs.has(nested)):
+        return value
+    if many and isinstance(value, (list, tuple)):
+        return [_texts_inside(nested, item, f"{place}[{position}]") for position, item in enumerate(value)]
+    return _texts_inside(nested, value, place)
+
+
+def _texts_inside(kind: type, value: object, place: str) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    return {name: with_texts(kind, str(name), item, f"{place}.{name}") for name, item in value.items()}
+
+
 class Operation(Generic[T]):
     """An operation as a method of a resource: `upsert = command(customers.upsert)`.
 
@@ -120,14 +148,62 @@ class Operation(Generic[T]):
     def __init__(self, function: Callable[..., T], *, changes: bool) -> None:
         self.function = function
         self._changes = changes
+        self.__name__ = function.__name__
         self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__name__ = name
+        self.__qualname__ = f"{owner.__qualname__}.{name}"
+        self.__module__ = owner.__module__
+        self._owner = owner
 
     @overload
     def __get__(self, resource: None, owner: type) -> Operation[T]: ...
     @overload
-    def __get__(self, resource: Resource, owner: type) -> BoundOperation[T]: ...
-    def __get__(self, resource: Resource | None, owner: type) -> Operation[T] | BoundOperation[T]:
-        return self if resource is None else BoundOperation(self, resource._runner)
+    def __get__(self, resource: Resource, owner: type) -> Callable[..., T]: ...
+    def __get__(self, resource: Resource | None, owner: type) -> Operation[T] | Callable[..., T]:
+        return self if resource is None else MethodType(self._method, resource)
+
+    def __call__(self, resource: Resource, /, *path: str, **fields: object) -> T:
+        """Call it as a function of its resource: `Plans.get(billing.plans, "pro")`."""
+        result: T = self._method(resource, *path, **fields)
+        return result
+
+    @cached_property
+    def name(self) -> str:
+        """What the library calls it: `plans.create`."""
+        return f"{resource_name(self._owner)}.{self.__name__}"
+
+    @cached_property
+    def described(self) -> tuple[Argument, ...]:
+        """Its arguments, with their types and meanings."""
+        return tuple(arguments_of(self.path, self._inputs, paged=self.paged, operation=self.name))
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        return signature_of(self.described, _return_text(self.function))
+
+    @cached_property
+    def _method(self) -> Callable[..., T]:
+        def method(resource: Resource, /, *path: str, **fields: object) -> T:
+            runner = resource._runner
+            arguments = self.arguments(path, fields)
+            # Keys may be among them, and no traceback may show them.
+            del fields
+
+            def ask(page: int | None) -> T:
+                asked = (
+                    arguments if page is None else {**arguments, "paging": attrs.evolve(arguments["paging"], page=page)}
+                )
+                return self.run(runner, asked)
+
+            result: T = runner.presented(ask(None), ask)
+            return result
+
+        method.__name__, method.__qualname__, method.__module__ = self.__name__, self.__qualname__, self.__module__
+        method.__doc__ = documentation(self.function, self.described)
+        method.__signature__ = self.__signature__  # type: ignore[attr-defined]
+        return method
 
     @cached_property
     def path(self) -> tuple[str, ...]:
@@ -169,7 +245,7 @@ class Operation(Generic[T]):
             if parameter == "paging":
                 paging[name] = value
             else:
-                sent[parameter][name] = exact(value)
+                sent[parameter][name] = exact(with_texts(self._inputs[parameter], name, value))
         for parameter, values in sent.items():
             arguments[parameter] = read(self._inputs[parameter], values)
         if self.paged:
@@ -185,19 +261,14 @@ class Operation(Generic[T]):
         return act(lambda work: self.function(work, **arguments))
 
 
-class BoundOperation(Generic[T]):
-    """An operation of one billing system, ready to be called."""
+def _return_text(function: Callable[..., object]) -> str:
+    annotation = inspect.signature(function).return_annotation
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")
 
-    def __init__(self, operation: Operation[T], runner: Runner) -> None:
-        self._operation = operation
-        self._runner = runner
-        self.__doc__ = operation.__doc__
 
-    def __call__(self, *path: str, **fields: object) -> T:
-        arguments = self._operation.arguments(path, fields)
-        # Keys may be among them, and no traceback may show them.
-        del fields
-        return self._operation.run(self._runner, arguments)
+def resource_name(kind: type) -> str:
+    """The attribute of `Billing` that a class of `usagebill.resources` is: `CreditNotes` as `credit_notes`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def query(function: Callable[..., T]) -> Operation[T]:

@@ -16,7 +16,7 @@ from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
-COUPON = {
+COUPON: dict[str, Any] = {
     "name": "Ten off",
     "code": "ten",
     "coupon_type": "fixed_amount",

@@ -353,7 +353,7 @@ class _Living:
                 continue
             fee_id = fees[number % len(fees)]["svc_id"]
             price = {"unit_precise_amount": Decimal("1.5")} if number % 2 else {}
-            with_units = {"units": Decimal(number % 7), **price}
+            with_units: dict[str, Any] = {"units": Decimal(number % 7), **price}
             try:
                 self.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=fee_id, **with_units)
             except BillingError:

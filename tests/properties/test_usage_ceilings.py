@@ -26,7 +26,7 @@ from usagebill.work import Reader
 START = datetime(2024, 3, 1, tzinfo=UTC)
 
 _FILTERS = [{"key": "region", "values": ["eu", "us"]}]
-METRICS: Mapping[str, Mapping[str, object]] = {
+METRICS: Mapping[str, Mapping[str, Any]] = {
     "sum": {"aggregation_type": "sum_agg", "filters": _FILTERS},
     "count": {"aggregation_type": "count_agg", "field_name": None, "filters": _FILTERS},
     "max": {"aggregation_type": "max_agg"},

@@ -148,7 +148,7 @@ def test_fees_are_those_of_a_full_count(
     number = next(_numbers)
     billing, clock = house.billing, house.clock
     charge = house.charge(metric, model, grouped=grouped, filtered=filtered, dearer=False)
-    fields = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
+    fields: dict[str, Any] = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
     for code, amount in ((f"small-{number}", 0), (f"large-{number}", 1000)):
         billing.plans.create(name=code, code=code, amount_cents=amount, charges=[charge], **fields)
     names = [f"kept-{number}", f"anew-{number}"]

@@ -186,8 +186,7 @@ def delete(code: str, path: str, organization: str | None, json_output: bool) ->
 def notices(status: str | None, limit: int, path: str, organization: str | None, json_output: bool) -> None:
     """List what providers have reported of themselves, newest first, and what became of it."""
     with opened(path, organization) as billing:
-        sent = {} if status is None else {"status": status}
-        rows = billing.view(billing.payment_connections.notices(per_page=limit, **sent))
+        rows = billing.view(billing.payment_connections.notices(per_page=limit, status=status))
     if json_output:
         print_json(rows)
     else:

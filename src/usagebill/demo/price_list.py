@@ -12,7 +12,7 @@ PLAN = "airport"
 CURRENCY = "USD"
 
 # Event code -> name of the metric, how it counts, and the property it looks at.
-_METRICS: dict[str, tuple[str, str, str | None]] = {
+_METRICS: dict[str, tuple[str, Any, str | None]] = {
     "hop": ("Hops: flights", "count_agg", None),
     "commuter": ("Commuters: aircraft in use", "unique_count_agg", "tailnum"),
     "short_haul": ("Short hauls: miles flown", "sum_agg", "miles"),

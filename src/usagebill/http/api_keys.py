@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import api_keys
-from usagebill.operations.api_keys import IssuedKey
-from usagebill.views.api_keys import ApiKeyView, api_key_view
-from usagebill.work import Reader
+from usagebill.resources.result_views import issued_key_view
+from usagebill.views.api_keys import api_key_view
 
 __all__ = ["ENDPOINTS"]
-
-
-def _issued(reader: Reader, issued: IssuedKey) -> ApiKeyView:
-    return {**api_key_view(reader, issued.key), "value": issued.value}
 
 
 ENDPOINTS = [
@@ -24,7 +19,7 @@ ENDPOINTS = [
         body=api_keys.ApiKeyInput,
         root="api_key",
         returns="api_key",
-        view=_issued,
+        view=issued_key_view,
         secrets=("value",),
         summary="Create an API key, whose value is shown this once",
     ),
@@ -68,7 +63,7 @@ ENDPOINTS = [
         body=api_keys.RotationInput,
         find=api_keys.get,
         returns="api_key",
-        view=_issued,
+        view=issued_key_view,
         secrets=("value",),
         summary="Replace an API key by a new one, whose value is shown this once",
     ),

@@ -8,15 +8,11 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import customers, payment_pages
 from usagebill.operations.portal import portal_url
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.resources.result_views import setup_page_view
 from usagebill.views.customers import customer_item, customer_view
-from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
-from usagebill.work import Reader, Work
+from usagebill.work import Reader
 
 __all__ = ["ENDPOINTS"]
-
-
-def _setup_page(_: Work, page: payment_pages.SetupPage) -> CheckoutUrlView:
-    return checkout_url_view(page.customer, page.connection, page.url)
 
 
 class PortalUrlView(TypedDict):
@@ -85,7 +81,7 @@ ENDPOINTS = [
         payment_pages.checkout_url,
         permission="customer",
         returns="customer",
-        view=_setup_page,
+        view=setup_page_view,
         summary="Get where a customer leaves a payment method",
     ),
 ]

@@ -7,27 +7,15 @@ from collections.abc import Iterable
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import estimates
 from usagebill.operations.events import EventInput, EventsInput
-from usagebill.views.estimates import InstantFeeView, estimated_fees_view, instant_fee_view
+from usagebill.resources.result_views import instant_fee_details
+from usagebill.views.estimates import InstantFeeView, estimated_fees_view
 from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
 
 
 def _instant_fees_view(work: Work, fees: Iterable[estimates.InstantFee]) -> list[InstantFeeView]:
-    return [
-        instant_fee_view(
-            work,
-            fee.subscription,
-            fee.charge,
-            fee.metric,
-            fee.estimate,
-            currency=fee.definition.plan.amount_currency,
-            transaction_id=fee.transaction_id,
-            charge_filter=fee.part.filter,
-            filter_name=fee.part.display_name,
-        )
-        for fee in fees
-    ]
+    return [instant_fee_details(work, fee) for fee in fees]
 
 
 ENDPOINTS = [

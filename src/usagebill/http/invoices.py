@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import PaymentPage
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import drafts, lifecycle, listing, one_off, payment_links
 from usagebill.operations.preview import PreviewInput, preview
-from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
+from usagebill.resources.result_views import payment_page_view
 from usagebill.views.explanations import explanation_view
-from usagebill.views.formats import Id, Unstored
+from usagebill.views.formats import Unstored
 from usagebill.views.invoices import InvoiceView, ListedInvoiceView, invoice_view, listed_invoice_view
 from usagebill.work import Work
 
@@ -24,14 +23,6 @@ __all__ = ["ENDPOINTS"]
 
 class DownloadedInvoiceView(TypedDict):
     invoice: ListedInvoiceView
-
-
-class PaymentDetailsView(TypedDict):
-    svc_customer_id: Id
-    external_customer_id: str
-    payment_provider: str
-    svc_invoice_id: Id
-    payment_url: str
 
 
 _NOT_PREVIEWED = Unstored(
@@ -45,17 +36,6 @@ def _downloaded(work: Work, invoice: Invoice | None) -> DownloadedInvoiceView | 
 
 def _previewed(_: Work, shown: InvoiceView) -> Annotated[InvoiceView, _NOT_PREVIEWED]:
     return shown
-
-
-def _payment_details(work: Work, page: PaymentPage) -> PaymentDetailsView:
-    customer = customer_of(work, page)
-    return {
-        "svc_customer_id": customer.id,
-        "external_customer_id": customer.external_id,
-        "payment_provider": customer.payment_provider or "",
-        "svc_invoice_id": page.invoice_id or "",
-        "payment_url": page.url,
-    }
 
 
 ENDPOINTS = [
@@ -206,7 +186,7 @@ ENDPOINTS = [
         payment_links.payment_url,
         permission="invoice",
         returns="invoice_payment_details",
-        view=_payment_details,
+        view=payment_page_view,
         summary="Get where a customer pays an invoice",
     ),
     Endpoint(

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import progressive_billing
-from usagebill.operations.progressive_billing import LifetimeUsageNow
-from usagebill.views.lifetime_usage import LifetimeUsageView, lifetime_usage_object
-from usagebill.work import Work
+from usagebill.resources.result_views import lifetime_usage_view
 
 __all__ = ["ENDPOINTS"]
-
-
-def _view(_: Work, usage: LifetimeUsageNow) -> LifetimeUsageView:
-    return lifetime_usage_object(
-        usage.record,
-        usage.subscription,
-        invoiced_cents=usage.invoiced_cents,
-        current_cents=usage.current_cents,
-        at=usage.at,
-        completions=usage.completions,
-    )
 
 
 ENDPOINTS = [
@@ -30,7 +17,7 @@ ENDPOINTS = [
         permission="lifetime_usage",
         query=progressive_billing.LifetimeUsageOptions,
         returns="lifetime_usage",
-        view=_view,
+        view=lifetime_usage_view,
         summary="Everything a subscription has used in its life",
     ),
     Endpoint(
@@ -44,7 +31,7 @@ ENDPOINTS = [
         root="lifetime_usage",
         query=progressive_billing.LifetimeUsageOptions,
         returns="lifetime_usage",
-        view=_view,
+        view=lifetime_usage_view,
         summary="Say what a subscription had used before it came here",
     ),
 ]

@@ -6,24 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 
 from usagebill.core.metadata import Metadata
-from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import plans
 from usagebill.queries.plans import plan_by_code
-from usagebill.views.plans import ChargeFilterView, charge_view, filter_view, fixed_charge_view, plan_summary, plan_view
+from usagebill.resources.result_views import shown_filter
+from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_view
 from usagebill.work import Work
 
-__all__ = ["ENDPOINTS", "shown_filter"]
+__all__ = ["ENDPOINTS"]
 
 _plan = partial(Endpoint, permission="plan")
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"
 _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
-
-
-def shown_filter(_: Work, charge_and_filter: tuple[Charge, ChargeFilter]) -> ChargeFilterView:
-    """A filter as its own endpoints show it."""
-    return filter_view(*charge_and_filter)
 
 
 def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:

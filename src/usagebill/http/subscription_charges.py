@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.http.plans import shown_filter
 from usagebill.operations import subscription_charges
 from usagebill.operations.plans import ChargeFilterInput, ChargeInput, FixedChargeInput
 from usagebill.operations.subscription_charges import WhichSubscription
+from usagebill.resources.result_views import shown_filter
 from usagebill.views.plans import charge_view, fixed_charge_view
 
 __all__ = ["ENDPOINTS"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TypedDict
 
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import wallet_transactions
-from usagebill.queries.customers import customer_of
-from usagebill.views.formats import Id
+from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.wallet_transactions import (
     WalletTransactionView,
     consumption_view,
@@ -28,25 +26,6 @@ _BY_ID = "/wallet_transactions/{wallet_transaction_id}"
 
 def _made(reader: Reader, transactions: Sequence[WalletTransaction]) -> list[WalletTransactionView]:
     return [wallet_transaction_view(reader, transaction) for transaction in transactions]
-
-
-class TopUpPaymentView(TypedDict):
-    svc_customer_id: Id
-    external_customer_id: str
-    payment_provider: str
-    svc_wallet_transaction_id: Id
-    payment_url: str
-
-
-def _payment_details(reader: Reader, shown: wallet_transactions.TopUpPage) -> TopUpPaymentView:
-    customer = customer_of(reader, shown.page)
-    return {
-        "svc_customer_id": customer.id,
-        "external_customer_id": customer.external_id,
-        "payment_provider": customer.payment_provider or "",
-        "svc_wallet_transaction_id": shown.transaction.id,
-        "payment_url": shown.page.url,
-    }
 
 
 ENDPOINTS: list[Endpoint] = [
@@ -72,7 +51,7 @@ ENDPOINTS: list[Endpoint] = [
         f"{_BY_ID}/payment_url",
         wallet_transactions.payment_url,
         returns="wallet_transaction_payment_details",
-        view=_payment_details,
+        view=top_up_page_view,
         summary="Get a link to pay for bought credits",
     ),
     _transaction(

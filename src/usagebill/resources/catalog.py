@@ -9,6 +9,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import Coupon
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
 from usagebill.queries.plans import plan_by_code
@@ -16,6 +17,7 @@ from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
 from usagebill.views.coupons import coupon_view
 from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_view
+from usagebill.views.pricing_units import pricing_unit_view
 from usagebill.views.taxes import tax_details
 
 
@@ -99,6 +101,8 @@ class Plans(Resource):
 
 class PricingUnits(Resource):
     """Currencies of the seller's own."""
+
+    views: ClassVar[Views] = {PricingUnit: pricing_unit_view}
 
     create = command(pricing_units.create)
     list = query(pricing_units.list_all)

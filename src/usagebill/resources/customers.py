@@ -24,6 +24,7 @@ from usagebill.operations import (
     subscriptions,
 )
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.resources.result_views import lifetime_usage_view, setup_page_view
 from usagebill.views.billing_entities import billing_entity_details
 from usagebill.views.coupons import applied_coupon_view
 from usagebill.views.customers import CheckedCustomer, CustomerSummary, customer_view
@@ -65,7 +66,7 @@ class BillingEntities(Resource):
 class Customers(Resource):
     """Who is billed."""
 
-    views: ClassVar[Views] = {Customer: customer_view}
+    views: ClassVar[Views] = {Customer: customer_view, payment_pages.SetupPage: setup_page_view}
     messages: ClassVar[Messages] = {
         "customer.created": Message("A customer was created.", CustomerSummary),
         "customer.accounting_provider_created": Message("An accounting system has a customer now.", CustomerSummary),
@@ -118,7 +119,10 @@ class Organizations(Resource):
 class Subscriptions(Resource):
     """Customers on plans."""
 
-    views: ClassVar[Views] = {Subscription: subscription_and_plan_view}
+    views: ClassVar[Views] = {
+        Subscription: subscription_and_plan_view,
+        progressive_billing.LifetimeUsageNow: lifetime_usage_view,
+    }
     messages: ClassVar[Messages] = {
         "subscription.incomplete": Message("A subscription waits for its first payment.", SubscriptionMessage),
         "subscription.canceled": Message(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.explained import ExplainedEvent, ExplainedInvoice
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payments import PaymentPage
 from usagebill.operations import credit_notes, fees
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
@@ -22,7 +25,14 @@ from usagebill.queries.fees import fee_by_id
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
-from usagebill.views.credit_notes import CreditNoteOfCustomer, IssuedCreditNote, credit_note_view
+from usagebill.resources.result_views import payment_page_view
+from usagebill.views.credit_notes import (
+    CreditNoteOfCustomer,
+    IssuedCreditNote,
+    credit_note_estimate_view,
+    credit_note_view,
+)
+from usagebill.views.explanations import event_of_fee_view, explanation_view
 from usagebill.views.fees import UntaxedFeeView, fee_view
 from usagebill.views.invoices import INVOICE_MESSAGES, PaymentDisputeLost, PaymentFailure, invoice_view
 from usagebill.views.payment_providers import RefundFailureView
@@ -32,7 +42,7 @@ from usagebill.views.tax_providers import FeeTaxErrorView
 class CreditNotes(Resource):
     """Credit notes on invoices."""
 
-    views: ClassVar[Views] = {CreditNote: credit_note_view}
+    views: ClassVar[Views] = {CreditNote: credit_note_view, CreditNoteEstimate: credit_note_estimate_view}
     messages: ClassVar[Messages] = {
         "credit_note.provider_refund_failure": Message("A payment provider did not refund.", RefundFailureView),
         "credit_note.created": Message("A credit note was issued.", IssuedCreditNote),
@@ -60,7 +70,7 @@ class CreditNotes(Resource):
 class Fees(Resource):
     """The lines of invoices."""
 
-    views: ClassVar[Views] = {Fee: fee_view}
+    views: ClassVar[Views] = {Fee: fee_view, ExplainedEvent: event_of_fee_view}
     messages: ClassVar[Messages] = {
         "fee.created": Message("A fee was charged in advance, or belongs to no invoice.", UntaxedFeeView),
         "fee.tax_provider_error": Message(
@@ -78,7 +88,11 @@ class Fees(Resource):
 class Invoices(Resource):
     """What customers owe."""
 
-    views: ClassVar[Views] = {Invoice: invoice_view}
+    views: ClassVar[Views] = {
+        Invoice: invoice_view,
+        ExplainedInvoice: explanation_view,
+        PaymentPage: payment_page_view,
+    }
     messages: ClassVar[Messages] = {
         **{
             name: Message(about, INVOICE_MESSAGES[name])

@@ -10,6 +10,7 @@ from usagebill.core.wallet_transactions import WalletConsumption, WalletTransact
 from usagebill.core.wallets import Wallet
 from usagebill.operations import wallet_transactions, wallets
 from usagebill.operations.alerts import definitions as alerts
+from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.alerts import TriggeredAlertView, alert_view
 from usagebill.views.payment_providers import TopUpFailureView
 from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
@@ -43,7 +44,11 @@ class Alerts(Resource):
 class WalletTransactions(Resource):
     """Credits that come into wallets and go out of them."""
 
-    views: ClassVar[Views] = {WalletTransaction: wallet_transaction_details, WalletConsumption: consumption_view}
+    views: ClassVar[Views] = {
+        WalletTransaction: wallet_transaction_details,
+        WalletConsumption: consumption_view,
+        wallet_transactions.TopUpPage: top_up_page_view,
+    }
     messages: ClassVar[Messages] = {
         "wallet_transaction.payment_failure": Message("Bought credits could not be collected.", TopUpFailureView),
         "wallet_transaction.created": Message(

@@ -14,13 +14,17 @@ from usagebill.core.fees import Fee
 from usagebill.inputs import read
 from usagebill.operations import estimates, events
 from usagebill.rating import current_usage, past_usage
+from usagebill.rating.current_usage import CurrentUsage
+from usagebill.rating.past_usage import PastUsage
+from usagebill.resources.result_views import instant_fee_details
+from usagebill.resources.usage_views import current_usage_view, past_usage_view
 from usagebill.views.events import EventErrorView, EventsErrors, event_view
 
 
 class Events(Resource):
     """What customers did."""
 
-    views: ClassVar[Views] = {Event: event_view}
+    views: ClassVar[Views] = {Event: event_view, estimates.InstantFee: instant_fee_details}
     messages: ClassVar[Messages] = {
         "event.error": Message("An event names a wallet that its customer does not have.", EventErrorView),
         "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
@@ -69,6 +73,8 @@ def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 class Usage(Resource):
     """What customers have used, and what it comes to."""
+
+    views: ClassVar[Views] = {CurrentUsage: current_usage_view, PastUsage: past_usage_view}
 
     current = query(current_usage.current)
     projected = query(current_usage.projected)

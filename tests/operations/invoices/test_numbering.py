@@ -14,8 +14,9 @@ pytestmark = pytest.mark.now("2024-01-31T23:30:00Z")
 def box(box: Scenario) -> Scenario:
     box.billing.billing_entities.update("default", document_number_prefix="acme")
     box.billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
-    for name, account_type in (("one", "customer"), ("two", "customer"), ("partner", "partner")):
-        box.billing.customers.upsert(external_id=name, currency="EUR", account_type=account_type)
+    for name in ("one", "two"):
+        box.billing.customers.upsert(external_id=name, currency="EUR", account_type="customer")
+    box.billing.customers.upsert(external_id="partner", currency="EUR", account_type="partner")
     return box
 
 
@@ -24,8 +25,7 @@ def issue(box: Scenario, customer: str) -> Invoice:
 
 
 def by_entity(box: Scenario, on: bool = True) -> None:
-    numbering = "per_billing_entity" if on else "per_customer"
-    box.billing.billing_entities.update("default", document_numbering=numbering)
+    box.billing.billing_entities.update("default", document_numbering="per_billing_entity" if on else "per_customer")
 
 
 def test_each_customer_s_invoices_are_counted(box: Scenario) -> None:

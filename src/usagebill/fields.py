@@ -1,0 +1,441 @@
+"""What is nested in the arguments of the library, as types: `charge: ChargeFields = {...}`.
+
+Made from the reference by `python -m tests.library_stubs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, Literal, Required, TypeAlias, TypedDict
+
+__all__ = [
+    "ActivationRuleFields",
+    "AddressFields",
+    "AlertFields",
+    "AlertThresholdFields",
+    "AppliedPricingUnitFields",
+    "AppliesToFields",
+    "BillingConfigurationFields",
+    "Cascade",
+    "ChargeFields",
+    "ChargeFilterFields",
+    "ChargeProperties",
+    "CouponTargetsFields",
+    "CreditNoteItemFields",
+    "CustomSectionChoice",
+    "CustomerMetadataFields",
+    "DunningThresholdFields",
+    "EntityConfigurationFields",
+    "EventFields",
+    "ExpressionEventFields",
+    "FixedChargeFields",
+    "FixedChargeProperties",
+    "GraduatedPercentageRange",
+    "GraduatedRange",
+    "IntegrationCustomerFields",
+    "MetadataItemFields",
+    "MetricFilterFields",
+    "MinimumCommitmentFields",
+    "Number",
+    "OneOffFeeFields",
+    "PaymentMethodChoice",
+    "PlanOverridesFields",
+    "PresentationKey",
+    "PresentationOptions",
+    "PreviewSubscriptions",
+    "PrivilegeConfig",
+    "PrivilegeFields",
+    "RegeneratedFeeFields",
+    "RuleFields",
+    "SectionChoice",
+    "UsageThresholdFields",
+    "VolumeRange",
+]
+
+# A quantity, rate or price, exactly.
+Number: TypeAlias = int | Decimal | str
+
+
+class ActivationRuleFields(TypedDict, total=False):
+    """What has to happen before a subscription becomes active."""
+
+    type: Required[Literal["payment"]]
+    timeout_hours: int | None
+
+
+class AddressFields(TypedDict, total=False):
+    address_line1: str | None
+    address_line2: str | None
+    city: str | None
+    state: str | None
+    zipcode: str | None
+    country: str | None
+
+
+class AlertFields(TypedDict, total=False):
+    """`billable_metric_code` names the metric that alerts of the `billable_metric_` types watch."""
+
+    alert_type: (
+        Literal[
+            "current_usage_amount",
+            "billable_metric_current_usage_amount",
+            "billable_metric_current_usage_units",
+            "lifetime_usage_amount",
+            "billable_metric_lifetime_usage_units",
+            "wallet_balance_amount",
+            "wallet_credits_balance",
+            "wallet_ongoing_balance_amount",
+            "wallet_credits_ongoing_balance",
+        ]
+        | None
+    )
+    code: str | None
+    name: str | None
+    billable_metric_code: str | None
+    thresholds: Sequence[AlertThresholdFields | Mapping[str, Any]] | None
+
+
+class AlertThresholdFields(TypedDict, total=False):
+    """`value` is a number, or text that spells one: cents, units or credits as the alert's type says."""
+
+    code: str | None
+    value: Required[Number]
+    recurring: bool | None
+
+
+class AppliedPricingUnitFields(TypedDict, total=False):
+    code: Required[str]
+    conversion_rate: Required[Number]
+
+
+class AppliesToFields(TypedDict, total=False):
+    """What the wallet pays for: fees of some types, or charges of some metrics. Two empty lists: everything."""
+
+    fee_types: Sequence[str] | None
+    billable_metric_codes: Sequence[str] | None
+
+
+class BillingConfigurationFields(TypedDict, total=False):
+    invoice_grace_period: int | None
+    subscription_invoice_issuing_date_anchor: Literal["current_period_end", "next_period_start"] | None
+    subscription_invoice_issuing_date_adjustment: Literal["keep_anchor", "align_with_finalization_date"] | None
+    document_locale: Literal["en", "fr", "nb", "de", "it", "es", "sv", "pt-BR", "zh-TW"] | None
+    payment_provider: Literal["stripe", "gocardless", "adyen", "cashfree", "flutterwave", "moneyhash"] | None
+    payment_provider_code: str | None
+    provider_customer_id: str | None
+    sync: bool | None
+    sync_with_provider: bool | None
+    provider_payment_methods: Sequence[str] | None
+
+
+class Cascade(TypedDict, total=False):
+    cascade_updates: bool | None
+
+
+class ChargeFields(TypedDict, total=False):
+    """A usage charge of a plan. `id` names an existing one in the charges of a plan."""
+
+    id: str | None
+    code: str | None
+    billable_metric_id: str | None
+    charge_model: (
+        Literal["standard", "graduated", "graduated_percentage", "package", "percentage", "volume", "dynamic", "custom"]
+        | None
+    )
+    invoice_display_name: str | None
+    pay_in_advance: bool | None
+    prorated: bool | None
+    invoiceable: bool | None
+    regroup_paid_fees: Literal["invoice"] | None
+    min_amount_cents: int | None
+    accepts_target_wallet: bool | None
+    properties: ChargeProperties | Mapping[str, Any] | None
+    filters: Sequence[ChargeFilterFields | Mapping[str, Any]] | None
+    tax_codes: Sequence[str] | None
+    applied_pricing_unit: AppliedPricingUnitFields | Mapping[str, Any] | None
+    cascade_updates: bool | None
+
+
+class ChargeFilterFields(TypedDict, total=False):
+    invoice_display_name: str | None
+    properties: ChargeProperties | Mapping[str, Any] | None
+    values: Mapping[str, Sequence[str]] | None
+    cascade_updates: bool | None
+
+
+class ChargeProperties(TypedDict, total=False):
+    """The prices of a charge: the fields of its charge model."""
+
+    amount: Number
+    pricing_group_keys: Sequence[str]
+    presentation_group_keys: Sequence[PresentationKey | Mapping[str, Any]]
+    graduated_ranges: Sequence[GraduatedRange | Mapping[str, Any]]
+    graduated_percentage_ranges: Sequence[GraduatedPercentageRange | Mapping[str, Any]]
+    volume_ranges: Sequence[VolumeRange | Mapping[str, Any]]
+    package_size: int
+    free_units: int
+    rate: Number
+    fixed_amount: Number
+    free_units_per_events: int
+    free_units_per_total_aggregation: Number
+    per_transaction_min_amount: Number
+    per_transaction_max_amount: Number
+    custom_properties: Mapping[str, object]
+
+
+class CouponTargetsFields(TypedDict, total=False):
+    """What a coupon is limited to: plans or metrics by code, not both. An empty list is no limit."""
+
+    plan_codes: Sequence[str] | None
+    billable_metric_codes: Sequence[str] | None
+
+
+class CreditNoteItemFields(TypedDict, total=False):
+    """What is credited of one fee."""
+
+    fee_id: Required[str]
+    amount_cents: int | None
+
+
+class CustomSectionChoice(TypedDict, total=False):
+    """Which custom sections the subscription's invoices show; with `skip` none at all."""
+
+    skip_invoice_custom_sections: bool | None
+    invoice_custom_section_codes: Sequence[str] | None
+
+
+class CustomerMetadataFields(TypedDict, total=False):
+    id: str | None
+    key: Required[str]
+    value: Required[str]
+    display_in_invoice: bool | None
+
+
+class DunningThresholdFields(TypedDict, total=False):
+    """What must be overdue in a currency for customers to be asked for it, in cents; the amount itself is enough."""
+
+    amount_cents: Required[int]
+    currency: Required[str]
+
+
+class EntityConfigurationFields(TypedDict, total=False):
+    invoice_footer: str | None
+    document_locale: Literal["en", "fr", "nb", "de", "it", "es", "sv", "pt-BR", "zh-TW"] | None
+    invoice_grace_period: int | None
+    subscription_invoice_issuing_date_anchor: Literal["current_period_end", "next_period_start"] | None
+    subscription_invoice_issuing_date_adjustment: Literal["keep_anchor", "align_with_finalization_date"] | None
+
+
+class EventFields(TypedDict, total=False):
+    """What a customer used, and when."""
+
+    transaction_id: Required[str]
+    code: Required[str]
+    external_subscription_id: str | None
+    timestamp: date | Number | float | None
+    precise_total_amount_cents: Number | None
+    properties: Mapping[str, object] | None
+
+
+class ExpressionEventFields(TypedDict, total=False):
+    code: str | None
+    timestamp: str | None
+    properties: Required[Mapping[str, object]]
+
+
+class FixedChargeFields(TypedDict, total=False):
+    """A fixed charge of a plan. `id` names an existing one in the fixed charges of a plan."""
+
+    id: str | None
+    code: str | None
+    add_on_id: str | None
+    add_on_code: str | None
+    invoice_display_name: str | None
+    units: Number | None
+    apply_units_immediately: bool | None
+    charge_model: Literal["standard", "graduated", "volume"] | None
+    pay_in_advance: bool | None
+    prorated: bool | None
+    properties: FixedChargeProperties | Mapping[str, Any] | None
+    tax_codes: Sequence[str] | None
+    cascade_updates: bool | None
+
+
+class FixedChargeProperties(TypedDict, total=False):
+    """The prices of a fixed charge."""
+
+    amount: Number
+    pricing_group_keys: Sequence[str]
+    presentation_group_keys: Sequence[PresentationKey | Mapping[str, Any]]
+    graduated_ranges: Sequence[GraduatedRange | Mapping[str, Any]]
+    volume_ranges: Sequence[VolumeRange | Mapping[str, Any]]
+
+
+class GraduatedPercentageRange(TypedDict, total=False):
+    from_value: Required[int]
+    to_value: Required[int | None]
+    rate: Required[Number]
+    flat_amount: Required[Number]
+
+
+class GraduatedRange(TypedDict, total=False):
+    from_value: Required[int]
+    to_value: Required[int | None]
+    per_unit_amount: Required[Number]
+    flat_amount: Required[Number]
+
+
+class IntegrationCustomerFields(TypedDict, total=False):
+    """`id` is that of a link that is there already."""
+
+    id: str | None
+    integration_type: Literal["anrok", "avalara"] | None
+    integration_code: str | None
+    external_customer_id: str | None
+    sync_with_provider: bool | None
+    subsidiary_id: str | None
+    targeted_object: str | None
+
+
+class MetadataItemFields(TypedDict, total=False):
+    """An item with the id of one that is there changes it."""
+
+    id: str | None
+    key: Required[str]
+    value: Required[str]
+
+
+class MetricFilterFields(TypedDict, total=False):
+    key: Required[str]
+    values: Required[Sequence[str]]
+
+
+class MinimumCommitmentFields(TypedDict, total=False):
+    amount_cents: Required[int]
+    invoice_display_name: str | None
+    tax_codes: Sequence[str] | None
+
+
+class OneOffFeeFields(TypedDict, total=False):
+    """`unit_amount_cents` is the add-on's unless given, `units` 1. Known `tax_codes` take the place of its taxes."""
+
+    add_on_code: Required[str]
+    unit_amount_cents: int | None
+    units: Number | None
+    description: str | None
+    invoice_display_name: str | None
+    tax_codes: Sequence[str] | None
+    from_datetime: date | str | None
+    to_datetime: date | str | None
+
+
+class PaymentMethodChoice(TypedDict, total=False):
+    """How an invoice is paid: through the customer's provider, by one of its methods, or by hand."""
+
+    payment_method_type: Literal["provider", "manual"] | None
+    payment_method_id: str | None
+
+
+class PlanOverridesFields(TypedDict, total=False):
+    """What one subscription's own copy of a plan says differently; charges are named by the `id` of the plan's."""
+
+    name: str | None
+    invoice_display_name: str | None
+    description: str | None
+    amount_cents: int | None
+    amount_currency: str | None
+    trial_period: Number | None
+    tax_codes: Sequence[str] | None
+    minimum_commitment: MinimumCommitmentFields | Mapping[str, Any] | None
+    charges: Sequence[ChargeFields | Mapping[str, Any]] | None
+    fixed_charges: Sequence[FixedChargeFields | Mapping[str, Any]] | None
+    usage_thresholds: Sequence[UsageThresholdFields | Mapping[str, Any]] | None
+    metadata: Mapping[str, str | None] | None
+
+
+class PresentationKey(TypedDict, total=False):
+    value: Required[str]
+    options: PresentationOptions | Mapping[str, Any] | None
+
+
+class PresentationOptions(TypedDict, total=False):
+    display_in_invoice: bool | None
+
+
+class PreviewSubscriptions(TypedDict, total=False):
+    """Which subscriptions to preview, and what happens to them."""
+
+    external_ids: Required[Sequence[str]]
+    plan_code: str | None
+    terminated_at: date | str | None
+
+
+class PrivilegeConfig(TypedDict, total=False):
+    select_options: Required[Sequence[str]]
+
+
+class PrivilegeFields(TypedDict, total=False):
+    """`value_type` is integer, boolean, string or select; a select has `config: {"select_options": [...]}`."""
+
+    code: Required[str]
+    name: str | None
+    value_type: Literal["integer", "boolean", "string", "select"] | None
+    config: PrivilegeConfig | Mapping[str, Any] | None
+
+
+class RegeneratedFeeFields(TypedDict, total=False):
+    """A line of the voided invoice (`id`) to keep, changed where told; or one that it had not.
+
+    `unit_amount` is in major units of the currency."""
+
+    id: str | None
+    subscription_id: str | None
+    charge_id: str | None
+    charge_filter_id: str | None
+    fixed_charge_id: str | None
+    units: Number | None
+    unit_amount: Number | None
+    invoice_display_name: str | None
+
+
+class RuleFields(TypedDict, total=False):
+    """A recurring top-up, its credits as texts. One with the id of the rule that the wallet has changes it."""
+
+    svc_id: str | None
+    trigger: Literal["interval", "threshold"] | None
+    method: Literal["fixed", "target"] | None
+    interval: Literal["weekly", "monthly", "quarterly", "semiannual", "yearly"] | None
+    threshold_credits: Number | None
+    paid_credits: Number | None
+    granted_credits: Number | None
+    target_ongoing_balance: Number | None
+    grants_target_top_up: bool | None
+    started_at: date | str | None
+    expiration_at: date | str | None
+    invoice_requires_successful_payment: bool | None
+    ignore_paid_top_up_limits: bool | None
+    transaction_name: str | None
+    transaction_metadata: Sequence[Mapping[str, str]] | None
+    purchase_order_number: str | None
+    payment_method: PaymentMethodChoice | Mapping[str, Any] | None
+    invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None
+
+
+class SectionChoice(TypedDict, total=False):
+    skip_invoice_custom_sections: bool | None
+    invoice_custom_section_codes: Sequence[str] | None
+
+
+class UsageThresholdFields(TypedDict, total=False):
+    amount_cents: Required[int]
+    threshold_display_name: str | None
+    recurring: bool | None
+
+
+class VolumeRange(TypedDict, total=False):
+    from_value: Required[int]
+    to_value: Required[int | None]
+    per_unit_amount: Required[Number]
+    flat_amount: Required[Number]

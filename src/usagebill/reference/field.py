@@ -1,0 +1,22 @@
+"""The description of a field of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Field"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a field means. `unit` is what its number counts, `default` what counts where it is not sent, in words.
+
+    `values` are all that it takes (of each item, if it is a list); `example` is a value that works.
+    """
+
+    about: str
+    values: Sequence[str] = ()
+    default: str | None = None
+    unit: str | None = None
+    example: object = None

@@ -1,0 +1,74 @@
+"""Look-ups in the reference: by input class and field."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import attrs
+
+from usagebill.inputs import Absent, range_of
+from usagebill.reference.field import Field
+from usagebill.reference.fields import FIELDS
+from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE, REQUIRED_NEW
+from usagebill.reference.structures import MODEL_PROPERTIES, SHAPES
+
+__all__ = ["bare", "field_of", "hint_of", "hints_of", "is_price", "required_inside", "required_of"]
+
+
+def bare(hint: Any) -> Any:
+    """A type without null, `ABSENT` and marks; a number keeps its range."""
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [part for part in get_args(hint) if part is not type(None) and part != Literal[Absent.ABSENT]]
+        return bare(options[0]) if len(options) == 1 else Union[tuple(options)]  # noqa: UP007
+    if get_origin(hint) is Annotated and range_of(hint) is None:
+        return get_args(hint)[1]
+    return hint
+
+
+@cache
+def hints_of(kind: type) -> Mapping[str, Any]:
+    """Field -> what it takes, of an input class; also if the class reads anything and leaves it to the operation."""
+    resolved = {item.name: item.type for item in attrs.fields(attrs.resolve_types(kind))}
+    return {name: _shape(kind, name, bare(hint)) for name, hint in resolved.items()}
+
+
+def _shape(kind: type, name: str, hint: Any) -> Any:
+    known = SHAPES.get(f"{kind.__name__}.{name}")
+    if known is None and (hint in (object, str) or get_origin(hint) is Mapping):
+        known = SHAPES.get(name)
+        if hint is str and not (known is not None and name.endswith("_at")):
+            return hint
+    return hint if known is None else known
+
+
+def is_price(hint: Any) -> bool:
+    """Whether a type is that of the properties of charges."""
+    options = get_args(hint)
+    return bool(options) and all(option in MODEL_PROPERTIES.values() for option in options)
+
+
+def hint_of(kind: type, name: str) -> Any:
+    """What a field of an input class takes."""
+    return hints_of(kind)[name]
+
+
+def field_of(kind: type, name: str) -> Field:
+    """The description of a field. Raises `LookupError` if there is none."""
+    known = FIELDS.get(f"{kind.__name__}.{name}") or FIELDS.get(name)
+    if known is None:
+        raise LookupError(f"{kind.__name__}.{name} has no description in usagebill.reference.fields")
+    return known
+
+
+def required_of(operation: str) -> tuple[str, ...]:
+    """The fields without which the operation (`plans.create`) refuses its request."""
+    return REQUIRED.get(operation, ())
+
+
+def required_inside(kind: type, *, new: bool = False) -> tuple[str, ...]:
+    """The fields that a part of a request cannot lack; `new` in a request that creates what it belongs to."""
+    name = kind.__name__
+    return REQUIRED_INSIDE.get(name, REQUIRED_NEW.get(name, ()) if new else ())

@@ -1,0 +1,303 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import ClassVar, Literal
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.records import Pages, PaymentConnection, ProviderNotice, TaxConnection
+
+class PaymentConnections(Resource):
+    """Payment providers that collect the invoices of the customers linked to them."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        kind: str,
+        code: str,
+        name: str | None = ...,
+        url: str | None = ...,
+        live: bool | None = ...,
+        success_redirect_url: str | None = ...,
+        supports_3ds: bool | None = ...,
+        require_terms_of_service_consent: bool | None = ...,
+        live_prefix: str | None = ...,
+        merchant_account: str | None = ...,
+        flow_id: str | None = ...,
+        secret_key: str | None = ...,
+        webhook_secret: str | None = ...,
+        access_token: str | None = ...,
+        api_key: str | None = ...,
+        hmac_key: str | None = ...,
+        client_id: str | None = ...,
+        client_secret: str | None = ...,
+        signature_key: str | None = ...,
+    ) -> PaymentConnection:
+        """A new connection. Raises `Invalid`, also where another has the code already, of whatever kind.
+
+        kind: The kind of provider. One of stripe, gocardless, adyen, cashfree, flutterwave, moneyhash. Required.
+        code: The code that it is named by, unique among its kind. Required.
+        name: The name that people read.
+        url: Where the provider's API is. Default: its public address.
+        live: Whether it is the provider's live environment. Default: true.
+        success_redirect_url: Where customers come back to from the provider's pages.
+        supports_3ds: Whether cards are confirmed by 3-D Secure. Default: false.
+        require_terms_of_service_consent: Whether pages ask for consent to your terms. Default: false.
+        live_prefix: The prefix of the live URL that the provider gave you.
+        merchant_account: Your account with the provider.
+        flow_id: The flow that pages follow.
+        secret_key: The provider's secret key.
+        webhook_secret: What the provider signs its messages with.
+        access_token: The provider's access token.
+        api_key: The provider's key.
+        hmac_key: What the provider signs its messages with.
+        client_id: Your id with the provider.
+        client_secret: Your secret with the provider.
+        signature_key: What the provider signs its messages with.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        kind: str | None = ...,
+        code: str | None = ...,
+        name: str | None = ...,
+        url: str | None = ...,
+        live: bool | None = ...,
+        success_redirect_url: str | None = ...,
+        supports_3ds: bool | None = ...,
+        require_terms_of_service_consent: bool | None = ...,
+        live_prefix: str | None = ...,
+        merchant_account: str | None = ...,
+        flow_id: str | None = ...,
+        secret_key: str | None = ...,
+        webhook_secret: str | None = ...,
+        access_token: str | None = ...,
+        api_key: str | None = ...,
+        hmac_key: str | None = ...,
+        client_id: str | None = ...,
+        client_secret: str | None = ...,
+        signature_key: str | None = ...,
+    ) -> PaymentConnection:
+        """Change what is sent of a connection; an empty credential is taken away. Its kind and its code stay.
+
+        Raises `NotFound` and `Invalid`.
+
+        current_code: Its code.
+        kind: The kind of provider. One of stripe, gocardless, adyen, cashfree, flutterwave, moneyhash.
+        code: The code that it is named by, unique among its kind.
+        name: The name that people read.
+        url: Where the provider's API is. Default: its public address.
+        live: Whether it is the provider's live environment. Default: true.
+        success_redirect_url: Where customers come back to from the provider's pages.
+        supports_3ds: Whether cards are confirmed by 3-D Secure. Default: false.
+        require_terms_of_service_consent: Whether pages ask for consent to your terms. Default: false.
+        live_prefix: The prefix of the live URL that the provider gave you.
+        merchant_account: Your account with the provider.
+        flow_id: The flow that pages follow.
+        secret_key: The provider's secret key.
+        webhook_secret: What the provider signs its messages with.
+        access_token: The provider's access token.
+        api_key: The provider's key.
+        hmac_key: What the provider signs its messages with.
+        client_id: Your id with the provider.
+        client_secret: Your secret with the provider.
+        signature_key: What the provider signs its messages with.
+        """
+
+    def get(self, code: str) -> PaymentConnection:
+        """The connection with this code. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def delete(self, code: str) -> PaymentConnection:
+        """End a connection: its customers are linked to no provider any more, and their methods go. Payments stay.
+
+        code: Its code.
+        """
+
+    def notices(self, *, status: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[ProviderNotice]:
+        """What providers have reported in the last 90 days, newest first. Raises `Invalid` for an unknown status.
+
+        status: Keeps those of this status.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def list(self) -> list[PaymentConnection]:
+        """All connections, oldest first."""
+
+class TaxConnections(Resource):
+    """Tax providers that customers can be linked to."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        kind: str,
+        code: str,
+        url: str,
+        name: str | None = ...,
+        api_key: str | None = ...,
+        item_codes: Mapping[str, str] | None = ...,
+    ) -> TaxConnection:
+        """A new connection. Raises `Invalid`, also if one of this kind has the code already.
+
+        kind: The kind of tax provider. One of anrok, avalara. Required.
+        code: The code that it is named by, unique among its kind. Required.
+        url: Where the provider answers. Required.
+        name: The name that people read.
+        api_key: The provider's key.
+        item_codes: What is billed, by its code -> the provider's code of it; `default` is any other.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        kind: str | None = ...,
+        code: str | None = ...,
+        name: str | None = ...,
+        url: str | None = ...,
+        api_key: str | None = ...,
+        item_codes: Mapping[str, str] | None = ...,
+    ) -> TaxConnection:
+        """Change the name, the address, the key or the item codes of a connection; the last are replaced as a whole.
+
+        Its kind and its code stay. Raises `NotFound` and `Invalid`.
+
+        current_code: Its code.
+        kind: The kind of tax provider. One of anrok, avalara.
+        code: The code that it is named by, unique among its kind.
+        name: The name that people read.
+        url: Where the provider answers.
+        api_key: The provider's key.
+        item_codes: What is billed, by its code -> the provider's code of it; `default` is any other.
+        """
+
+    def get(self, code: str) -> TaxConnection:
+        """The connection with this code, the oldest where several kinds have it. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def delete(self, code: str) -> TaxConnection:
+        """End a connection: its customers are taxed with what the organization itself says of them again.
+
+        code: Its code.
+        """
+
+    def list(self) -> list[TaxConnection]:
+        """All connections, oldest first."""
+
+class WebhookEndpoints(Resource):
+    """The webhook endpoints that messages go to."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        webhook_url: str,
+        signature_algo: Literal["jwt", "hmac"] | None = ...,
+        name: str | None = ...,
+        event_types: Sequence[str] | None = ...,
+    ) -> WebhookEndpoint:
+        """A new endpoint; it gets the messages of what happens from now on. Raises `Invalid`.
+
+        webhook_url: Where webhook messages are sent. Required.
+        signature_algo: How messages are signed. One of jwt, hmac. Default: jwt.
+        name: The name that people read.
+        event_types: The types of message that are sent. Default: all.
+        """
+
+    def update(
+        self,
+        id: str,
+        *,
+        webhook_url: str | None = ...,
+        signature_algo: Literal["jwt", "hmac"] | None = ...,
+        name: str | None = ...,
+        event_types: Sequence[str] | None = ...,
+    ) -> WebhookEndpoint:
+        """Change what is sent. Address and algorithm count for attempts still to come, event types for new messages.
+
+        id: Its id.
+        webhook_url: Where webhook messages are sent.
+        signature_algo: How messages are signed. One of jwt, hmac. Default: jwt.
+        name: The name that people read.
+        event_types: The types of message that are sent. Default: all.
+        """
+
+    def get(self, id: str) -> WebhookEndpoint:
+        """The endpoint with this id. Raises `NotFound`.
+
+        id: Its id.
+        """
+
+    def delete(self, id: str) -> WebhookEndpoint:
+        """Remove the endpoint and its messages; those not yet sent are lost.
+
+        id: Its id.
+        """
+
+    def list(self, *, page: int = ..., per_page: int = ...) -> Pages[WebhookEndpoint]:
+        """Endpoints by address.
+
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class Webhooks(Resource):
+    """Webhook messages, and the key that signs them."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def get(self, id: str) -> WebhookMessage:
+        """The message with this id. Raises `NotFound`.
+
+        id: Its id.
+        """
+
+    def resend(self, id: str) -> WebhookMessage:
+        """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded.
+
+        id: Its id.
+        """
+
+    def public_key(self) -> str:
+        """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
+
+    def list(
+        self,
+        endpoint_id: str,
+        *,
+        statuses: Sequence[str] | None = ...,
+        event_types: Sequence[str] | None = ...,
+        http_statuses: Sequence[str] | None = ...,
+        from_date: date | str | None = ...,
+        to_date: date | str | None = ...,
+        search_term: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[WebhookMessage]:
+        """The messages of an endpoint, last changed first. Raises `NotFound` for an unknown endpoint.
+
+        endpoint_id: The endpoint, by id.
+        statuses: Keeps those of these statuses. One of pending, retrying, succeeded, failed.
+        event_types: Keeps messages of these types.
+        http_statuses: Keeps those answered so: a status, `succeeded` or `failed`.
+        from_date: Keeps those of this instant or later.
+        to_date: Keeps those of this instant or earlier.
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

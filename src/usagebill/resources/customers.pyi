@@ -1,0 +1,1007 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, ClassVar, Literal
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.core.plans import ChargeFilter
+from usagebill.fields import (
+    ActivationRuleFields,
+    AddressFields,
+    AppliedPricingUnitFields,
+    BillingConfigurationFields,
+    ChargeFilterFields,
+    ChargeProperties,
+    CustomerMetadataFields,
+    CustomSectionChoice,
+    EntityConfigurationFields,
+    FixedChargeProperties,
+    IntegrationCustomerFields,
+    Number,
+    PaymentMethodChoice,
+    PlanOverridesFields,
+    UsageThresholdFields,
+)
+from usagebill.records import (
+    AppliedCoupon,
+    BillingEntity,
+    Charge,
+    Customer,
+    FixedCharge,
+    InvoiceCustomSection,
+    LifetimeUsageNow,
+    Organization,
+    Pages,
+    SetupPage,
+    Subscription,
+)
+
+class AppliedCoupons(Resource):
+    """Coupons of customers."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def apply(
+        self,
+        *,
+        external_customer_id: str,
+        coupon_code: str,
+        frequency: Literal["once", "recurring", "forever"] | None = ...,
+        frequency_duration: int | None = ...,
+        amount_cents: int | None = ...,
+        amount_currency: str | None = ...,
+        percentage_rate: Number | None = ...,
+    ) -> AppliedCoupon:
+        """Attach a coupon to a customer.
+
+        A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
+        of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
+
+        external_customer_id: The customer, by your own id. Required.
+        coupon_code: The coupon, by code. Required.
+        frequency: How many invoices it reduces. One of once, recurring, forever. Default: that of the coupon.
+        frequency_duration: How many invoices a recurring coupon reduces. In invoices.
+        amount_cents: How much is taken off. In cents. Default: that of the coupon.
+        amount_currency: The currency of the amount, ISO 4217.
+        percentage_rate: How much is taken off. In percent. Default: that of the coupon.
+        """
+
+    def list_of_customer(
+        self,
+        external_id: str,
+        *,
+        external_customer_id: str | None = ...,
+        status: Literal["active", "terminated"] | None = ...,
+        coupon_code: Sequence[str] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[AppliedCoupon]:
+        """The coupons of one customer, latest first. Raises `NotFound` for an unknown customer.
+
+        external_id: Your own id of it.
+        external_customer_id: The customer, by your own id.
+        status: Keeps those of this status. One of active, terminated.
+        coupon_code: Keeps those of these coupons, by code.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def terminate(self, external_id: str, applied_coupon_id: str) -> AppliedCoupon:
+        """End a coupon for a customer; what it has taken off stays. Raises `NotFound` for the customer or the coupon.
+
+        external_id: Your own id of it.
+        applied_coupon_id: The applied coupon, by id.
+        """
+
+    def list(
+        self,
+        *,
+        external_customer_id: str | None = ...,
+        status: Literal["active", "terminated"] | None = ...,
+        coupon_code: Sequence[str] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[AppliedCoupon]:
+        """Coupons of customers, latest first; those of deleted customers are left out.
+
+        external_customer_id: The customer, by your own id.
+        status: Keeps those of this status. One of active, terminated.
+        coupon_code: Keeps those of these coupons, by code.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class BillingEntities(Resource):
+    """Who issues invoices."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        name: str,
+        code: str,
+        default_currency: str | None = ...,
+        document_numbering: Literal["per_customer", "per_billing_entity"] | None = ...,
+        document_number_prefix: str | None = ...,
+        finalize_zero_amount_invoice: bool | None = ...,
+        net_payment_term: int | None = ...,
+        address_line1: str | None = ...,
+        address_line2: str | None = ...,
+        city: str | None = ...,
+        state: str | None = ...,
+        country: str | None = ...,
+        zipcode: str | None = ...,
+        email: str | None = ...,
+        phone: str | None = ...,
+        legal_name: str | None = ...,
+        legal_number: str | None = ...,
+        tax_identification_number: str | None = ...,
+        timezone: str | None = ...,
+        email_settings: Sequence[str] | None = ...,
+        billing_configuration: EntityConfigurationFields | Mapping[str, Any] | None = ...,
+        einvoicing: bool | None = ...,
+        eu_tax_management: bool | None = ...,
+        logo: str | None = ...,
+        tax_codes: Sequence[str] | None = ...,
+        invoice_custom_section_codes: Sequence[str] | None = ...,
+        applied_dunning_campaign_code: str | None = ...,
+    ) -> BillingEntity:
+        """A new billing entity; what is not sent has its default. Raises `Invalid`, and `NotFound` for taxes.
+
+        name: The name that people read. Required.
+        code: The code that it is named by, unique among its kind. Required.
+        default_currency: The currency of whoever names none, ISO 4217.
+        document_numbering: What invoices are numbered by. One of per_customer, per_billing_entity. Default: per_customer.
+        document_number_prefix: What numbers of invoices begin with, up to ten letters.
+        finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
+        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        address_line1: Street and number.
+        address_line2: The second line of the address.
+        city: The city.
+        state: The state or province.
+        country: The country, ISO 3166-1 with two letters.
+        zipcode: The postal code.
+        email: The address of its e-mails; several are separated by commas.
+        phone: The telephone number.
+        legal_name: The name in law, shown on documents.
+        legal_number: The number in the register of companies.
+        tax_identification_number: The VAT or other tax number.
+        timezone: The time zone that days and periods begin in, by its IANA name.
+        email_settings: Which e-mails are sent. One of invoice.finalized, credit_note.created, payment_receipt.created.
+        billing_configuration: How invoices are issued and paid.
+        einvoicing: Whether documents are e-invoices too. Default: false.
+        eu_tax_management: Whether VAT of the EU is worked out from addresses and numbers. Default: false.
+        logo: The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.
+        tax_codes: The taxes that apply, by code. Default: those of the level above.
+        invoice_custom_section_codes: The texts that invoices end with, by code.
+        applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        name: str | None = ...,
+        default_currency: str | None = ...,
+        document_numbering: Literal["per_customer", "per_billing_entity"] | None = ...,
+        document_number_prefix: str | None = ...,
+        finalize_zero_amount_invoice: bool | None = ...,
+        net_payment_term: int | None = ...,
+        address_line1: str | None = ...,
+        address_line2: str | None = ...,
+        city: str | None = ...,
+        state: str | None = ...,
+        country: str | None = ...,
+        zipcode: str | None = ...,
+        email: str | None = ...,
+        phone: str | None = ...,
+        legal_name: str | None = ...,
+        legal_number: str | None = ...,
+        tax_identification_number: str | None = ...,
+        timezone: str | None = ...,
+        email_settings: Sequence[str] | None = ...,
+        billing_configuration: EntityConfigurationFields | Mapping[str, Any] | None = ...,
+        code: str | None = ...,
+        einvoicing: bool | None = ...,
+        eu_tax_management: bool | None = ...,
+        logo: str | None = ...,
+        tax_codes: Sequence[str] | None = ...,
+        invoice_custom_section_codes: Sequence[str] | None = ...,
+        applied_dunning_campaign_code: str | None = ...,
+    ) -> BillingEntity:
+        """Change what is sent, never the code; drafts of its customers follow. Raises as `create` does.
+
+        current_code: Its code.
+        name: The name that people read.
+        default_currency: The currency of whoever names none, ISO 4217.
+        document_numbering: What invoices are numbered by. One of per_customer, per_billing_entity. Default: per_customer.
+        document_number_prefix: What numbers of invoices begin with, up to ten letters.
+        finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
+        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        address_line1: Street and number.
+        address_line2: The second line of the address.
+        city: The city.
+        state: The state or province.
+        country: The country, ISO 3166-1 with two letters.
+        zipcode: The postal code.
+        email: The address of its e-mails; several are separated by commas.
+        phone: The telephone number.
+        legal_name: The name in law, shown on documents.
+        legal_number: The number in the register of companies.
+        tax_identification_number: The VAT or other tax number.
+        timezone: The time zone that days and periods begin in, by its IANA name.
+        email_settings: Which e-mails are sent. One of invoice.finalized, credit_note.created, payment_receipt.created.
+        billing_configuration: How invoices are issued and paid.
+        code: The code that it is named by, unique among its kind.
+        einvoicing: Whether documents are e-invoices too. Default: false.
+        eu_tax_management: Whether VAT of the EU is worked out from addresses and numbers. Default: false.
+        logo: The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.
+        tax_codes: The taxes that apply, by code. Default: those of the level above.
+        invoice_custom_section_codes: The texts that invoices end with, by code.
+        applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
+        """
+
+    def get(self, code: str) -> BillingEntity:
+        """The billing entity with this code, an archived one too where no active one has it. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def list(self) -> list[BillingEntity]:
+        """The active billing entities, oldest first: the first is the default one."""
+
+class Customers(Resource):
+    """Who is billed."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def upsert(
+        self,
+        *,
+        external_id: str,
+        billing_entity_code: str | None = ...,
+        name: str | None = ...,
+        firstname: str | None = ...,
+        lastname: str | None = ...,
+        customer_type: Literal["company", "individual"] | None = ...,
+        account_type: Literal["customer", "partner"] | None = ...,
+        currency: str | None = ...,
+        email: str | None = ...,
+        phone: str | None = ...,
+        url: str | None = ...,
+        logo_url: str | None = ...,
+        legal_name: str | None = ...,
+        legal_number: str | None = ...,
+        tax_identification_number: str | None = ...,
+        address_line1: str | None = ...,
+        address_line2: str | None = ...,
+        city: str | None = ...,
+        state: str | None = ...,
+        zipcode: str | None = ...,
+        country: str | None = ...,
+        shipping_address: AddressFields | Mapping[str, Any] | None = ...,
+        timezone: str | None = ...,
+        net_payment_term: int | None = ...,
+        finalize_zero_amount_invoice: Literal["inherit", "skip", "finalize"] | None = ...,
+        skip_invoice_custom_sections: bool | None = ...,
+        invoice_custom_section_codes: Sequence[str] | None = ...,
+        billing_configuration: BillingConfigurationFields | Mapping[str, Any] | None = ...,
+        metadata: Sequence[CustomerMetadataFields | Mapping[str, Any]] | None = ...,
+        tax_codes: Sequence[str] | None = ...,
+        integration_customers: Sequence[IntegrationCustomerFields | Mapping[str, Any]] | None = ...,
+        applied_dunning_campaign_code: str | None = ...,
+        exclude_from_dunning_campaign: bool | None = ...,
+    ) -> Customer:
+        """Create the customer with this external id, or change what is sent of the existing one.
+
+        All or nothing. `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
+        `NotFound` for unknown billing entities and taxes.
+
+        external_id: Your own id of the customer: sent again, it changes that one. Required.
+        billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
+        name: The name that people read.
+        firstname: The first name of the person.
+        lastname: The last name of the person.
+        customer_type: Whether it is a company or a person. One of company, individual.
+        account_type: A partner is billed by itself: its invoices are self-billed. One of customer, partner.
+        currency: The currency, ISO 4217.
+        email: The address of its e-mails; several are separated by commas.
+        phone: The telephone number.
+        url: The web site.
+        logo_url: Where the logo is.
+        legal_name: The name in law, shown on documents.
+        legal_number: The number in the register of companies.
+        tax_identification_number: The VAT or other tax number.
+        address_line1: Street and number.
+        address_line2: The second line of the address.
+        city: The city.
+        state: The state or province.
+        zipcode: The postal code.
+        country: The country, ISO 3166-1 with two letters.
+        shipping_address: The address of delivery, which taxes follow if there is one.
+        timezone: The time zone that days and periods begin in, by its IANA name.
+        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        finalize_zero_amount_invoice: Whether invoices of nothing are issued. One of inherit, skip, finalize. Default: inherit.
+        skip_invoice_custom_sections: Whether invoices end without any such text. Default: false.
+        invoice_custom_section_codes: The texts that invoices end with, by code.
+        billing_configuration: How invoices are issued and paid.
+        metadata: Values of your own, each with a key.
+        tax_codes: The taxes that apply, by code. Default: those of the level above.
+        integration_customers: The tax providers that the customer is linked to. A link that is not sent ends.
+        applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
+        exclude_from_dunning_campaign: Whether no campaign asks this customer. Default: false.
+        """
+
+    def get(self, external_id: str) -> Customer:
+        """The customer with this external id. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        """
+
+    def delete(self, external_id: str) -> Customer:
+        """Delete the customer; what it has ends right after. Its invoices stay and its id is free again.
+
+        external_id: Your own id of it.
+        """
+
+    def portal_url(self, external_customer_id: str) -> str:
+        """A new link to the pages of the customer, which opens them for 12 hours. Raises `NotFound`.
+
+        external_customer_id: The customer, by your own id.
+        """
+
+    def checkout_url(self, external_id: str) -> SetupPage:
+        """A page on which the customer leaves a payment method with its provider.
+
+        Raises `NotFound`, `Invalid` where there is nothing to leave or nobody to leave it with, `NotAllowed` where the
+        provider has no such pages, and `ThirdPartyError` where it refuses.
+
+        external_id: Your own id of it.
+        """
+
+    def list(
+        self,
+        *,
+        external_id: str | None = ...,
+        search_term: str | None = ...,
+        account_type: Sequence[str] | None = ...,
+        customer_type: Literal["company", "individual"] | None = ...,
+        has_customer_type: Literal["true", "false"] | None = ...,
+        has_tax_identification_number: Literal["true", "false"] | None = ...,
+        countries: Sequence[str] | None = ...,
+        states: Sequence[str] | None = ...,
+        zipcodes: Sequence[str] | None = ...,
+        currencies: Sequence[str] | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        metadata: Mapping[str, str | None] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Customer]:
+        """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity.
+
+        external_id: Your own id, by which you name it everywhere.
+        search_term: Keeps what contains this text, whatever its case.
+        account_type: Keeps those of these types of account. One of customer, partner.
+        customer_type: Keeps those of this type. One of company, individual.
+        has_customer_type: Keeps those that have a type, or have none. One of true, false.
+        has_tax_identification_number: Keeps those that have a tax number, or have none. One of true, false.
+        countries: Keeps those of these countries.
+        states: Keeps those of these states.
+        zipcodes: Keeps those of these postal codes.
+        currencies: Keeps those of one of these currencies, ISO 4217.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        metadata: Values of your own by key, kept and shown with it.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class InvoiceCustomSections(Resource):
+    """Texts that invoices end with."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        name: str,
+        code: str,
+        description: str | None = ...,
+        details: str | None = ...,
+        display_name: str | None = ...,
+    ) -> InvoiceCustomSection:
+        """A new section, selected by nobody yet. Raises `Invalid`.
+
+        name: The name that people read. Required.
+        code: The code that it is named by, unique among its kind. Required.
+        description: A text for people; nothing is computed from it.
+        details: The text that documents show.
+        display_name: The heading under which documents show it.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        name: str | None = ...,
+        code: str | None = ...,
+        description: str | None = ...,
+        details: str | None = ...,
+        display_name: str | None = ...,
+    ) -> InvoiceCustomSection:
+        """Change what is sent; invoices keep the texts that they have. Raises `NotFound` and `Invalid`.
+
+        current_code: Its code.
+        name: The name that people read.
+        code: The code that it is named by, unique among its kind.
+        description: A text for people; nothing is computed from it.
+        details: The text that documents show.
+        display_name: The heading under which documents show it.
+        """
+
+    def get(self, code: str) -> InvoiceCustomSection:
+        """The section with this code. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def delete(self, code: str) -> InvoiceCustomSection:
+        """Delete the section, which nobody selects any more; invoices keep their copies.
+
+        code: Its code.
+        """
+
+    def list(self, *, page: int = ..., per_page: int = ...) -> Pages[InvoiceCustomSection]:
+        """Sections by name.
+
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class Organizations(Resource):
+    """The organization itself."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def get(self) -> Organization:
+        """The organization as it is now."""
+
+    def update(
+        self,
+        *,
+        name: str | None = ...,
+        default_currency: str | None = ...,
+        document_numbering: Literal["per_customer", "per_billing_entity"] | None = ...,
+        document_number_prefix: str | None = ...,
+        finalize_zero_amount_invoice: bool | None = ...,
+        net_payment_term: int | None = ...,
+        address_line1: str | None = ...,
+        address_line2: str | None = ...,
+        city: str | None = ...,
+        state: str | None = ...,
+        country: str | None = ...,
+        zipcode: str | None = ...,
+        email: str | None = ...,
+        phone: str | None = ...,
+        legal_name: str | None = ...,
+        legal_number: str | None = ...,
+        tax_identification_number: str | None = ...,
+        timezone: str | None = ...,
+        email_settings: Sequence[str] | None = ...,
+        billing_configuration: EntityConfigurationFields | Mapping[str, Any] | None = ...,
+        webhook_url: str | None = ...,
+        eu_tax_management: bool | None = ...,
+    ) -> Organization:
+        """Change what is sent, of the organization and of its default billing entity.
+
+        `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
+
+        name: The name that people read.
+        default_currency: The currency of whoever names none, ISO 4217.
+        document_numbering: What invoices are numbered by. One of per_customer, per_billing_entity. Default: per_customer.
+        document_number_prefix: What numbers of invoices begin with, up to ten letters.
+        finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
+        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        address_line1: Street and number.
+        address_line2: The second line of the address.
+        city: The city.
+        state: The state or province.
+        country: The country, ISO 3166-1 with two letters.
+        zipcode: The postal code.
+        email: The address of its e-mails; several are separated by commas.
+        phone: The telephone number.
+        legal_name: The name in law, shown on documents.
+        legal_number: The number in the register of companies.
+        tax_identification_number: The VAT or other tax number.
+        timezone: The time zone that days and periods begin in, by its IANA name.
+        email_settings: Which e-mails are sent. One of invoice.finalized, credit_note.created, payment_receipt.created.
+        billing_configuration: How invoices are issued and paid.
+        webhook_url: Where webhook messages are sent.
+        eu_tax_management: Whether VAT of the EU is worked out from addresses and numbers. Default: false.
+        """
+
+class Subscriptions(Resource):
+    """Customers on plans."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        external_customer_id: str,
+        plan_code: str,
+        external_id: str,
+        name: str | None = ...,
+        billing_time: Literal["calendar", "anniversary"] | None = ...,
+        subscription_at: date | str | None = ...,
+        ending_at: date | str | None = ...,
+        billing_entity_code: str | None = ...,
+        plan_overrides: PlanOverridesFields | Mapping[str, Any] | None = ...,
+        usage_thresholds: Sequence[UsageThresholdFields | Mapping[str, Any]] | None = ...,
+        payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...,
+        activation_rules: Sequence[ActivationRuleFields | Mapping[str, Any]] | None = ...,
+        consolidate_invoice: bool | None = ...,
+        progressive_billing_disabled: bool | None = ...,
+        purchase_order_number: str | None = ...,
+        invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
+    ) -> Subscription:
+        """Put a customer on a plan.
+
+        With an external id that the customer has no live subscription of, a new subscription: active at once where it
+        starts today or started in the past, pending where it starts later. On the same plan, the existing one unchanged.
+        On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
+        interval ends. An unknown customer is created.
+
+        external_customer_id: The customer, by your own id. Required.
+        plan_code: The plan, by code. Required.
+        external_id: Your own id of the subscription, which events name. A second plan for it is an upgrade or a downgrade. Required.
+        name: What invoices call it. Default: the name of the plan.
+        billing_time: Whether periods are those of the calendar, or begin on the day of the start. One of calendar, anniversary. Default: calendar.
+        subscription_at: When it starts; in the past, it is billed from then on. Default: now.
+        ending_at: When it ends by itself.
+        billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
+        plan_overrides: What this subscription alone says differently from its plan.
+        usage_thresholds: Amounts of lifetime usage at which usage is invoiced at once.
+        payment_method: How its invoices are paid. Default: the customer's own method.
+        activation_rules: What must happen before it is active: `payment` waits for the first payment.
+        consolidate_invoice: Whether it shares invoices with the customer's other subscriptions. Default: true.
+        progressive_billing_disabled: Whether usage thresholds are left out. Default: false.
+        purchase_order_number: The customer's order number, shown on invoices.
+        invoice_custom_section: The texts that its invoices end with.
+        """
+
+    def update(
+        self,
+        external_id: str,
+        *,
+        name: str | None = ...,
+        subscription_at: date | str | None = ...,
+        ending_at: date | str | None = ...,
+        billing_entity_code: str | None = ...,
+        plan_overrides: PlanOverridesFields | Mapping[str, Any] | None = ...,
+        usage_thresholds: Sequence[UsageThresholdFields | Mapping[str, Any]] | None = ...,
+        payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...,
+        activation_rules: Sequence[ActivationRuleFields | Mapping[str, Any]] | None = ...,
+        consolidate_invoice: bool | None = ...,
+        progressive_billing_disabled: bool | None = ...,
+        purchase_order_number: str | None = ...,
+        on_termination_credit_note: Literal["credit", "refund", "offset", "skip"] | None = ...,
+        on_termination_invoice: Literal["generate", "skip"] | None = ...,
+        invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> Subscription:
+        """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
+
+        A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
+
+        external_id: Your own id of it.
+        name: The name that people read.
+        subscription_at: When it starts; in the past, it is billed from then on. Default: now.
+        ending_at: When it ends by itself.
+        billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
+        plan_overrides: What this subscription alone says differently from its plan.
+        usage_thresholds: Amounts of lifetime usage at which usage is invoiced at once.
+        payment_method: How its invoices are paid. Default: the customer's own method.
+        activation_rules: What must happen before it is active: `payment` waits for the first payment.
+        consolidate_invoice: Whether it shares invoices with the customer's other subscriptions. Default: true.
+        progressive_billing_disabled: Whether usage thresholds are left out. Default: false.
+        purchase_order_number: The customer's order number, shown on invoices.
+        on_termination_credit_note: What becomes of the time that was paid for and is not used. One of credit, refund, offset, skip. Default: credit.
+        on_termination_invoice: Whether usage up to the end is invoiced. One of generate, skip. Default: generate.
+        invoice_custom_section: The texts that its invoices end with.
+        status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def get(
+        self,
+        external_id: str,
+        *,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> Subscription:
+        """The subscription with this external id and status. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def list_of_customer(
+        self,
+        current_external_customer_id: str,
+        /,
+        *,
+        status: Sequence[str] | None = ...,
+        external_customer_id: str | None = ...,
+        external_id: str | None = ...,
+        plan_code: str | None = ...,
+        currency: str | None = ...,
+        overridden: bool | None = ...,
+        overriden: bool | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Subscription]:
+        """The same for one customer. Raises `NotFound` if there is none.
+
+        current_external_customer_id: The customer, by your own id.
+        status: Keeps those of these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
+        external_customer_id: The customer, by your own id.
+        external_id: Your own id, by which you name it everywhere.
+        plan_code: The plan, by code.
+        currency: The currency, ISO 4217.
+        overridden: Whether the plan is one of the subscription's own.
+        overriden: The same as `overridden`, as older clients spell it.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def terminate(
+        self,
+        external_id: str,
+        *,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        on_termination_credit_note: Literal["credit", "refund", "offset", "skip"] | None = ...,
+        on_termination_invoice: Literal["generate", "skip"] | None = ...,
+    ) -> Subscription:
+        """End the active subscription with this external id now, or cancel the pending one where `status` says so.
+
+        Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
+        would be given back was taxed.
+
+        external_id: Your own id of it.
+        status: Which of the subscriptions of that id ends. One of pending, incomplete, active, terminated, canceled.
+        on_termination_credit_note: What becomes of the time that was paid for and is not used. One of credit, refund, offset, skip. Default: credit.
+        on_termination_invoice: Whether usage up to the end is invoiced. One of generate, skip. Default: generate.
+        """
+
+    def list_charges(
+        self,
+        external_id: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Charge]:
+        """The charges of the subscription's plan, newest first. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def get_charge(
+        self,
+        external_id: str,
+        charge_code: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> Charge:
+        """One charge of the subscription's plan. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def update_charge(
+        self,
+        external_id: str,
+        charge_code: str,
+        *,
+        id: str | None = ...,
+        code: str | None = ...,
+        billable_metric_id: str | None = ...,
+        charge_model: Literal[
+            "standard", "graduated", "graduated_percentage", "package", "percentage", "volume", "dynamic", "custom"
+        ]
+        | None = ...,
+        invoice_display_name: str | None = ...,
+        pay_in_advance: bool | None = ...,
+        prorated: bool | None = ...,
+        invoiceable: bool | None = ...,
+        regroup_paid_fees: Literal["invoice"] | None = ...,
+        min_amount_cents: int | None = ...,
+        accepts_target_wallet: bool | None = ...,
+        properties: ChargeProperties | Mapping[str, Any] | None = ...,
+        filters: Sequence[ChargeFilterFields | Mapping[str, Any]] | None = ...,
+        tax_codes: Sequence[str] | None = ...,
+        applied_pricing_unit: AppliedPricingUnitFields | Mapping[str, Any] | None = ...,
+        cascade_updates: bool | None = ...,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> Charge:
+        """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        id: The id of the existing one that is meant; without it one is added.
+        code: The code that it is named by, unique among its kind.
+        billable_metric_id: The billable metric that is priced, by id.
+        charge_model: How units become an amount. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom.
+        invoice_display_name: What invoices call it. Default: its name.
+        pay_in_advance: Whether it is paid at the start of a period, or of usage with each event. Default: false.
+        prorated: Whether units count by the share of the period that they were there. Default: false.
+        invoiceable: Whether fees paid in advance get an invoice each. Default: true.
+        regroup_paid_fees: `invoice` gathers fees without an invoice, once paid, on one a period. One of invoice.
+        min_amount_cents: The least that the charge brings in for each period. In cents. Default: 0.
+        accepts_target_wallet: Whether events may name the wallet that pays for them. Default: false.
+        properties: The prices, in the form of the charge model.
+        filters: Other prices for events of certain properties.
+        tax_codes: The taxes that apply, by code. Default: those of the level above.
+        applied_pricing_unit: Prices in a currency of your own, and what one unit of it is worth.
+        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def list_filters(
+        self,
+        external_id: str,
+        charge_code: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[tuple[Charge, ChargeFilter]]:
+        """The filters of a charge, in their order. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def get_filter(
+        self,
+        external_id: str,
+        charge_code: str,
+        filter_id: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> tuple[Charge, ChargeFilter]:
+        """One filter of a charge, with the charge. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        filter_id: The filter, by id.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def create_filter(
+        self,
+        external_id: str,
+        charge_code: str,
+        *,
+        properties: ChargeProperties | Mapping[str, Any],
+        values: Mapping[str, Sequence[str]],
+        invoice_display_name: str | None = ...,
+        cascade_updates: bool | None = ...,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> tuple[Charge, ChargeFilter]:
+        """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        properties: Its prices, in the form of the charge's model. Required.
+        values: Property -> the values that the filter takes. Required.
+        invoice_display_name: What invoices call it. Default: its name.
+        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def update_filter(
+        self,
+        external_id: str,
+        charge_code: str,
+        filter_id: str,
+        *,
+        invoice_display_name: str | None = ...,
+        properties: ChargeProperties | Mapping[str, Any] | None = ...,
+        values: Mapping[str, Sequence[str]] | None = ...,
+        cascade_updates: bool | None = ...,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> tuple[Charge, ChargeFilter]:
+        """Change the name or the properties of a filter, for this subscription alone. Raises `NotFound`, `Invalid`.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        filter_id: The filter, by id.
+        invoice_display_name: What invoices call it. Default: its name.
+        properties: Its prices, in the form of the charge's model.
+        values: Property -> the values that the filter takes.
+        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def delete_filter(
+        self,
+        external_id: str,
+        charge_code: str,
+        filter_id: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> tuple[Charge, ChargeFilter]:
+        """Remove a filter, for this subscription alone. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        charge_code: The charge, by code.
+        filter_id: The filter, by id.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def list_fixed_charges(
+        self,
+        external_id: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[FixedCharge]:
+        """The fixed charges of the subscription's plan with its own units, newest first. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def get_fixed_charge(
+        self,
+        external_id: str,
+        fixed_charge_code: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> FixedCharge:
+        """One fixed charge of the subscription's plan, with its own units. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        fixed_charge_code: The fixed charge, by code.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def update_fixed_charge(
+        self,
+        external_id: str,
+        fixed_charge_code: str,
+        *,
+        id: str | None = ...,
+        code: str | None = ...,
+        add_on_id: str | None = ...,
+        add_on_code: str | None = ...,
+        invoice_display_name: str | None = ...,
+        units: Number | None = ...,
+        apply_units_immediately: bool | None = ...,
+        charge_model: Literal["standard", "graduated", "volume"] | None = ...,
+        pay_in_advance: bool | None = ...,
+        prorated: bool | None = ...,
+        properties: FixedChargeProperties | Mapping[str, Any] | None = ...,
+        tax_codes: Sequence[str] | None = ...,
+        cascade_updates: bool | None = ...,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> FixedCharge:
+        """Change what is sent of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
+
+        Units alone are kept on the subscription, and its plan stays that of the catalog; anything else gives it an
+        override.
+
+        external_id: Your own id of it.
+        fixed_charge_code: The fixed charge, by code.
+        id: The id of the existing one that is meant; without it one is added.
+        code: The code that it is named by, unique among its kind.
+        add_on_id: The add-on that is sold, by id; its code does too.
+        add_on_code: The add-on that is sold, by code.
+        invoice_display_name: What invoices call it. Default: its name.
+        units: How many are charged for. In units.
+        apply_units_immediately: Whether other units count from now on, not from the next period. Default: false.
+        charge_model: How units become an amount. One of standard, graduated, volume.
+        pay_in_advance: Whether it is paid at the start of a period. Default: false.
+        prorated: Whether a part of a period costs that part. Default: false.
+        properties: The prices, in the form of the charge model.
+        tax_codes: The taxes that apply, by code. Default: those of the level above.
+        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def lifetime_usage(
+        self,
+        external_id: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> LifetimeUsageNow:
+        """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are.
+
+        external_id: Your own id of it.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def set_lifetime_usage(
+        self,
+        external_id: str,
+        *,
+        external_historical_usage_amount_cents: int | None = ...,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> LifetimeUsageNow:
+        """Set the lifetime usage of a subscription from before it was imported.
+
+        external_id: Your own id of it.
+        external_historical_usage_amount_cents: What had been used before usagebill billed it. In cents.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def list(
+        self,
+        *,
+        status: Sequence[str] | None = ...,
+        external_customer_id: str | None = ...,
+        external_id: str | None = ...,
+        plan_code: str | None = ...,
+        currency: str | None = ...,
+        overridden: bool | None = ...,
+        overriden: bool | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Subscription]:
+        """A page of subscriptions, those with the latest `subscription_at` first. Raises `NotFound` for an unknown
+        billing entity code.
+
+        status: Keeps those of these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
+        external_customer_id: The customer, by your own id.
+        external_id: Your own id, by which you name it everywhere.
+        plan_code: The plan, by code.
+        currency: The currency, ISO 4217.
+        overridden: Whether the plan is one of the subscription's own.
+        overriden: The same as `overridden`, as older clients spell it.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

@@ -1,0 +1,204 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.core.entitlements import Feature
+from usagebill.fields import PrivilegeFields
+from usagebill.records import Pages, PlanFeature, SubscriptionFeature
+
+class Entitlements(Resource):
+    """What plans entitle to, what subscriptions change of that, and what comes of it."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def list_of_plan(self, code: str) -> list[PlanFeature]:
+        """The features of a plan with their values, the oldest first. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def get_of_plan(self, code: str, feature_code: str) -> PlanFeature:
+        """One feature of a plan. Raises `NotFound` for the plan, and for a feature that it lacks.
+
+        code: Its code.
+        feature_code: The feature, by code.
+        """
+
+    def replace_of_plan(self, code: str, *, entitlements: Mapping[str, object] | None = ...) -> list[PlanFeature]:
+        """Make what is sent all that a plan entitles to; a feature without any value keeps those that it has.
+
+        Without `entitlements` nothing changes. Raises `NotFound` for the plan and for codes of features and privileges,
+        `Invalid` for values.
+
+        code: Its code.
+        entitlements: Feature -> privilege -> value.
+        """
+
+    def merge_of_plan(self, code: str, *, entitlements: Mapping[str, object] | None = ...) -> list[PlanFeature]:
+        """Add what is sent to what a plan entitles to, and change values. Raises what `replace_of_plan` does.
+
+        code: Its code.
+        entitlements: Feature -> privilege -> value.
+        """
+
+    def remove_from_plan(self, code: str, feature_code: str) -> PlanFeature:
+        """Take a feature from a plan, and return what it was. Raises `NotFound` for the plan, and for the feature there.
+
+        code: Its code.
+        feature_code: The feature, by code.
+        """
+
+    def remove_privilege_from_plan(self, code: str, feature_code: str, privilege_code: str) -> PlanFeature:
+        """Take the value of a privilege from a plan, and return what is left of the feature.
+
+        Raises `NotFound` for the plan, for a feature that it lacks, and for a privilege without a value there.
+
+        code: Its code.
+        feature_code: The feature, by code.
+        privilege_code: The privilege, by code.
+        """
+
+    def list_of_subscription(
+        self,
+        external_id: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> list[SubscriptionFeature]:
+        """What a subscription is entitled to: its plan's features, and what it changes of them. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def change_of_subscription(
+        self,
+        external_id: str,
+        *,
+        entitlements: Mapping[str, object] | None = ...,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> list[SubscriptionFeature]:
+        """Give a subscription values of its own, and back what was taken from it; what is not named stays.
+
+        Exactly the values of its plan for a feature restore the plan's. Raises `NotFound` and `Invalid`.
+
+        external_id: Your own id of it.
+        entitlements: Feature -> privilege -> value.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def remove_from_subscription(
+        self,
+        external_id: str,
+        feature_code: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> list[SubscriptionFeature]:
+        """Take a feature from a subscription, its plan's or its own, and return what it has left. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        feature_code: The feature, by code.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def remove_privilege_from_subscription(
+        self,
+        external_id: str,
+        feature_code: str,
+        privilege_code: str,
+        *,
+        subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+        status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
+    ) -> list[SubscriptionFeature]:
+        """Take one privilege of a feature from a subscription, and return what it has left. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        feature_code: The feature, by code.
+        privilege_code: The privilege, by code.
+        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
+        """
+
+    def of(self, external_subscription_id: str) -> Mapping[str, Mapping[str, int | bool | str]]:
+        """What the active subscription with this external id is entitled to: feature -> privilege -> value.
+
+        Values are `int`, `bool` or `str`, and cannot be changed. A program may ask on every request: it costs a
+        microsecond while nothing changes, is never behind a change made by this process, and at most two seconds
+        behind one made by another. Raises `NotFound` without an active subscription.
+        """
+
+class Features(Resource):
+    """What plans sell besides usage, with typed privileges."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        code: str,
+        name: str | None = ...,
+        description: str | None = ...,
+        privileges: Sequence[PrivilegeFields | Mapping[str, Any]] | None = ...,
+    ) -> Feature:
+        """A new feature with its privileges. Raises `Invalid`.
+
+        code: The code that it is named by, unique among its kind. Required.
+        name: The name that people read.
+        description: A text for people; nothing is computed from it.
+        privileges: The settings of the feature.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        code: str | None = ...,
+        name: str | None = ...,
+        description: str | None = ...,
+        privileges: Sequence[PrivilegeFields | Mapping[str, Any]] | None = ...,
+    ) -> Feature:
+        """Change what is sent, and add privileges that are new; types stay, and options of a select are only added.
+
+        Raises `NotFound` and `Invalid`.
+
+        current_code: Its code.
+        code: The code that it is named by, unique among its kind.
+        name: The name that people read.
+        description: A text for people; nothing is computed from it.
+        privileges: The settings of the feature.
+        """
+
+    def get(self, code: str) -> Feature:
+        """The feature with this code. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def delete(self, code: str) -> Feature:
+        """Delete the feature, and with it what plans and subscriptions have of it; its code is free again.
+
+        code: Its code.
+        """
+
+    def delete_privilege(self, code: str, privilege_code: str) -> Feature:
+        """Delete a privilege of the feature, and every value of it. Raises `NotFound` for either.
+
+        code: Its code.
+        privilege_code: The privilege, by code.
+        """
+
+    def list(self, *, search_term: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[Feature]:
+        """Features, newest first.
+
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

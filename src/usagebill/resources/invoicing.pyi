@@ -1,0 +1,739 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, ClassVar, Literal
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.fields import (
+    CreditNoteItemFields,
+    MetadataItemFields,
+    Number,
+    OneOffFeeFields,
+    PaymentMethodChoice,
+    PreviewSubscriptions,
+    RegeneratedFeeFields,
+    SectionChoice,
+)
+from usagebill.records import (
+    CreditNote,
+    CreditNoteEstimate,
+    ExplainedEvent,
+    ExplainedInvoice,
+    Fee,
+    Invoice,
+    Pages,
+    PaymentPage,
+)
+
+class CreditNotes(Resource):
+    """Credit notes on invoices."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        invoice_id: str,
+        items: Sequence[CreditNoteItemFields | Mapping[str, Any]],
+        reason: Literal[
+            "duplicated_charge",
+            "product_unsatisfactory",
+            "order_change",
+            "order_cancellation",
+            "fraudulent_charge",
+            "other",
+        ]
+        | None = ...,
+        description: str | None = ...,
+        credit_amount_cents: int | None = ...,
+        refund_amount_cents: int | None = ...,
+        offset_amount_cents: int | None = ...,
+        metadata: Mapping[str, str | None] | None = ...,
+    ) -> CreditNote:
+        """A credit note over items of an invoice's fees, as balance, refund and settlement of the invoice itself.
+
+        Raises `NotFound` for the invoice or a fee, `NotAllowed` for an invoice that takes none, and `Invalid`.
+
+        invoice_id: The invoice, by id. Required.
+        items: What is credited of each fee. Required.
+        reason: Why. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other. Default: other.
+        description: A text for people; nothing is computed from it.
+        credit_amount_cents: How much is kept for later invoices, with taxes. In cents.
+        refund_amount_cents: How much is paid back, with taxes. In cents.
+        offset_amount_cents: How much the unpaid invoice is reduced by, with taxes. In cents.
+        metadata: Values of your own by key, kept and shown with it.
+        """
+
+    def estimate(
+        self, *, invoice_id: str, items: Sequence[CreditNoteItemFields | Mapping[str, Any]]
+    ) -> CreditNoteEstimate:
+        """What a note over these items would come to. Raises as `create` does for the invoice and the items.
+
+        invoice_id: The invoice, by id. Required.
+        items: What is credited of each fee. Required.
+        """
+
+    def update(
+        self,
+        credit_note_id: str,
+        *,
+        refund_status: Literal["pending", "succeeded", "failed"] | None = ...,
+        metadata: Mapping[str, str | None] | None = ...,
+    ) -> CreditNote:
+        """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`.
+
+        credit_note_id: The credit note, by id.
+        refund_status: How the refund stands. One of pending, succeeded, failed.
+        metadata: Values of your own by key, kept and shown with it.
+        """
+
+    def get(self, credit_note_id: str) -> CreditNote:
+        """The finalized credit note with this id. Raises `NotFound`.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def list_of_customer(
+        self,
+        external_id: str,
+        *,
+        external_customer_id: str | None = ...,
+        issuing_date_from: date | str | None = ...,
+        issuing_date_to: date | str | None = ...,
+        amount_from: date | str | None = ...,
+        amount_to: date | str | None = ...,
+        credit_status: str | Sequence[str] | None = ...,
+        refund_status: str | Sequence[str] | None = ...,
+        reason: str | Sequence[str] | None = ...,
+        types: str | Sequence[str] | None = ...,
+        currency: str | None = ...,
+        invoice_number: str | None = ...,
+        purchase_order_number: str | None = ...,
+        self_billed: bool | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        search_term: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[CreditNote]:
+        """The credit notes of one customer, latest first. Raises `NotFound` for an unknown customer.
+
+        external_id: Your own id of it.
+        external_customer_id: The customer, by your own id.
+        issuing_date_from: Keeps those issued on this day or later.
+        issuing_date_to: Keeps those issued on this day or earlier.
+        amount_from: Keeps those of this total or more. In cents.
+        amount_to: Keeps those of this total or less. In cents.
+        credit_status: Keeps those whose credit stands so. One of available, consumed, voided.
+        refund_status: How the refund stands. One of pending, succeeded, failed.
+        reason: Keeps those of these reasons. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other.
+        types: Keeps those that have one of these parts. One of credit, refund, offset.
+        currency: The currency, ISO 4217.
+        invoice_number: Keeps those of the invoice with this number.
+        purchase_order_number: The customer's order number, shown on invoices.
+        self_billed: Keeps those of partners, or of others.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def void(self, credit_note_id: str) -> CreditNote:
+        """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def replace_metadata(
+        self, credit_note_id: str, *, metadata: Mapping[str, str | None] | None = ...
+    ) -> Mapping[str, str | None] | None:
+        """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`.
+
+        credit_note_id: The credit note, by id.
+        metadata: Values of your own by key, kept and shown with it.
+        """
+
+    def merge_metadata(
+        self, credit_note_id: str, *, metadata: Mapping[str, str | None] | None = ...
+    ) -> Mapping[str, str | None] | None:
+        """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`.
+
+        credit_note_id: The credit note, by id.
+        metadata: Values of your own by key, kept and shown with it.
+        """
+
+    def delete_metadata(self, credit_note_id: str) -> None:
+        """Remove the metadata. Raises `NotFound`.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def delete_metadata_key(self, credit_note_id: str, key: str) -> Mapping[str, str | None] | None:
+        """Remove one key, where there is one. Raises `NotFound` for the note, and for one without any metadata.
+
+        credit_note_id: The credit note, by id.
+        key: The key.
+        """
+
+    def download(self, credit_note_id: str) -> CreditNote | None:
+        """The credit note with the address of its PDF; None if that is only now being made. Raises `NotFound`.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def download_xml(self, credit_note_id: str) -> CreditNote | None:
+        """The credit note with the address of its XML; None if there is none (yet). Raises `NotFound`.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def pdf(self, credit_note_id: str) -> bytes:
+        """The PDF of a credit note, made now where it has not been made. Raises `NotFound`.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def xml(self, credit_note_id: str) -> bytes:
+        """The XML (UBL) of a credit note. Raises `NotFound` also if its billing entity issues none.
+
+        credit_note_id: The credit note, by id.
+        """
+
+    def resend_email(
+        self,
+        credit_note_id: str,
+        *,
+        to: Sequence[str] | None = ...,
+        cc: Sequence[str] | None = ...,
+        bcc: Sequence[str] | None = ...,
+    ) -> None:
+        """Send an issued credit note by e-mail, whether or not it was sent before: to its customer, or to others.
+
+        Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends credit notes by e-mail and
+        there is a mail server; `Invalid` for missing and bad addresses.
+
+        credit_note_id: The credit note, by id.
+        to: Who receives it. Default: the customer's address.
+        cc: Who receives a copy.
+        bcc: Who receives a copy that others do not see.
+        """
+
+    def list(
+        self,
+        *,
+        external_customer_id: str | None = ...,
+        issuing_date_from: date | str | None = ...,
+        issuing_date_to: date | str | None = ...,
+        amount_from: date | str | None = ...,
+        amount_to: date | str | None = ...,
+        credit_status: str | Sequence[str] | None = ...,
+        refund_status: str | Sequence[str] | None = ...,
+        reason: str | Sequence[str] | None = ...,
+        types: str | Sequence[str] | None = ...,
+        currency: str | None = ...,
+        invoice_number: str | None = ...,
+        purchase_order_number: str | None = ...,
+        self_billed: bool | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        search_term: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[CreditNote]:
+        """The credit notes that match, latest first.
+
+        external_customer_id: The customer, by your own id.
+        issuing_date_from: Keeps those issued on this day or later.
+        issuing_date_to: Keeps those issued on this day or earlier.
+        amount_from: Keeps those of this total or more. In cents.
+        amount_to: Keeps those of this total or less. In cents.
+        credit_status: Keeps those whose credit stands so. One of available, consumed, voided.
+        refund_status: How the refund stands. One of pending, succeeded, failed.
+        reason: Keeps those of these reasons. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other.
+        types: Keeps those that have one of these parts. One of credit, refund, offset.
+        currency: The currency, ISO 4217.
+        invoice_number: Keeps those of the invoice with this number.
+        purchase_order_number: The customer's order number, shown on invoices.
+        self_billed: Keeps those of partners, or of others.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class Fees(Resource):
+    """The lines of invoices."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def update(
+        self, fee_id: str, *, payment_status: Literal["pending", "succeeded", "failed", "refunded"] | None = ...
+    ) -> Fee:
+        """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
+
+        What is paid after its subscription has ended is invoiced at once (`invoices.advance_charges`): no run comes that
+        would. Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
+
+        fee_id: The fee, by id.
+        payment_status: Whether it is paid. One of pending, succeeded, failed, refunded.
+        """
+
+    def get(self, fee_id: str) -> Fee:
+        """The fee with this id, on an invoice or on none. Raises `NotFound`.
+
+        fee_id: The fee, by id.
+        """
+
+    def events(self, fee_id: str, *, page: int = ..., per_page: int = ...) -> Pages[ExplainedEvent]:
+        """The events that a usage fee counts, in order of time: those received before it became final.
+
+        Other fees and true-ups have none. Raises `NotFound`.
+
+        fee_id: The fee, by id.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def delete(self, fee_id: str) -> Fee:
+        """Delete a fee without invoice. Raises `NotAllowed` if it is on an invoice.
+
+        fee_id: The fee, by id.
+        """
+
+    def list(
+        self,
+        *,
+        external_customer_id: str | None = ...,
+        external_subscription_id: str | None = ...,
+        currency: str | None = ...,
+        fee_type: Literal["charge", "add_on", "subscription", "credit", "commitment", "fixed_charge"] | None = ...,
+        billable_metric_code: str | None = ...,
+        payment_status: Literal["pending", "succeeded", "failed", "refunded"] | None = ...,
+        event_transaction_id: str | None = ...,
+        created_at_from: date | str | None = ...,
+        created_at_to: date | str | None = ...,
+        succeeded_at_from: date | str | None = ...,
+        succeeded_at_to: date | str | None = ...,
+        failed_at_from: date | str | None = ...,
+        failed_at_to: date | str | None = ...,
+        refunded_at_from: date | str | None = ...,
+        refunded_at_to: date | str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Fee]:
+        """The fees that match, oldest first. Raises `Invalid` for an unknown type, status or date.
+
+        external_customer_id: The customer, by your own id.
+        external_subscription_id: The subscription, by your own id.
+        currency: The currency, ISO 4217.
+        fee_type: Keeps fees of this type. One of charge, add_on, subscription, credit, commitment, fixed_charge.
+        billable_metric_code: The billable metric, by code.
+        payment_status: Keeps those of this payment status. One of pending, succeeded, failed, refunded.
+        event_transaction_id: Keeps the fees of this event.
+        created_at_from: Keeps those made at this instant or later.
+        created_at_to: Keeps those made at this instant or earlier.
+        succeeded_at_from: Keeps those paid at this instant or later.
+        succeeded_at_to: Keeps those paid at this instant or earlier.
+        failed_at_from: Keeps those whose payment failed at this instant or later.
+        failed_at_to: Keeps those whose payment failed at this instant or earlier.
+        refunded_at_from: Keeps those refunded at this instant or later.
+        refunded_at_to: Keeps those refunded at this instant or earlier.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class Invoices(Resource):
+    """What customers owe."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def get(self, invoice_id: str) -> Invoice:
+        """The invoice with this id. Raises `NotFound` for one that no caller may see.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def list_of_customer(
+        self,
+        external_id: str,
+        *,
+        external_customer_id: str | None = ...,
+        customer_external_id: str | None = ...,
+        status: str | Sequence[str] | None = ...,
+        statuses: str | Sequence[str] | None = ...,
+        payment_status: str | Sequence[str] | None = ...,
+        payment_statuses: str | Sequence[str] | None = ...,
+        payment_overdue: bool | None = ...,
+        payment_dispute_lost: bool | None = ...,
+        partially_paid: bool | None = ...,
+        self_billed: bool | None = ...,
+        invoice_type: Literal["subscription", "advance_charges", "progressive_billing", "one_off", "credit"]
+        | None = ...,
+        currency: str | None = ...,
+        issuing_date_from: date | str | None = ...,
+        issuing_date_to: date | str | None = ...,
+        amount_from: date | str | None = ...,
+        amount_to: date | str | None = ...,
+        purchase_order_number: str | None = ...,
+        settlements: str | Sequence[str] | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        metadata: Mapping[str, str | None] | None = ...,
+        search_term: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Invoice]:
+        """The invoices of one customer. Raises `NotFound` for an unknown customer.
+
+        external_id: Your own id of it.
+        external_customer_id: The customer, by your own id.
+        customer_external_id: Keeps those of this customer, by your own id.
+        status: Keeps those of these statuses. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
+        statuses: The same as `status`. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
+        payment_status: Keeps those of these payment statuses. One of pending, succeeded, failed.
+        payment_statuses: Keeps those of one of these payment statuses. One of pending, succeeded, failed.
+        payment_overdue: Keeps those that are overdue, or that are not.
+        payment_dispute_lost: Keeps those whose dispute was lost, or was not.
+        partially_paid: Keeps those that are paid in part, or that are not.
+        self_billed: Keeps those of partners, or of others.
+        invoice_type: Keeps those of this type. One of subscription, advance_charges, progressive_billing, one_off, credit.
+        currency: The currency, ISO 4217.
+        issuing_date_from: Keeps those issued on this day or later.
+        issuing_date_to: Keeps those issued on this day or earlier.
+        amount_from: Keeps those of this total or more. In cents.
+        amount_to: Keeps those of this total or less. In cents.
+        purchase_order_number: The customer's order number, shown on invoices.
+        settlements: Keeps those settled by payments, credit notes or both. One of payment, credit_note.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        metadata: Values of your own by key, kept and shown with it.
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def update(
+        self,
+        invoice_id: str,
+        *,
+        payment_status: Literal["pending", "succeeded", "failed"] | None = ...,
+        metadata: Sequence[MetadataItemFields | Mapping[str, Any]] | None = ...,
+    ) -> Invoice:
+        """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`.
+
+        invoice_id: The invoice, by id.
+        payment_status: Whether it is paid. One of pending, succeeded, failed.
+        metadata: Values of your own by key, kept and shown with it.
+        """
+
+    def finalize(self, invoice_id: str) -> Invoice:
+        """Finalize a draft before its grace period is over.
+
+        Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def refresh(self, invoice_id: str) -> Invoice:
+        """Recompute a draft  from all that is known by now. Any other subscription invoice stays as it is.
+
+        Raises `NotFound`, and `Forbidden` for other types of invoice.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def delete(self, invoice_id: str) -> Invoice:
+        """Delete a draft, with its credit notes. Raises `NotFound` and `NotAllowed`.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def void(
+        self,
+        invoice_id: str,
+        *,
+        generate_credit_note: bool | None = ...,
+        refund_amount: int | None = ...,
+        credit_amount: int | None = ...,
+    ) -> Invoice:
+        """Cancel an issued invoice; it keeps its number. The coupons it used are available again.
+
+        Without a credit note it must not be paid, and wallets get back what they paid of it. With one, the asked parts are
+        given back, and what remains is put on a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
+        `NotAllowed`.
+
+        invoice_id: The invoice, by id.
+        generate_credit_note: Whether a credit note gives back what was paid. Default: false.
+        refund_amount: How much is paid back. In cents.
+        credit_amount: How much is kept for later invoices. In cents.
+        """
+
+    def lose_dispute(self, invoice_id: str) -> Invoice:
+        """Note that a dispute over the payment of an issued invoice was lost; only the first time counts and sends a
+        message.
+
+        Raises `NotFound` and `NotAllowed`.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def preview(
+        self,
+        *,
+        customer: Mapping[str, object],
+        plan_code: str | None = ...,
+        subscription_at: date | str | None = ...,
+        billing_time: Literal["calendar", "anniversary"] | None = ...,
+        coupons: Sequence[Mapping[str, object]] | None = ...,
+        subscriptions: PreviewSubscriptions | Mapping[str, Any] | None = ...,
+        billing_entity_code: str | None = ...,
+    ) -> dict[str, Any]:
+        """The coming invoice, as JSON without a number. Nothing is stored, so its ids name nothing afterwards.
+
+        Without `subscriptions` a new subscription on `plan_code` is billed for the first time; with them, their next
+        invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
+        `NotFound` and `Invalid` as the fields demand.
+
+        customer: The customer: an `external_id`, fields that replace its own, or both. Required.
+        plan_code: The plan, by code.
+        subscription_at: When it starts; in the past, it is billed from then on. Default: now.
+        billing_time: Whether periods are those of the calendar, or begin on the day of the start. One of calendar, anniversary. Default: calendar.
+        coupons: Coupons for a customer who has none: by `code`, or as they would be created.
+        subscriptions: Existing subscriptions whose next invoice is shown.
+        billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
+        """
+
+    def adjust_fee(
+        self,
+        invoice_id: str,
+        *,
+        fee_id: str | None = ...,
+        subscription_id: str | None = ...,
+        charge_id: str | None = ...,
+        charge_filter_id: str | None = ...,
+        fixed_charge_id: str | None = ...,
+        units: Number | None = ...,
+        unit_precise_amount: Number | None = ...,
+        invoice_display_name: str | None = ...,
+    ) -> Fee:
+        """Give a line of a draft other units, another price or another name; the draft is recomputed.
+
+        Raises `NotFound`, `Forbidden` and `Invalid`.
+
+        invoice_id: The invoice, by id.
+        fee_id: The fee, by id.
+        subscription_id: The subscription, by id.
+        charge_id: The charge, by id.
+        charge_filter_id: The filter of the charge, by id; without it, what no filter takes.
+        fixed_charge_id: The fixed charge, by id.
+        units: How many.
+        unit_precise_amount: The price of one unit. In major units.
+        invoice_display_name: What invoices call it. Default: its name.
+        """
+
+    def reset_fee(self, invoice_id: str, fee_id: str) -> Invoice:
+        """Take the adjustment of a line away: the draft is what usage and plan say again.
+
+        invoice_id: The invoice, by id.
+        fee_id: The fee, by id.
+        """
+
+    def estimate_adjusted_fee(
+        self,
+        invoice_id: str,
+        *,
+        fee_id: str | None = ...,
+        subscription_id: str | None = ...,
+        charge_id: str | None = ...,
+        charge_filter_id: str | None = ...,
+        fixed_charge_id: str | None = ...,
+        units: Number | None = ...,
+        unit_precise_amount: Number | None = ...,
+        invoice_display_name: str | None = ...,
+    ) -> Fee:
+        """The line, with its taxes, that an adjustment would give; nothing is stored.
+
+        invoice_id: The invoice, by id.
+        fee_id: The fee, by id.
+        subscription_id: The subscription, by id.
+        charge_id: The charge, by id.
+        charge_filter_id: The filter of the charge, by id; without it, what no filter takes.
+        fixed_charge_id: The fixed charge, by id.
+        units: How many.
+        unit_precise_amount: The price of one unit. In major units.
+        invoice_display_name: What invoices call it. Default: its name.
+        """
+
+    def regenerate(
+        self,
+        invoice_id: str,
+        *,
+        fees: Sequence[RegeneratedFeeFields | Mapping[str, Any]] | None = ...,
+        purchase_order_number: str | None = ...,
+    ) -> Invoice:
+        """Make a voided invoice again, with the lines given: it takes a new number, and today's coupons, taxes and credits.
+
+        Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
+        not voided, or whose lines are billed by an invoice regenerated already.
+
+        invoice_id: The invoice, by id.
+        fees: The lines.
+        purchase_order_number: The customer's order number, shown on invoices.
+        """
+
+    def create_one_off(
+        self,
+        *,
+        external_customer_id: str,
+        fees: Sequence[OneOffFeeFields | Mapping[str, Any]],
+        currency: str | None = ...,
+        skip_psp: bool | None = ...,
+        payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...,
+        billing_entity_code: str | None = ...,
+        purchase_order_number: str | None = ...,
+        invoice_custom_section: SectionChoice | Mapping[str, Any] | None = ...,
+    ) -> Invoice:
+        """Invoice add-ons now. Coupons, credit notes and prepaid credits take no part.
+
+        Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
+
+        external_customer_id: The customer, by your own id. Required.
+        fees: The lines. Required.
+        currency: The currency, ISO 4217.
+        skip_psp: Whether no payment provider is asked to collect it. Default: false.
+        payment_method: How its invoices are paid. Default: the customer's own method.
+        billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
+        purchase_order_number: The customer's order number, shown on invoices.
+        invoice_custom_section: The texts that its invoices end with.
+        """
+
+    def retry(self, invoice_id: str) -> Invoice:
+        """Have another try at an invoice that failed: at its taxes, for want of which it waits again, or at making it.
+
+        Raises `NotFound`, and `NotAllowed` for any other invoice.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def retry_payment(
+        self, invoice_id: str, *, payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...
+    ) -> None:
+        """Have another try at collecting an invoice that is not paid. Where nobody collects, a message says so.
+
+        Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
+
+        invoice_id: The invoice, by id.
+        payment_method: How its invoices are paid. Default: the customer's own method.
+        """
+
+    def payment_url(self, invoice_id: str) -> PaymentPage:
+        """The page on which the customer pays an invoice at its provider.
+
+        Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def download(self, invoice_id: str) -> Invoice | None:
+        """The invoice with the address of its PDF; None if that is only now being made. Raises `NotFound`.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def download_xml(self, invoice_id: str) -> Invoice | None:
+        """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def pdf(self, invoice_id: str) -> bytes:
+        """The PDF of an invoice, made now where it has not been made. Raises `NotFound` unless it is finalized.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def xml(self, invoice_id: str) -> bytes:
+        """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def resend_email(
+        self,
+        invoice_id: str,
+        *,
+        to: Sequence[str] | None = ...,
+        cc: Sequence[str] | None = ...,
+        bcc: Sequence[str] | None = ...,
+    ) -> None:
+        """Send an issued invoice by e-mail, whether or not it was sent before: to its customer, or to others.
+
+        Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends invoices by e-mail and there is
+        a mail server; `Invalid` for missing and bad addresses.
+
+        invoice_id: The invoice, by id.
+        to: Who receives it. Default: the customer's address.
+        cc: Who receives a copy.
+        bcc: Who receives a copy that others do not see.
+        """
+
+    def explain(self, invoice_id: str) -> ExplainedInvoice:
+        """How each line of the invoice and its total came about. Raises `NotFound`.
+
+        Amounts, discounts and taxes are the stored ones. Events are looked up again: those of the line's
+        period, filter and group that had been received when the line was computed.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def list(
+        self,
+        *,
+        external_customer_id: str | None = ...,
+        customer_external_id: str | None = ...,
+        status: str | Sequence[str] | None = ...,
+        statuses: str | Sequence[str] | None = ...,
+        payment_status: str | Sequence[str] | None = ...,
+        payment_statuses: str | Sequence[str] | None = ...,
+        payment_overdue: bool | None = ...,
+        payment_dispute_lost: bool | None = ...,
+        partially_paid: bool | None = ...,
+        self_billed: bool | None = ...,
+        invoice_type: Literal["subscription", "advance_charges", "progressive_billing", "one_off", "credit"]
+        | None = ...,
+        currency: str | None = ...,
+        issuing_date_from: date | str | None = ...,
+        issuing_date_to: date | str | None = ...,
+        amount_from: date | str | None = ...,
+        amount_to: date | str | None = ...,
+        purchase_order_number: str | None = ...,
+        settlements: str | Sequence[str] | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        metadata: Mapping[str, str | None] | None = ...,
+        search_term: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Invoice]:
+        """The invoices that match, the latest issuing date first.
+
+        external_customer_id: The customer, by your own id.
+        customer_external_id: Keeps those of this customer, by your own id.
+        status: Keeps those of these statuses. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
+        statuses: The same as `status`. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
+        payment_status: Keeps those of these payment statuses. One of pending, succeeded, failed.
+        payment_statuses: Keeps those of one of these payment statuses. One of pending, succeeded, failed.
+        payment_overdue: Keeps those that are overdue, or that are not.
+        payment_dispute_lost: Keeps those whose dispute was lost, or was not.
+        partially_paid: Keeps those that are paid in part, or that are not.
+        self_billed: Keeps those of partners, or of others.
+        invoice_type: Keeps those of this type. One of subscription, advance_charges, progressive_billing, one_off, credit.
+        currency: The currency, ISO 4217.
+        issuing_date_from: Keeps those issued on this day or later.
+        issuing_date_to: Keeps those issued on this day or earlier.
+        amount_from: Keeps those of this total or more. In cents.
+        amount_to: Keeps those of this total or less. In cents.
+        purchase_order_number: The customer's order number, shown on invoices.
+        settlements: Keeps those settled by payments, credit notes or both. One of payment, credit_note.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        metadata: Values of your own by key, kept and shown with it.
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

@@ -1,0 +1,76 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import ClassVar
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.records import ApiKey, IssuedKey, Pages
+
+class ApiKeys(Resource):
+    """The keys of requests, and what each may do."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        name: str | None = ...,
+        permissions: Mapping[str, Sequence[str]] | None = ...,
+        expires_at: date | str | None = ...,
+    ) -> IssuedKey:
+        """Create a key; its value is shown this once. Without `permissions` it may do all that the key that asks may do.
+
+        Raises `Invalid`, and `Forbidden` for more than that.
+
+        name: The name that people read.
+        permissions: Resource -> `read` and `write`. Default: everything.
+        expires_at: When it ends.
+        """
+
+    def get(self, api_key_id: str) -> ApiKey:
+        """A key that is valid now; its value is not kept. Raises `NotFound`.
+
+        api_key_id: The api key, by id.
+        """
+
+    def update(
+        self,
+        api_key_id: str,
+        *,
+        name: str | None = ...,
+        permissions: Mapping[str, Sequence[str]] | None = ...,
+        expires_at: date | str | None = ...,
+    ) -> ApiKey:
+        """Rename a key, replace its permissions as a whole, or have it end; `expires_at` null has it never end.
+
+        Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the key that asks has.
+
+        api_key_id: The api key, by id.
+        name: The name that people read.
+        permissions: Resource -> `read` and `write`. Default: everything.
+        expires_at: When it ends.
+        """
+
+    def rotate(self, api_key_id: str, *, name: str | None = ..., expires_at: date | str | None = ...) -> IssuedKey:
+        """Replace a key by a new one with its permissions and its name; the old one ends now, or at `expires_at`.
+
+        Raises `NotFound`, `Invalid`, and `Forbidden` if it may do more than the key that asks.
+
+        api_key_id: The api key, by id.
+        name: The name that people read.
+        expires_at: When it ends.
+        """
+
+    def revoke(self, api_key_id: str) -> ApiKey:
+        """End a key at once. Raises `Invalid` where no other key without an expiry would remain.
+
+        api_key_id: The api key, by id.
+        """
+
+    def list(self, *, page: int = ..., per_page: int = ...) -> Pages[ApiKey]:
+        """The keys that are valid now, oldest first.
+
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

@@ -1,0 +1,290 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, ClassVar, Literal
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.core.dunning import DunningCampaign
+from usagebill.fields import DunningThresholdFields, PaymentMethodChoice
+from usagebill.records import Pages, Payment, PaymentMethod, PaymentReceipt, PaymentRequest
+
+class DunningCampaigns(Resource):
+    """How customers are asked, again and again, for what is overdue."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        name: str,
+        code: str,
+        thresholds: Sequence[DunningThresholdFields | Mapping[str, Any]],
+        description: str | None = ...,
+        bcc_emails: Sequence[str] | None = ...,
+        days_between_attempts: int | None = ...,
+        max_attempts: int | None = ...,
+    ) -> DunningCampaign:
+        """A new campaign, which asks nobody before it is applied to a billing entity or a customer. Raises `Invalid`.
+
+        name: The name that people read. Required.
+        code: The code that it is named by, unique among its kind. Required.
+        thresholds: Where it triggers. Required.
+        description: A text for people; nothing is computed from it.
+        bcc_emails: Who receives a copy that others do not see.
+        days_between_attempts: How long to wait before asking again. In days.
+        max_attempts: How often to ask. In attempts.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        name: str | None = ...,
+        code: str | None = ...,
+        description: str | None = ...,
+        bcc_emails: Sequence[str] | None = ...,
+        days_between_attempts: int | None = ...,
+        max_attempts: int | None = ...,
+        thresholds: Sequence[DunningThresholdFields | Mapping[str, Any]] | None = ...,
+    ) -> DunningCampaign:
+        """Change what is sent of a campaign. Raises `NotFound` and `Invalid`.
+
+        If a threshold is changed or removed, the attempts of customers whose overdue invoices reach none any more count
+        afresh.
+
+        current_code: Its code.
+        name: The name that people read.
+        code: The code that it is named by, unique among its kind.
+        description: A text for people; nothing is computed from it.
+        bcc_emails: Who receives a copy that others do not see.
+        days_between_attempts: How long to wait before asking again. In days.
+        max_attempts: How often to ask. In attempts.
+        thresholds: Where it triggers.
+        """
+
+    def get(self, code: str) -> DunningCampaign:
+        """The campaign with this code. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def delete(self, code: str) -> DunningCampaign:
+        """End a campaign: it applies to nobody any more, and the attempts of its customers are forgotten.
+
+        code: Its code.
+        """
+
+    def list(self, *, page: int = ..., per_page: int = ...) -> Pages[DunningCampaign]:
+        """Campaigns, newest first.
+
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class PaymentMethods(Resource):
+    """What customers can be charged with, as their payment providers say."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def list_of_customer(self, external_id: str, *, page: int = ..., per_page: int = ...) -> Pages[PaymentMethod]:
+        """The customer's payment methods, newest first. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def set_as_default(self, external_id: str, payment_method_id: str) -> PaymentMethod:
+        """Charge the customer with this method unless another is named. Raises `NotFound`, and `NotAllowed` for one that
+        cannot be charged any more.
+
+        external_id: Your own id of it.
+        payment_method_id: The payment method, by id.
+        """
+
+    def delete(self, external_id: str, payment_method_id: str) -> PaymentMethod:
+        """Charge this method no more; no other takes its place as the default. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        payment_method_id: The payment method, by id.
+        """
+
+class PaymentReceipts(Resource):
+    """What customers get for money received."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def get(self, payment_receipt_id: str) -> PaymentReceipt:
+        """The payment receipt with this id. Raises `NotFound`.
+
+        payment_receipt_id: The payment receipt, by id.
+        """
+
+    def download(self, payment_receipt_id: str) -> PaymentReceipt | None:
+        """The receipt with the address of its PDF; None if that is only now being made. Raises `NotFound`.
+
+        payment_receipt_id: The payment receipt, by id.
+        """
+
+    def pdf(self, payment_receipt_id: str) -> bytes:
+        """The PDF of a payment receipt, made now where it has not been made. Raises `NotFound`.
+
+        payment_receipt_id: The payment receipt, by id.
+        """
+
+    def resend_email(
+        self,
+        payment_receipt_id: str,
+        *,
+        to: Sequence[str] | None = ...,
+        cc: Sequence[str] | None = ...,
+        bcc: Sequence[str] | None = ...,
+    ) -> None:
+        """Send a payment receipt by e-mail, whether or not it was sent before: to its customer, or to others.
+
+        Raises `NotFound`, and `NotAllowed` unless its billing entity sends receipts by e-mail and there is a mail server;
+        `Invalid` for missing and bad addresses.
+
+        payment_receipt_id: The payment receipt, by id.
+        to: Who receives it. Default: the customer's address.
+        cc: Who receives a copy.
+        bcc: Who receives a copy that others do not see.
+        """
+
+    def list(self, *, invoice_id: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[PaymentReceipt]:
+        """Receipts, newest first, of one invoice if asked. Raises `Invalid` for an id that is none.
+
+        invoice_id: The invoice, by id.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class PaymentRequests(Resource):
+    """What customers are asked to pay of overdue invoices."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        external_customer_id: str,
+        svc_invoice_ids: Sequence[str],
+        email: str | None = ...,
+        payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...,
+    ) -> PaymentRequest:
+        """Ask a customer for what is due of overdue invoices. Ids that are none of the customer's invoices are left out.
+
+        Raises `NotFound` for an unknown customer and where no invoice is left, `NotAllowed` for invoices that cannot be
+        requested (together), and `Invalid` for an address that is none.
+
+        external_customer_id: The customer, by your own id. Required.
+        svc_invoice_ids: The overdue invoices that are asked for, by id. Required.
+        email: Who is asked; several addresses are separated by commas.
+        payment_method: How its invoices are paid. Default: the customer's own method.
+        """
+
+    def get(self, payment_request_id: str) -> PaymentRequest:
+        """The payment request with this id. Raises `NotFound`.
+
+        payment_request_id: The payment request, by id.
+        """
+
+    def list_of_customer(
+        self,
+        external_id: str,
+        *,
+        external_customer_id: str | None = ...,
+        payment_status: Literal["pending", "succeeded", "failed"] | None = ...,
+        currency: str | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[PaymentRequest]:
+        """The requests of one customer. Raises `NotFound` and `Invalid`.
+
+        external_id: Your own id of it.
+        external_customer_id: The customer, by your own id.
+        payment_status: Keeps those of this status. One of pending, succeeded, failed.
+        currency: The currency, ISO 4217.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def list(
+        self,
+        *,
+        external_customer_id: str | None = ...,
+        payment_status: Literal["pending", "succeeded", "failed"] | None = ...,
+        currency: str | None = ...,
+        billing_entity_codes: Sequence[str] | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[PaymentRequest]:
+        """Requests, newest first. Raises `Invalid`, and `NotFound` for an unknown billing entity.
+
+        external_customer_id: The customer, by your own id.
+        payment_status: Keeps those of this status. One of pending, succeeded, failed.
+        currency: The currency, ISO 4217.
+        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+class Payments(Resource):
+    """What was paid of invoices."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self, *, invoice_id: str, amount_cents: int, reference: str, paid_at: date | str | None = ...
+    ) -> Payment:
+        """Record that an invoice was paid, wholly or in part. Raises `Invalid`, `NotFound` and `Forbidden`.
+
+        invoice_id: The invoice, by id. Required.
+        amount_cents: How much was paid. In cents. Required.
+        reference: How you find the payment again. Required.
+        paid_at: When it was paid. Default: now.
+        """
+
+    def get(self, payment_id: str) -> Payment:
+        """One payment. Raises `NotFound`, also while its invoice is not to be seen.
+
+        payment_id: The payment, by id.
+        """
+
+    def list_of_customer(
+        self,
+        external_id: str,
+        *,
+        external_customer_id: str | None = ...,
+        invoice_id: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Payment]:
+        """The payments of one customer. Raises `NotFound`.
+
+        external_id: Your own id of it.
+        external_customer_id: The customer, by your own id.
+        invoice_id: The invoice, by id.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def list(
+        self,
+        *,
+        external_customer_id: str | None = ...,
+        invoice_id: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Payment]:
+        """Payments, newest first, of one customer or invoice if asked. Raises `Invalid` for an id that is none.
+
+        external_customer_id: The customer, by your own id.
+        invoice_id: The invoice, by id.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

@@ -1,0 +1,161 @@
+"""Made by `python -m tests.library_stubs`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import ClassVar
+
+from usagebill.bindings import Messages, Resource, Views
+from usagebill.core.events import Event
+from usagebill.fields import EventFields, Number
+from usagebill.records import CurrentUsage, Fee, InstantFee, Pages, PastUsage
+
+class Events(Resource):
+    """What customers did."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def get(self, transaction_id: str) -> Event:
+        """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`.
+
+        transaction_id: The transaction, by id.
+        """
+
+    def list(
+        self,
+        *,
+        code: str | None = ...,
+        external_subscription_id: str | None = ...,
+        timestamp_from: date | str | None = ...,
+        timestamp_to: date | str | None = ...,
+        timestamp_from_started_at: bool | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Event]:
+        """Events by timestamp, latest first, then by transaction id.
+
+        code: The code that it is named by, unique among its kind.
+        external_subscription_id: The subscription, by your own id.
+        timestamp_from: Keeps events of this instant or later.
+        timestamp_to: Keeps events of this instant or earlier.
+        timestamp_from_started_at: Whether to begin with the start of the subscription. Default: false.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def create(
+        self,
+        *,
+        transaction_id: str,
+        code: str,
+        external_subscription_id: str | None = ...,
+        timestamp: date | Number | float | None = ...,
+        precise_total_amount_cents: Number | None = ...,
+        properties: Mapping[str, object] | None = ...,
+    ) -> Event:
+        """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
+
+    def ingest(self, request: Iterable[EventFields | Mapping[str, object]]) -> Sequence[Event]:
+        """Ingest any number of events in one durable commit, all or none.
+
+        Raises `Invalid`, its details by the position (as text) of each event refused.
+        """
+
+    def estimate_fees(
+        self,
+        *,
+        transaction_id: str = ...,
+        code: str,
+        external_subscription_id: str,
+        timestamp: date | Number | float | None = ...,
+        precise_total_amount_cents: Number | None = ...,
+        properties: Mapping[str, object] | None = ...,
+    ) -> Sequence[Fee]:
+        """The fees, with taxes, that an event would cause now; nothing is stored."""
+
+    def estimate_instant_fees(
+        self,
+        *,
+        transaction_id: str = ...,
+        code: str,
+        external_subscription_id: str,
+        timestamp: date | Number | float | None = ...,
+        precise_total_amount_cents: Number | None = ...,
+        properties: Mapping[str, object] | None = ...,
+    ) -> Sequence[InstantFee]:
+        """What an event costs by itself, whatever was used before it."""
+
+class Usage(Resource):
+    """What customers have used, and what it comes to."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def current(
+        self,
+        external_customer_id: str,
+        *,
+        external_subscription_id: str | None = ...,
+        apply_taxes: bool | None = ...,
+        charge_id: str | None = ...,
+        filter_by_charge_id: str | None = ...,
+        charge_code: str | None = ...,
+        filter_by_charge_code: str | None = ...,
+        billable_metric_code: str | None = ...,
+        filter_by_metric_code: str | None = ...,
+        group: Mapping[str, str] | None = ...,
+        filter_by_group: Mapping[str, str] | None = ...,
+        filter_by_presentation: Sequence[str] | None = ...,
+        skip_grouping: bool | None = ...,
+        full_usage: bool | None = ...,
+    ) -> CurrentUsage:
+        """What the customer's active subscription has used in the charges period that contains now.
+
+        Raises `NotFound` for the customer or the requested charges, `NotAllowed` (`no_active_subscription`,
+        `full_usage_not_allowed`).
+
+        external_customer_id: The customer, by your own id.
+        external_subscription_id: The subscription, by your own id.
+        apply_taxes: Whether taxes are worked out too. Default: true.
+        charge_id: The charge, by id.
+        filter_by_charge_id: The same as `charge_id`.
+        charge_code: The charge, by code.
+        filter_by_charge_code: The same as `charge_code`.
+        billable_metric_code: The billable metric, by code.
+        filter_by_metric_code: The same as `billable_metric_code`.
+        group: The same as `filter_by_group`.
+        filter_by_group: Keeps the group with these values of the pricing group keys.
+        filter_by_presentation: The presentation keys to break units down by.
+        skip_grouping: Whether groups are put together. Default: false.
+        full_usage: Whether usage of all the period is shown, invoiced already or not. Default: false.
+        """
+
+    def projected(
+        self, external_customer_id: str, *, external_subscription_id: str | None = ..., apply_taxes: bool | None = ...
+    ) -> CurrentUsage:
+        """Current usage, and its projection to the end of the period at the same pace.
+
+        external_customer_id: The customer, by your own id.
+        external_subscription_id: The subscription, by your own id.
+        apply_taxes: Whether taxes are worked out too. Default: true.
+        """
+
+    def past(
+        self,
+        external_customer_id: str,
+        *,
+        external_subscription_id: str | None = ...,
+        billable_metric_code: str | None = ...,
+        periods_count: int | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[PastUsage]:
+        """The billed usage periods of a subscription, newest first; none for an unknown customer.
+
+        `periods_count` replaces the page size.
+
+        external_customer_id: The customer, by your own id.
+        external_subscription_id: The subscription, by your own id.
+        billable_metric_code: The billable metric, by code.
+        periods_count: How many past periods. In periods.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """

@@ -1,0 +1,32 @@
+"""How pricing units are shown."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from usagebill.core.pricing_units import PricingUnit
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Reader
+
+__all__ = ["PricingUnitView", "pricing_unit_view"]
+
+
+class PricingUnitView(TypedDict):
+    svc_id: Id
+    name: str
+    code: str
+    short_name: str
+    description: str | None
+    created_at: Instant
+
+
+def pricing_unit_view(_: Reader, unit: PricingUnit) -> PricingUnitView:
+    """A currency of the seller's own."""
+    return {
+        "svc_id": unit.id,
+        "name": unit.name,
+        "code": unit.code,
+        "short_name": unit.short_name,
+        "description": unit.description,
+        "created_at": instant_text(unit.created_at),
+    }

@@ -1,0 +1,100 @@
+"""Arguments of every verb are known: to mypy, pyright, IDEs and `help()`, from one place."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pydoc
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.library_stubs import generated
+from usagebill import Billing
+from usagebill.bindings import Operation
+from usagebill.resources import RESOURCES
+
+ROOT = Path(__file__).parents[1]
+CALLS = ROOT / "tests" / "library_calls"
+OPERATIONS = {
+    f"{name}.{verb}": value
+    for name, kind in RESOURCES.items()
+    for verb, value in vars(kind).items()
+    if isinstance(value, Operation)
+}
+
+
+def refused_lines(file: Path) -> list[int]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [number for number, line in enumerate(lines, 1) if "# refused:" in line]
+
+
+def test_generated_types_are_those_of_the_code() -> None:
+    behind = [path.name for path, text in generated().items() if path.read_text(encoding="utf-8") != text]
+    assert behind == [], "run `python -m tests.library_stubs`"
+
+
+@pytest.mark.slow
+def test_mypy_tells_right_calls_from_wrong_ones() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-error-summary", str(CALLS / "right.py"), str(CALLS / "wrong.py")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
+    assert [row for row in found if not row[0].endswith("wrong.py")] == [], done.stdout + done.stderr
+    assert sorted({int(line) for _, line in found}) == refused_lines(CALLS / "wrong.py"), done.stdout
+
+
+@pytest.mark.slow
+def test_pyright_tells_right_calls_from_wrong_ones(tmp_path: Path) -> None:
+    settings = {
+        "include": [str(CALLS)],
+        "extraPaths": [str(ROOT / "src")],
+        "pythonVersion": "3.11",
+        "typeCheckingMode": "standard",
+        "reportUnusedExpression": "none",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [
+        (Path(row["file"]).name, row["range"]["start"]["line"] + 1) for row in report if row["severity"] == "error"
+    ]
+    assert [row for row in errors if row[0] != "wrong.py"] == [], done.stdout
+    assert sorted({line for _, line in errors}) == refused_lines(CALLS / "wrong.py"), done.stdout
+
+
+@pytest.fixture(scope="module")
+def billing() -> Iterator[Billing]:
+    with Billing() as billing:
+        yield billing
+
+
+@pytest.mark.parametrize(("name", "operation"), OPERATIONS.items(), ids=list(OPERATIONS))
+def test_help_names_every_argument(name: str, operation: Operation[object], billing: Billing) -> None:
+    resource, verb = name.split(".")
+    method = getattr(getattr(billing, resource), verb)
+    text = pydoc.plain(pydoc.render_doc(method))
+    assert [argument.name for argument in operation.described] == list(inspect.signature(method).parameters)
+    for argument in operation.described:
+        assert f"{argument.name}: {argument.field.about}" in text
+    assert operation.name == name
+
+
+def test_help_of_a_resource_lists_its_verbs(billing: Billing) -> None:
+    text = pydoc.plain(pydoc.render_doc(billing.plans))
+    assert "create(self, /, *, name: 'str', code: 'str', interval: 'Literal[" in text
+    assert "get_fixed_charge(self, /, " in text
