@@ -15,10 +15,19 @@ import attrs
 from usagebill.inputs import MOST_PER_PAGE, range_of
 from usagebill.reference import Field, field_of, hints_of, required_of
 
-__all__ = ["Argument", "arguments_of", "documentation", "fields_name", "signature_of", "type_text"]
+__all__ = [
+    "PAGING",
+    "Argument",
+    "arguments_of",
+    "documentation",
+    "fields_name",
+    "path_field",
+    "signature_of",
+    "type_text",
+]
 
 _INSTANTS = ("_at", "_date", "_from", "_to")
-_PAGING = {
+PAGING = {
     "page": Field("Which page, from 1 on.", default="1"),
     "per_page": Field(f"How many records a page holds, at most {MOST_PER_PAGE}.", default="100"),
 }
@@ -49,7 +58,7 @@ def arguments_of(path: Sequence[str], inputs: Mapping[str, type], *, paged: bool
             required=True,
             positional=True,
             only_positional=bool(taken),
-            field=_path_field(name),
+            field=path_field(name),
         )
     known: set[str] = set()
     for kind, name, hint in sorted(fields, key=lambda row: row[1] not in required):
@@ -61,11 +70,12 @@ def arguments_of(path: Sequence[str], inputs: Mapping[str, type], *, paged: bool
             text = text if needed else f"{text} | None"
             yield Argument(name=name, type=text, required=needed, positional=False, field=field)
     if paged:
-        for name, field in _PAGING.items():
+        for name, field in PAGING.items():
             yield Argument(name=name, type="int", required=False, positional=False, field=field)
 
 
-def _path_field(name: str) -> Field:
+def path_field(name: str) -> Field:
+    """What a parameter of the path names."""
     known = {"external_id": "Your own id of it.", "id": "Its id.", "code": "Its code.", "key": "The key."}
     words = name.removesuffix("_id").removesuffix("_code").removeprefix("external_").replace("_", " ")
     by = "your own id" if name.startswith("external_") else "code" if name.endswith("_code") else "id"

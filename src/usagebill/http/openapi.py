@@ -8,20 +8,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import attrs
 
 from usagebill import __version__
-from usagebill.bindings import Message
+from usagebill.bindings import Message, Operation
 from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
-from usagebill.inputs import MOST_PER_PAGE, Absent, range_of
-from usagebill.json_text import JsonObject
-from usagebill.resources import MESSAGES
+from usagebill.inputs import MOST_PER_PAGE, range_of
+from usagebill.json_text import JsonObject, with_prefix
+from usagebill.reference import field_of, hints_of, is_price, required_inside, required_of
+from usagebill.reference.examples import EXAMPLES
+from usagebill.reference.required import BY_ID
+from usagebill.reference.structures import MODEL_PROPERTIES, GraduatedPercentageRange, GraduatedRange, VolumeRange
+from usagebill.resources import MESSAGES, RESOURCES
+from usagebill.signatures import PAGING, path_field
 from usagebill.views.formats import Format, Unstored
 
 __all__ = ["document"]
@@ -32,6 +38,10 @@ Usage events in, exact invoices out.
 Amounts of money in fields named `*_cents` are integers of the currency's smallest unit; decimal quantities are texts.
 Instants are ISO 8601 in UTC. A page is asked for with `page` and `per_page`. What a caller names is `external_*`.
 """
+# The properties of a charge model and its ranges.
+_PRICES = frozenset({*MODEL_PROPERTIES.values(), GraduatedRange, GraduatedPercentageRange, VolumeRange})
+_NO_PRICES: list[JsonObject] = [{"type": "object", "maxProperties": 0}, {"type": "null"}]
+_AMOUNT_TEXT = r"^ *[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)? *$"
 _DECIMAL = "A decimal number, as a number or as a text; texts keep every digit."
 _ERRORS = {
     400: ("BadRequest", "The request cannot be read, or its body lacks the key it stands under."),
@@ -126,7 +136,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
         },
     }
     if endpoint.body is not None:
-        operation["requestBody"] = _request_body(endpoint.body, endpoint.root, inputs)
+        operation["requestBody"] = _request_body(endpoint, method, inputs)
     return operation
 
 
@@ -165,34 +175,62 @@ def _message(name: str, message: Message, views: _Views, prefix: str) -> JsonObj
 
 def _path_parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
     for name in re.findall(r"{(\w+)}", endpoint.path):
-        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        about = path_field(name).about
+        yield {"name": name, "in": "path", "required": True, "description": about, "schema": {"type": "string"}}
 
 
 def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObject]:
     if endpoint.query is not None:
-        for name, hint in inputs.fields(endpoint.query):
-            schema = inputs.schema(hint)
-            kinds = schema.get("type", ())
+        for name, described in inputs.fields(endpoint.query):
+            schema = dict(described)
+            row: JsonObject = {"name": name, "in": "query", "description": schema.pop("description"), "schema": schema}
+            kinds = schema.get("type") or [
+                kind for option in schema.get("anyOf", ()) for kind in option.get("type", ())
+            ]
             if "array" in kinds:
-                yield {"name": f"{name}[]", "in": "query", "style": "form", "explode": True, "schema": schema}
+                yield {**row, "name": f"{name}[]", "style": "form", "explode": True}
             elif "object" in kinds:
-                yield {"name": name, "in": "query", "style": "deepObject", "explode": True, "schema": schema}
+                yield {**row, "style": "deepObject", "explode": True}
             else:
-                yield {"name": name, "in": "query", "schema": schema}
+                yield row
     if endpoint.paged:
-        yield {"name": "page", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 1}}
-        yield {
-            "name": "per_page",
-            "in": "query",
-            "schema": {"type": "integer", "minimum": 1, "maximum": MOST_PER_PAGE, "default": 100},
-        }
+        for name, most in (("page", None), ("per_page", MOST_PER_PAGE)):
+            schema = {"type": "integer", "minimum": 1, "default": 1 if most is None else 100}
+            schema |= {} if most is None else {"maximum": most}
+            yield {"name": name, "in": "query", "description": PAGING[name].about, "schema": schema}
 
 
-def _request_body(body: type, root: str | None, inputs: _Inputs) -> JsonObject:
-    schema = inputs.reference(body)
+def _request_body(endpoint: Endpoint, method: str, inputs: _Inputs) -> JsonObject:
+    body, root = endpoint.body, endpoint.root
+    if body is None:
+        raise ValueError(f"{endpoint.path} takes no body")
+    required = required_of(operation_name(endpoint))
+    schema = inputs.reference(body, required, new=method == "POST")
     if root is not None:
         schema = {"type": "object", "required": [root], "properties": {root: schema}}
-    return {"required": root is not None, "content": {"application/json": {"schema": schema}}}
+    content: JsonObject = {"schema": schema}
+    example = EXAMPLES.get(f"{method} {endpoint.path}", EXAMPLES.get(f"{endpoint.method} {endpoint.path}"))
+    if example is not None:
+        content["example"] = with_prefix(example, "svc_", inputs.prefix)
+    return {"required": root is not None or bool(required), "content": {"application/json": content}}
+
+
+def operation_name(endpoint: Endpoint) -> str:
+    """What the library calls the operation of an endpoint, `plans.create`; else its resource and its function."""
+    known = _names().get(endpoint.call)
+    resource = endpoint.path.split("/")[1]
+    return known or f"{resource}.{getattr(endpoint.call, '__name__', '')}"
+
+
+@cache
+def _names() -> Mapping[Callable[..., Any], str]:
+    """Function -> what the library calls it."""
+    return {
+        value.function: value.name
+        for kind in RESOURCES.values()
+        for value in vars(kind).values()
+        if isinstance(value, Operation)
+    }
 
 
 def _success(endpoint: Endpoint, views: _Views) -> JsonObject:
@@ -251,62 +289,157 @@ def _bounds(limit: Range) -> JsonObject:
 
 
 class _Inputs:
-    """The schemas of input classes, each described once under its own name."""
+    """The schemas of input classes, from the reference: each described once for each set of fields it cannot lack."""
 
     _SCALARS: Mapping[Any, JsonObject] = {
         str: {"type": ["string", "null"]},
         int: {"type": ["integer", "null"]},
         bool: {"type": ["boolean", "null"]},
-        Decimal: {"type": ["string", "number", "null"], "description": _DECIMAL},
+        Decimal: {"type": ["string", "number", "null"]},
         datetime: {"type": ["string", "null"], "format": "date-time"},
         date: {"type": ["string", "null"], "format": "date"},
+    }
+    # Amounts of charges are texts, their whole numbers numbers, and neither is read from the other.
+    _OF_PRICES: Mapping[Any, JsonObject] = {
+        Decimal: {"type": "string", "pattern": _AMOUNT_TEXT},
+        int: {"type": ["integer", "null"]},
     }
 
     def __init__(self, prefix: str) -> None:
         self.schemas: dict[str, JsonObject] = {}
-        self._names: dict[type, str] = {}
-        self._prefix = prefix
+        self._names: dict[tuple[type, tuple[str, ...], bool], str] = {}
+        self.prefix = prefix
 
-    def fields(self, kind: type) -> list[tuple[str, Any]]:
-        return [(_named(item.name, self._prefix), item.type) for item in attrs.fields(attrs.resolve_types(kind))]
+    def fields(self, kind: type) -> list[tuple[str, JsonObject]]:
+        """The fields of an input class, each with its schema."""
+        return [(_named(name, self.prefix), self.field(kind, name)) for name in hints_of(kind)]
 
-    def reference(self, kind: type) -> JsonObject:
-        """A reference to the schema of `kind`, which is described where it has not been before."""
-        name = self._names.get(kind)
+    def reference(self, kind: type, required: tuple[str, ...] = (), *, new: bool = False) -> JsonObject:
+        """A reference to the schema of `kind` in a request that cannot lack the `required` fields.
+
+        `new` in a request that creates something, whose parts cannot name existing ones by `id`.
+        """
+        new = new and _has_new_parts(kind)
+        required = required or required_inside(kind, new=new)
+        name = self._names.get((kind, required, new))
         if name is None:
-            name = kind.__name__
-            if name in self.schemas:
-                name = kind.__module__.rsplit(".", 1)[-1].title().replace("_", "") + name
-            self._names[kind] = name
+            name = self._unused(kind, required, new=new)
+            self._names[kind, required, new] = name
             self.schemas[name] = {}
             about = inspect.getdoc(kind) or ""
             self.schemas[name] = {
                 "type": "object",
                 **({"description": about} if about and not about.startswith("Method generated") else {}),
-                "properties": {field: self.schema(hint) for field, hint in self.fields(kind)},
+                **({"required": [_named(field, self.prefix) for field in required]} if required else {}),
+                "properties": {
+                    _named(field, self.prefix): _needed(self.field(kind, field, new=new), field in required)
+                    for field in hints_of(kind)
+                },
+                **self._by_charge_model(kind),
             }
         return {"$ref": f"#/components/schemas/{name}"}
 
-    def schema(self, hint: Any) -> JsonObject:
-        options = [part for part in get_args(hint) if part not in (type(None), Literal[Absent.ABSENT])]
-        if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
-            shown = [self.schema(option) for option in options]
+    def _unused(self, kind: type, required: tuple[str, ...], *, new: bool) -> str:
+        plain = required == required_inside(kind) and not new
+        names = [kind.__name__ if plain else f"New{kind.__name__}"]
+        names += [kind.__module__.rsplit(".", 1)[-1].title().replace("_", "") + names[0]]
+        names += [f"{names[0]}With{''.join(part.title() for field in required for part in field.split('_'))}"]
+        return next(name for name in names if name not in self.schemas)
+
+    def field(self, kind: type, name: str, *, new: bool = False) -> JsonObject:
+        """The schema of a field, with what the reference says of it."""
+        described, hint = field_of(kind, name), hints_of(kind)[name]
+        schema = self._priced(hint) if kind in _PRICES else self.schema(hint, new=new)
+        about = [described.about]
+        if described.unit:
+            about.append(f"In {described.unit}.")
+        if hint is Decimal or (range_of(hint) is not None and get_args(hint)[0] is Decimal):
+            about.append(_DECIMAL)
+        values = [str(value) for value in described.values]
+        if described.default in ("true", "false") and "boolean" in schema.get("type", ()):
+            schema["default"] = described.default == "true"
+        elif described.default in values and "array" not in schema.get("type", ()):
+            schema["default"] = described.default
+        elif described.default is not None:
+            about.append(f"Default: {described.default}.")
+        if values and name != "kind":
+            if "array" in schema.get("type", ()):
+                schema["items"] = {**schema["items"], "enum": [*values, None]}
+            elif "anyOf" not in schema:
+                schema["enum"] = [*values, None] if "boolean" not in schema["type"] else [True, False, *values, None]
+        elif values:
+            about.append(f"One of {', '.join(values)}.")
+        if described.example is not None:
+            schema["examples"] = [described.example]
+        return {"description": " ".join(about), **schema}
+
+    def _by_charge_model(self, kind: type) -> JsonObject:
+        """That the properties of a charge are those of its model, where one is sent."""
+        if "charge_model" not in hints_of(kind) or "properties" not in hints_of(kind):
+            return {}
+        prices = get_args(hints_of(kind)["properties"])
+        return {
+            "allOf": [
+                {
+                    "if": {"required": ["charge_model"], "properties": {"charge_model": {"const": model}}},
+                    "then": {"properties": {"properties": {"anyOf": [self.reference(shape), *_NO_PRICES]}}},
+                }
+                for model, shape in MODEL_PROPERTIES.items()
+                if shape in prices
+            ]
+        }
+
+    def _priced(self, hint: Any) -> JsonObject:
+        if hint in self._OF_PRICES:
+            return dict(self._OF_PRICES[hint])
+        return self.schema(hint)
+
+    def schema(self, hint: Any, *, new: bool = False) -> JsonObject:
+        """The schema of a type."""
+        options = [part for part in get_args(hint) if part is not type(None)]
+        if is_price(hint):
+            return {"anyOf": [*(self.reference(option) for option in options), *_NO_PRICES]}
+        if get_origin(hint) in (Union, UnionType):
+            shown = [self.schema(option, new=new) for option in options]
             return shown[0] if len(shown) == 1 else {"anyOf": shown}
         limit = range_of(hint)
         if limit is not None:
             return {**self.schema(options[0]), **_bounds(limit)}
-        if get_origin(hint) is Annotated:
-            # Anything is read, so that the operation can say what is wrong with it; this is what is right.
-            return self.schema(options[1])
         if hint in self._SCALARS:
             return dict(self._SCALARS[hint])
         if get_origin(hint) in (list, tuple):
-            return {"type": ["array", "null"], "items": self.schema(get_args(hint)[0])}
+            return {"type": ["array", "null"], "items": self.schema(get_args(hint)[0], new=new)}
         if get_origin(hint) is Mapping:
             return {"type": ["object", "null"]}
         if isinstance(hint, type) and attrs.has(hint):
-            return self.reference(hint)
+            return self.reference(hint, new=new)
         return {}
+
+
+def _needed(schema: JsonObject, needed: bool) -> JsonObject:
+    """The schema of a field, which null does not do for if it is needed; the bound of an open range is null."""
+    if not needed or not isinstance(schema.get("type"), list) or "null is" in schema["description"]:
+        return schema
+    kinds = [kind for kind in schema["type"] if kind != "null"]
+    strict = {**schema, "type": kinds[0] if len(kinds) == 1 else kinds}
+    return {**strict, "enum": [value for value in schema["enum"] if value is not None]} if "enum" in schema else strict
+
+
+def _has_new_parts(kind: type, above: tuple[type, ...] = ()) -> bool:
+    """Whether a class, or a part of it, cannot lack more in a request that creates it."""
+    if kind.__name__ in BY_ID:
+        return False
+    if required_inside(kind, new=True) != required_inside(kind):
+        return True
+    parts = {part for hint in hints_of(kind).values() for part in _classes(hint)}
+    return any(part not in above and _has_new_parts(part, (*above, kind)) for part in parts)
+
+
+def _classes(hint: Any) -> Iterator[type]:
+    if isinstance(hint, type) and attrs.has(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _classes(part)
 
 
 class _Views:

@@ -143,7 +143,7 @@ FIELDS: Mapping[str, Field] = {
     "from_value": Field(
         "Where the range begins: 0, or one above the end of the range before.", unit="units", example=0
     ),
-    "to_value": Field("Where the range ends, included; null in the last range.", unit="units", example=10),
+    "to_value": Field("Where the range ends, included; null is the end of the last range.", unit="units", example=10),
     "per_unit_amount": Field("The price of each unit in the range.", unit="major units", example="0.25"),
     "flat_amount": Field("What is added once the range is reached.", unit="major units", example="0"),
     "rate": Field("The rate.", unit="percent", example="1.5"),
@@ -314,9 +314,9 @@ FIELDS: Mapping[str, Field] = {
     "value_type": Field("What the privilege holds.", values=tuple(ValueType), default="string"),
     "config": Field("The options of a `select`."),
     "select_options": Field("What may be chosen.", example=["basic", "gold"]),
-    "feature": Field("The feature."),
     "alert_type": Field("What is watched.", values=tuple(AlertType), example="current_usage_amount"),
     "thresholds": Field("Where it triggers."),
+    "alert": Field("The alert; several are sent as `alerts`."),
     "alerts": Field("The alerts, all or none of which are created."),
     "days_between_attempts": Field("How long to wait before asking again.", unit="days"),
     "max_attempts": Field("How often to ask.", unit="attempts"),

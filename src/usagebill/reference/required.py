@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["REQUIRED", "REQUIRED_INSIDE", "REQUIRED_NEW"]
+__all__ = ["BY_ID", "REQUIRED", "REQUIRED_INSIDE", "REQUIRED_NEW"]
 
 _CHARGE = ("billable_metric_id", "charge_model")
 _FIXED_CHARGE = ("charge_model",)
@@ -30,11 +30,10 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "events.create": ("transaction_id", "code"),
     "events.estimate_fees": ("code", "external_subscription_id"),
     "events.estimate_instant_fees": ("code", "external_subscription_id"),
-    "events.batch_estimate_instant_fees": ("events",),
-    "events.ingest": ("events",),
+    "events.create_batch": ("events",),
+    "events.estimate_batch_instant_fees": ("events",),
     "features.create": ("code",),
     "invoice_custom_sections.create": ("name", "code"),
-    "invoices.adjust_fee": (),
     "invoices.create_one_off": ("external_customer_id", "fees"),
     "invoices.preview": ("customer",),
     "payment_connections.create": ("kind", "code"),
@@ -83,6 +82,8 @@ REQUIRED_INSIDE: Mapping[str, tuple[str, ...]] = {
     "VolumeProperties": ("volume_ranges",),
     "VolumeRange": ("from_value", "to_value", "per_unit_amount", "flat_amount"),
 }
+# Classes whose charges are existing ones, named by `id`, whatever request they stand in.
+BY_ID = frozenset({"PlanOverridesInput"})
 # Of parts inside a request that creates what they belong to: elsewhere they may name existing ones by `id`.
 REQUIRED_NEW: Mapping[str, tuple[str, ...]] = {
     "ChargeFilterInput": _FILTER,

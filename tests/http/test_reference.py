@@ -1,0 +1,218 @@
+"""The reference is whole and true: every field is described, every example is accepted, what is required is needed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.input_fields import nested
+from tests.sample_records import VERBS
+from tests.scenarios import Scenario
+
+from usagebill.bindings import Operation
+from usagebill.http.app import endpoints
+from usagebill.http.endpoints import Endpoint
+from usagebill.http.openapi import document, operation_name
+from usagebill.reference import bare, field_of, hints_of, required_of
+from usagebill.reference.examples import EXAMPLES, IDS
+from usagebill.reference.fields import FIELDS
+from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE
+from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
+from usagebill.resources import RESOURCES
+
+# What each `{name}` of a path is in the story of the examples, by the first part of the path where it tells.
+CODES = {
+    "add_ons": "setup",
+    "billable_metrics": "storage",
+    "billing_entities": "default",
+    "coupons": "welcome",
+    "dunning_campaigns": "reminders",
+    "features": "seats",
+    "plans": "pro",
+    "taxes": "vat",
+    "customers": "second",
+}
+NAMED = {
+    "wallet_code": "second",
+    "charge_code": "storage",
+    "fixed_charge_code": "support",
+    "external_customer_id": "acme",
+}
+
+
+@pytest.fixture(scope="module")
+def described() -> dict[str, Any]:
+    return document(endpoints())
+
+
+def kinds() -> Iterator[type]:
+    """Every input class that a request holds, and the parts of each."""
+    waiting = [kind for endpoint in endpoints() for kind in (endpoint.body, endpoint.query) if kind is not None]
+    waiting += [*MODEL_PROPERTIES.values(), EventFields]
+    operations = [value for kind in RESOURCES.values() for value in vars(kind).values() if isinstance(value, Operation)]
+    waiting += [kind for operation in operations for kind in operation._inputs.values()]
+    met: set[type] = set()
+    while waiting:
+        kind = waiting.pop()
+        if kind in met:
+            continue
+        met.add(kind)
+        yield kind
+        waiting += [inner[0] for hint in hints_of(kind).values() if (inner := nested(hint))]
+
+
+def by_name(kind: object) -> str:
+    return str(kind)
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(), key=by_name))
+def test_no_field_is_without_a_description(kind: type) -> None:
+    for name, hint in hints_of(kind).items():
+        field = field_of(kind, name)
+        assert field.about.endswith("."), name
+        assert bare(hint) is not object, f"{kind.__name__}.{name}: say in usagebill.reference.structures what it takes"
+
+
+def test_no_description_is_of_a_field_that_is_gone() -> None:
+    known = {kind.__name__: hints_of(kind) for kind in kinds()}
+    names = {name for fields in known.values() for name in fields}
+    gone = [key for key in FIELDS if "." not in key and key not in names]
+    gone += [key for key in FIELDS if "." in key and key.split(".")[1] not in known.get(key.split(".")[0], {})]
+    assert gone == []
+
+
+def test_no_requirement_is_of_an_operation_that_is_gone() -> None:
+    library = {f"{name}.{verb}" for name, kind in RESOURCES.items() for verb in vars(kind)}
+    assert set(REQUIRED) <= library | {operation_name(endpoint) for endpoint in endpoints()}
+    assert set(REQUIRED_INSIDE) <= {kind.__name__ for kind in kinds()}
+
+
+def test_every_parameter_and_field_of_the_description_says_what_it_is(described: dict[str, Any]) -> None:
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            for parameter in operation["parameters"]:
+                assert parameter["description"], (method, path, parameter["name"])
+            if "requestBody" in operation:
+                assert "example" in operation["requestBody"]["content"]["application/json"], (method, path)
+
+
+def resolved(described: dict[str, Any], schema: Any) -> dict[str, Any]:
+    return {**schema, "components": described["components"]}
+
+
+def body_schema(described: dict[str, Any], method: str, path: str) -> Any:
+    operation = described["paths"][f"/api/v1{path}"][method.lower()]
+    return operation["requestBody"]["content"]["application/json"]["schema"]
+
+
+class Story:
+    """The examples, sent in order to one sandbox: each is accepted, and none lacks what its operation needs."""
+
+    def __init__(self, box: Scenario) -> None:
+        self.box = box
+        self.ids: dict[str, str] = {}
+
+    def real(self, body: Any) -> Any:
+        """A body with the ids that the answers gave."""
+        if isinstance(body, dict):
+            return {key: self.real(value) for key, value in body.items()}
+        if isinstance(body, list):
+            return [self.real(item) for item in body]
+        names = {value: name for name, value in IDS.items()}
+        return self.ids[names[body]] if isinstance(body, str) and body in names else body
+
+    def path(self, endpoint: Endpoint) -> str:
+        resource = endpoint.path.split("/")[1]
+        path = endpoint.path
+        if "{filter_id}" in path:
+            parent = "/plans/pro" if resource == "plans" else "/subscriptions/acme-1"
+            filters = self.box.get(f"{parent}/charges/storage/filters")["filters"]
+            path = path.replace("{filter_id}", filters[0]["svc_id"])
+        alert = "low" if "/wallets/" in path else "watch"
+        path = path.replace("/alerts/{code}", f"/alerts/{alert}")
+        path = path.replace("{external_id}", "acme-1" if resource == "subscriptions" else "acme")
+        for name, value in {**NAMED, **self.ids, "code": CODES.get(resource, "")}.items():
+            path = path.replace("{" + name + "}", value)
+        return path
+
+    def learn(self, endpoint: Endpoint, answer: Any) -> None:
+        """Keep the ids that later examples need, and bring about what they are about."""
+        box = self.box
+        if endpoint.path == "/billable_metrics":
+            self.ids["billable_metric"] = answer["billable_metric"]["svc_id"]
+        elif endpoint.path == "/subscriptions":
+            single: dict[str, Any] = {"charge_model": "standard", "code": "single", "properties": {"amount": "1"}}
+            single |= {"billable_metric_id": self.ids["billable_metric"], "pay_in_advance": True, "invoiceable": False}
+            box.post("/plans", plan={**EXAMPLES["POST /plans"]["plan"], "code": "other", "charges": [single]})
+            box.post(
+                "/subscriptions",
+                subscription={"external_customer_id": "acme", "plan_code": "other", "external_id": "acme-2"},
+            )
+        elif endpoint.path == "/webhook_endpoints":
+            self.ids["id"] = answer["webhook_endpoint"]["svc_id"]
+        elif endpoint.path == "/api_keys":
+            self.ids["api_key_id"] = answer["api_key"]["svc_id"]
+        elif endpoint.path == "/wallets":
+            self.ids["wallet"] = self.ids["wallet_id"] = answer["wallet"]["svc_id"]
+        elif endpoint.path == "/invoices":
+            invoice = answer["invoice"]
+            self.ids |= {"invoice": invoice["svc_id"], "invoice_id": invoice["svc_id"]}
+            self.ids |= {"fee": invoice["fees"][0]["svc_id"]}
+            event = {"transaction_id": "x", "code": "storage", "external_subscription_id": "acme-2"}
+            box.post("/events", event={**event, "properties": {"gb": 1}})
+            free = [fee for fee in box.get("/fees")["fees"] if fee["svc_invoice_id"] is None]
+            self.ids["fee_id"] = free[0]["svc_id"]
+        elif endpoint.path == "/credit_notes":
+            self.ids["credit_note_id"] = answer["credit_note"]["svc_id"]
+        elif endpoint.path == "/payments":
+            receipts = box.get("/payment_receipts")["payment_receipts"]
+            self.ids["payment_receipt_id"] = receipts[0]["svc_id"]
+
+
+@pytest.mark.now("2024-03-05T10:00:00Z")
+def test_every_example_is_accepted_and_nothing_it_needs_is_left_out(box: Scenario, described: dict[str, Any]) -> None:
+    rows = {f"{method} {endpoint.path}": endpoint for method, endpoint in VERBS if endpoint.body is not None}
+    assert {row.replace("PATCH", "PUT", 1) if row not in EXAMPLES else row for row in rows} == set(EXAMPLES)
+    story = Story(box)
+    for row, example in EXAMPLES.items():
+        method, endpoint = row.split()[0], rows[row]
+        if row == "POST /payment_requests":
+            box.travel_to("2024-05-01T00:00:00Z")
+        body, path = story.real(example), f"/api/v1{story.path(endpoint)}"
+        validator = Draft202012Validator(resolved(described, body_schema(described, method, endpoint.path)))
+        assert [error.message for error in validator.iter_errors(example)] == [], row
+        for field in required_of(operation_name(endpoint)) if method == "POST" else ():
+            less = copy.deepcopy(body)
+            inside = less if endpoint.root is None else less[endpoint.root]
+            if field not in inside:
+                continue
+            del inside[field]
+            status, answer = box.request(method, path, json=less)
+            assert status >= 400, (row, field, answer)
+            assert not validator.is_valid(less), (row, field)
+        status, answer = box.request(method, path, json=body)
+        assert status == 200, (row, path, body, answer)
+        story.learn(endpoint, answer)
+
+
+def test_each_charge_model_has_a_schema_of_its_own(described: dict[str, Any]) -> None:
+    charge = {"$ref": "#/components/schemas/NewChargeInput"}
+    validator = Draft202012Validator(resolved(described, charge))
+    named = {"billable_metric_id": IDS["billable_metric"], "charge_model": "package"}
+    package = {"amount": "5", "package_size": 100, "free_units": 0}
+    assert validator.is_valid({**named, "properties": package})
+    assert validator.is_valid({**named, "properties": {}})
+    for wrong in ({"amount": 5}, {"package_size": "100"}, {"free_units": 0.5}):
+        assert not validator.is_valid({**named, "properties": {**package, **wrong}}), wrong
+    assert not validator.is_valid({**named, "properties": {"amount": "5"}})
+    assert not validator.is_valid({**named, "charge_model": "graduated", "properties": package})
+    assert set(MODEL_PROPERTIES) == set(field_of(*charge_model()).values)
+
+
+def charge_model() -> tuple[type, str]:
+    """Where the names of charge models stand."""
+    (kind,) = {kind for kind in kinds() if kind.__name__ == "ChargeInput"}
+    return kind, "charge_model"
