@@ -105,7 +105,7 @@ def presented(viewer: Viewer, result: Any, again: Callable[[int], Any] | None) -
         return Pages(items=items, page=result.page, per_page=result.per_page, total_count=result.total_count, ask=ask)
     if isinstance(result, list):
         return [_presented_one(viewer, item) for item in result]
-    if isinstance(result, tuple):
+    if type(result) is tuple:  # an event is a named tuple, and stays one
         return tuple(_presented_one(viewer, item) for item in result)
     return _presented_one(viewer, result)
 
