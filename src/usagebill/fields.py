@@ -291,7 +291,7 @@ class IntegrationCustomerFields(TypedDict, total=False):
     """`id` is that of a link that is there already."""
 
     id: str | None
-    integration_type: Literal["anrok", "avalara"] | None
+    integration_type: Literal["anrok", "avalara", "netsuite", "xero", "hubspot", "salesforce"] | None
     integration_code: str | None
     external_customer_id: str | None
     sync_with_provider: bool | None

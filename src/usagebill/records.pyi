@@ -37,11 +37,14 @@ from usagebill.core.plans import FixedCharge as _FixedCharge
 from usagebill.core.plans import Plan as _Plan
 from usagebill.core.security_logs import SecurityLog as _SecurityLog
 from usagebill.core.subscriptions import Subscription as _Subscription
+from usagebill.core.sync_connections import SyncConnection as _SyncConnection
+from usagebill.core.sync_connections import SyncedDocument as _SyncedDocument
 from usagebill.core.tax_providers import TaxConnection as _TaxConnection
 from usagebill.core.taxes import Tax as _Tax
 from usagebill.core.wallet_transactions import WalletConsumption as _WalletConsumption
 from usagebill.core.wallet_transactions import WalletTransaction as _WalletTransaction
 from usagebill.core.wallets import Wallet as _Wallet
+from usagebill.core.webhooks import Resent as _Resent
 from usagebill.operations.api_keys import IssuedKey as _IssuedKey
 from usagebill.operations.estimates import InstantFee as _InstantFee
 from usagebill.operations.payment_pages import SetupPage as _SetupPage
@@ -62,6 +65,7 @@ from usagebill.views.organizations import OrganizationBillingView
 from usagebill.views.payments import PaymentMethodView, PaymentView
 from usagebill.views.plans import ApplicableThresholdView
 from usagebill.views.subscriptions import SubscriptionView
+from usagebill.views.sync_connections import SyncErrorView
 from usagebill.views.taxes import TaxView
 from usagebill.views.usage import ChargeUsageView, UsageView
 from usagebill.views.wallet_transactions import WalletTransactionView
@@ -255,8 +259,8 @@ class CurrentUsage(_CurrentUsage):
 class Customer(_Customer):
     """Null settings are inherited from the billing entity. Grace period and payment term are in days.
 
-    While a `vat_check` runs, the customer's invoices wait for their taxes. The first of `integration_customers` names
-    the tax provider that calculates them instead; `tax_error` is its last error.
+    While a `vat_check` runs, the customer's invoices wait for their taxes. The first tax provider that
+    `integration_customers` names calculates them instead; `tax_error` is its last error.
 
     `payment_connection_id` is the payment provider that collects its invoices, which calls it `provider_customer_id`;
     `provider_payment_methods` are the kinds of method that it may pay with there."""
@@ -569,8 +573,9 @@ class Payment(_Payment):
     through a provider, when it was begun.
 
     One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means. `sent` is what the provider was sent. As long as it is `unanswered` (it is not known what became of that),
-    the same is sent again, however much has changed meanwhile. `method` is what was paid with, as it was then."""
+    it means; `status` is a `MoneyBack` once the money is to be given back. `sent` is what the provider was sent. As
+    long as it is `unanswered` (it is not known what became of that), the same is sent again, however much has changed
+    meanwhile. `method` is what was paid with, as it was then."""
 
     @property
     def external_customer_id(self) -> str: ...
@@ -684,6 +689,12 @@ class ProviderNotice(_ProviderNotice):
     @property
     def payment_provider_type(self) -> str | None: ...
 
+class Resent(_Resent):
+    """How many failed messages are delivered once more."""
+
+    @property
+    def resent_count(self) -> int: ...
+
 class SecurityLog(_SecurityLog):
     """One event. `resources` and `device_info` are JSON texts; `api_key_id` is the key that was used, if one was."""
 
@@ -758,6 +769,30 @@ class SubscriptionFeature(_SubscriptionFeature):
     def overrides(self) -> Mapping[str, int | bool | str]: ...
     @property
     def privileges(self) -> list[SubscriptionPrivilegeView]: ...
+
+class SyncConnection(_SyncConnection):
+    """An accounting system or CRM, which customers are linked to by `kind` and `code`.
+
+    Documents are posted to `url`, with `api_key`: those of which `sync_invoices`, `sync_credit_notes` and
+    `sync_payments` say so. `default_targeted_object` is what HubSpot keeps a customer as that is neither a person nor a
+    company."""
+
+    @property
+    def has_api_key(self) -> bool: ...
+
+class SyncedDocument(_SyncedDocument):
+    """A record as a connection's system has it, or is to have it; there called `external_id`.
+
+    `version` goes up whenever what is to be pushed changes; together with the id it names one push, however often that
+    is tried. `awaits_id` names the document that has to be there before: an invoice's customer, a payment's invoice.
+    `attempts` have failed since the last success."""
+
+    @property
+    def error(self) -> SyncErrorView | None: ...
+    @property
+    def integration_code(self) -> str | None: ...
+    @property
+    def integration_type(self) -> str | None: ...
 
 class Tax(_Tax):
     """`rate` is in percent: 20 means 20 %."""

@@ -48,7 +48,7 @@ def one_off(box: Scenario) -> Any:
     return box.post("/invoices", invoice={"external_customer_id": "acme", "currency": "EUR", "fees": fees})["invoice"]
 
 
-def documents(box: Scenario, **filters: str) -> dict[str, str]:
+def documents(box: Scenario, **filters: Any) -> dict[str, str]:
     """Subject -> status."""
     listed = box.billing.synced_documents.list(**filters).items
     return {document.subject.value: document.status.value for document in listed}
@@ -176,7 +176,8 @@ def test_partners_are_pushed_nowhere(box: Scenario, books: Books) -> None:
     [("sync_invoices", "invoice"), ("sync_credit_notes", "credit_note"), ("sync_payments", "payment")],
 )
 def test_a_switch_leaves_documents_out(box: Scenario, books: Books, switch: str, left_out: str) -> None:
-    box.billing.sync_connections.update("books", **{switch: False})
+    off: dict[str, Any] = {switch: False}
+    box.billing.sync_connections.update("books", **off)
     link_acme(box)
     invoice = one_off(box)
     credit(box, invoice)

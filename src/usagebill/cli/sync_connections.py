@@ -136,7 +136,7 @@ def documents(
     """List what was pushed, or is to be, newest first."""
     wanted = "failed" if failed else status
     with opened(path, organization) as billing:
-        filters = {} if wanted is None else {"status": wanted}
+        filters: dict[str, Any] = {} if wanted is None else {"status": wanted}
         listed = billing.synced_documents.list(page=page, per_page=_LISTED, **filters)
         rows = [dict(billing.view(document)) for document in listed.items]
     if json_output:

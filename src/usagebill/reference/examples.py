@@ -151,6 +151,7 @@ EXAMPLES: Mapping[str, Any] = {
         "webhook_endpoint": {"webhook_url": "https://hooks.acme.example/usagebill", "signature_algo": "hmac"}
     },
     "PUT /webhook_endpoints/{id}": {"webhook_endpoint": {"event_types": ["invoice.created"]}},
+    "POST /webhooks/resend_failed": {"event_types": ["invoice.created"]},
     "POST /api_keys": {
         "api_key": {"name": "Ingestion", "permissions": {"event": ["write"], "customer_usage": ["read"]}}
     },

@@ -12,7 +12,7 @@ from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, EMAIL_SETTINGS
 from usagebill.core.contacts import LOCALES
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponStatus, CouponType
 from usagebill.core.credit_notes import CreditNoteReason, CreditStatus
-from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, ZERO_AMOUNT_OPTIONS
+from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, INTEGRATION_CATEGORIES, ZERO_AMOUNT_OPTIONS
 from usagebill.core.entitlements import ValueType
 from usagebill.core.fees import FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
@@ -22,6 +22,8 @@ from usagebill.core.recurring_rules import RuleInterval, RuleMethod, RuleTrigger
 from usagebill.core.security_logs import LOG_TYPES
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.core.subscriptions import SubscriptionStatus
+from usagebill.core.sync_connections import KINDS as SYNC_KINDS
+from usagebill.core.sync_connections import TARGETED_OBJECTS, SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
 from usagebill.core.wallet_transactions import TransactionKind, TransactionType, WalletTransactionStatus
 from usagebill.core.webhooks import MessageStatus, SignatureAlgorithm
@@ -230,9 +232,9 @@ FIELDS: Mapping[str, Field] = {
     "sync": Field("Whether the provider is asked at once.", default="false"),
     "sync_with_provider": Field("Whether the provider is to create the customer.", default="false"),
     "provider_payment_methods": Field("The kinds of method the customer may pay by.", example=["card"]),
-    "integration_customers": Field("The tax providers that the customer is linked to. A link that is not sent ends."),
-    "integration_type": Field("The kind of tax provider.", values=TAX_KINDS),
-    "integration_code": Field("The connection to the tax provider, by code."),
+    "integration_customers": Field("The systems that the customer is linked to. A link that is not sent ends."),
+    "integration_type": Field("The kind of system.", values=tuple(INTEGRATION_CATEGORIES)),
+    "integration_code": Field("The connection to the system, by code."),
     "subsidiary_id": Field("The provider's subsidiary."),
     "targeted_object": Field("What the provider keeps the customer as."),
     "document_numbering": Field(
@@ -347,6 +349,15 @@ FIELDS: Mapping[str, Field] = {
     "applied_to_organization": Field(
         "Whether it applies to every customer who has no tax of its own.", default="false"
     ),
+    "sync_invoices": Field("Whether invoices are sent to it.", default="true"),
+    "sync_credit_notes": Field("Whether credit notes are sent to it.", default="true"),
+    "sync_payments": Field("Whether payments are sent to it.", default="true"),
+    "default_targeted_object": Field(
+        "What HubSpot keeps a customer as that is neither a person nor a company.", values=TARGETED_OBJECTS
+    ),
+    "subject": Field("Keeps documents of this kind.", values=tuple(SyncSubject)),
+    "subject_id": Field("Keeps the documents of this record, by id."),
+    "webhook_endpoint_id": Field("Keeps messages to this webhook endpoint, by id."),
     # Events
     "transaction_id": Field("Your own id of the event, unique in its subscription: sent again, it counts once."),
     "timestamp": Field("When it happened: Unix seconds, or ISO 8601 text.", default="now", example=1704067200),
@@ -507,6 +518,8 @@ FIELDS: Mapping[str, Field] = {
     ),
     "TaxInput.rate": Field("The rate of the tax.", unit="percent", example="20"),
     "TaxConnectionInput.kind": Field("The kind of tax provider.", values=TAX_KINDS),
+    "SyncConnectionInput.kind": Field("The kind of system.", values=SYNC_KINDS),
+    "SyncConnectionInput.url": Field("Where your bridge to it answers.", example="https://books.example"),
     "TaxConnectionInput.url": Field("Where the provider answers.", example="https://taxes.example"),
     "StandardProperties.amount": Field("The price of one unit.", unit="major units", example="0.25"),
     "PackageProperties.amount": Field("The price of one package.", unit="major units", example="5"),
@@ -531,6 +544,8 @@ FIELDS: Mapping[str, Field] = {
     "ExpressionEventInput.timestamp": Field("When it happened."),
     "WalletFilters.currency": Field("Keeps those of this currency, ISO 4217."),
     "WalletTransactionFilters.status": Field("Keeps those of this status.", values=tuple(WalletTransactionStatus)),
+    "SyncedDocumentFilters.status": Field("Keeps those of this status."),
+    "ResendFilters.event_types": Field("Resends messages of these types.", example=["invoice.created"]),
     "NoticeFilters.status": Field("Keeps those of this status."),
     "WalletInput.expiration_at": Field("When its credits end."),
     "WalletUpdate.expiration_at": Field("When its credits end."),

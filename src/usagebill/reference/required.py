@@ -46,6 +46,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "pricing_units.create": ("name", "code", "short_name"),
     "subscriptions.create": ("external_customer_id", "plan_code", "external_id"),
     "subscriptions.create_filter": _FILTER,
+    "sync_connections.create": ("kind", "code", "url"),
     "tax_connections.create": ("kind", "code", "url"),
     "taxes.create": ("name", "code", "rate"),
     "wallet_transactions.create": ("wallet_id",),

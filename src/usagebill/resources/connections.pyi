@@ -6,7 +6,16 @@ from typing import ClassVar, Literal
 
 from usagebill.bindings import Messages, Resource, Views
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.records import Pages, PaymentConnection, ProviderNotice, TaxConnection
+from usagebill.records import (
+    Invoice,
+    Pages,
+    PaymentConnection,
+    ProviderNotice,
+    Resent,
+    SyncConnection,
+    SyncedDocument,
+    TaxConnection,
+)
 
 class PaymentConnections(Resource):
     """Payment providers that collect the invoices of the customers linked to them."""
@@ -132,6 +141,132 @@ class PaymentConnections(Resource):
 
     def list(self) -> list[PaymentConnection]:
         """All connections, oldest first."""
+
+class SyncConnections(Resource):
+    """Accounting systems and CRMs that customers can be linked to."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def create(
+        self,
+        *,
+        kind: str,
+        code: str,
+        url: str,
+        name: str | None = ...,
+        api_key: str | None = ...,
+        sync_invoices: bool | None = ...,
+        sync_credit_notes: bool | None = ...,
+        sync_payments: bool | None = ...,
+        default_targeted_object: Literal["contacts", "companies"] | None = ...,
+    ) -> SyncConnection:
+        """A new connection. Raises `Invalid`, also if one of this kind has the code already.
+
+        kind: The kind of system. One of netsuite, xero, hubspot, salesforce. Required.
+        code: The code that it is named by, unique among its kind. Required.
+        url: Where your bridge to it answers. Required.
+        name: The name that people read.
+        api_key: The provider's key.
+        sync_invoices: Whether invoices are sent to it. Default: true.
+        sync_credit_notes: Whether credit notes are sent to it. Default: true.
+        sync_payments: Whether payments are sent to it. Default: true.
+        default_targeted_object: What HubSpot keeps a customer as that is neither a person nor a company. One of contacts, companies.
+        """
+
+    def update(
+        self,
+        current_code: str,
+        /,
+        *,
+        kind: str | None = ...,
+        code: str | None = ...,
+        name: str | None = ...,
+        url: str | None = ...,
+        api_key: str | None = ...,
+        sync_invoices: bool | None = ...,
+        sync_credit_notes: bool | None = ...,
+        sync_payments: bool | None = ...,
+        default_targeted_object: Literal["contacts", "companies"] | None = ...,
+    ) -> SyncConnection:
+        """Change the name, the address, the key or the switches of a connection; its kind and its code stay.
+
+        What a switch lets through is pushed from now on. Raises `NotFound` and `Invalid`.
+
+        current_code: Its code.
+        kind: The kind of system. One of netsuite, xero, hubspot, salesforce.
+        code: The code that it is named by, unique among its kind.
+        name: The name that people read.
+        url: Where your bridge to it answers.
+        api_key: The provider's key.
+        sync_invoices: Whether invoices are sent to it. Default: true.
+        sync_credit_notes: Whether credit notes are sent to it. Default: true.
+        sync_payments: Whether payments are sent to it. Default: true.
+        default_targeted_object: What HubSpot keeps a customer as that is neither a person nor a company. One of contacts, companies.
+        """
+
+    def get(self, code: str) -> SyncConnection:
+        """The connection with this code, the oldest if several kinds have it. Raises `NotFound`.
+
+        code: Its code.
+        """
+
+    def delete(self, code: str) -> SyncConnection:
+        """End a connection: its customers are not linked to it any more, and what waits to be pushed is given up.
+
+        code: Its code.
+        """
+
+    def list(self) -> list[SyncConnection]:
+        """All connections, oldest first."""
+
+class SyncedDocuments(Resource):
+    """What accounting systems and CRMs have, or are to have."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def get(self, synced_document_id: str) -> SyncedDocument:
+        """One document. Raises `NotFound`.
+
+        synced_document_id: The synced document, by id.
+        """
+
+    def resend(self, synced_document_id: str) -> SyncedDocument:
+        """Push a document once more, at once: with the key of the last push if that failed, else with a new one.
+
+        Raises `NotFound`, and `NotAllowed` if its connection has ended.
+
+        synced_document_id: The synced document, by id.
+        """
+
+    def resend_failed(self) -> int:
+        """Push all documents that have failed once more; how many there are. Those of ended connections are left."""
+
+    def push_invoice(self, invoice_id: str) -> Invoice:
+        """Push a finalized invoice to its customer's systems, with its credit notes and payments: again, or for once.
+
+        Also if it was issued before the customer was linked. Raises `NotFound`, and `NotAllowed` for an invoice that is
+        not issued, or whose customer is linked to none.
+
+        invoice_id: The invoice, by id.
+        """
+
+    def list(
+        self,
+        *,
+        status: str | None = ...,
+        subject: Literal["customer", "invoice", "credit_note", "payment"] | None = ...,
+        subject_id: str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[SyncedDocument]:
+        """Documents, newest first.
+
+        status: Keeps those of this status.
+        subject: Keeps documents of this kind. One of customer, invoice, credit_note, payment.
+        subject_id: Keeps the documents of this record, by id.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
 
 class TaxConnections(Resource):
     """Tax providers that customers can be linked to."""
@@ -267,16 +402,7 @@ class Webhooks(Resource):
         id: Its id.
         """
 
-    def resend(self, id: str) -> WebhookMessage:
-        """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded.
-
-        id: Its id.
-        """
-
-    def public_key(self) -> str:
-        """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
-
-    def list(
+    def list_of_endpoint(
         self,
         endpoint_id: str,
         *,
@@ -289,15 +415,66 @@ class Webhooks(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[WebhookMessage]:
-        """The messages of an endpoint, last changed first. Raises `NotFound` for an unknown endpoint.
+        """The messages to an endpoint, last changed first. Raises `NotFound` for an unknown endpoint.
 
         endpoint_id: The endpoint, by id.
+        statuses: Keeps those of one of these statuses.
+        event_types: The types of message that are sent. Default: all.
+        http_statuses: Keeps those answered so: a status, `succeeded` or `failed`.
+        from_date: Keeps those of this day or later.
+        to_date: Keeps those of this day or earlier.
+        search_term: Keeps what contains this text, whatever its case.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def resend(self, id: str) -> WebhookMessage:
+        """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded.
+
+        id: Its id.
+        """
+
+    def resend_failed(
+        self,
+        *,
+        webhook_endpoint_id: str | None = ...,
+        event_types: Sequence[str] | None = ...,
+        from_date: date | str | None = ...,
+        to_date: date | str | None = ...,
+    ) -> Resent:
+        """Have every message that was given up, or those that are asked for, delivered once more, at once.
+
+        Raises `NotFound` for an unknown endpoint.
+
+        webhook_endpoint_id: Keeps messages to this webhook endpoint, by id.
+        event_types: Resends messages of these types.
+        from_date: Keeps those of this day or later.
+        to_date: Keeps those of this day or earlier.
+        """
+
+    def public_key(self) -> str:
+        """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
+
+    def list(
+        self,
+        *,
+        webhook_endpoint_id: str | None = ...,
+        statuses: Sequence[str] | None = ...,
+        event_types: Sequence[str] | None = ...,
+        http_statuses: Sequence[str] | None = ...,
+        from_date: date | str | None = ...,
+        to_date: date | str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[WebhookMessage]:
+        """The messages to all endpoints, or to one, last changed first.
+
+        webhook_endpoint_id: Keeps messages to this webhook endpoint, by id.
         statuses: Keeps those of these statuses. One of pending, retrying, succeeded, failed.
         event_types: Keeps messages of these types.
         http_statuses: Keeps those answered so: a status, `succeeded` or `failed`.
         from_date: Keeps those of this instant or later.
         to_date: Keeps those of this instant or earlier.
-        search_term: Keeps what contains this text, whatever its case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

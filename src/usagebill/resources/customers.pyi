@@ -330,7 +330,7 @@ class Customers(Resource):
         billing_configuration: How invoices are issued and paid.
         metadata: Values of your own, each with a key.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        integration_customers: The tax providers that the customer is linked to. A link that is not sent ends.
+        integration_customers: The systems that the customer is linked to. A link that is not sent ends.
         applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
         exclude_from_dunning_campaign: Whether no campaign asks this customer. Default: false.
         """

@@ -182,7 +182,7 @@ class CreditNotes(Resource):
         """
 
     def download_xml(self, credit_note_id: str) -> CreditNote | None:
-        """The credit note with the address of its XML; None if there is none (yet). Raises `NotFound`.
+        """The credit note with the address of its XML; None if there is none (yet). Raises as for invoices.
 
         credit_note_id: The credit note, by id.
         """
@@ -194,7 +194,7 @@ class CreditNotes(Resource):
         """
 
     def xml(self, credit_note_id: str) -> bytes:
-        """The XML (UBL) of a credit note. Raises `NotFound` also if its billing entity issues none.
+        """The XML (UBL) of a credit note. Raises as for invoices.
 
         credit_note_id: The credit note, by id.
         """
@@ -638,7 +638,8 @@ class Invoices(Resource):
         """
 
     def download_xml(self, invoice_id: str) -> Invoice | None:
-        """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`.
+        """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it
+        lacks what e-invoices must have.
 
         invoice_id: The invoice, by id.
         """
@@ -650,7 +651,8 @@ class Invoices(Resource):
         """
 
     def xml(self, invoice_id: str) -> bytes:
-        """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none.
+        """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none, and `Invalid` if it
+        lacks what e-invoices must have.
 
         invoice_id: The invoice, by id.
         """
