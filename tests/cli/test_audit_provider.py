@@ -30,7 +30,8 @@ class Books:
         self.stripe = stripe
         stripe.knows("cus_1", "pm_1")
         with Billing(file) as billing:
-            billing.payment_connections.create(kind="stripe", code="main", url=stripe.url, **stripe.credentials)
+            credentials: dict[str, Any] = stripe.credentials
+            billing.payment_connections.create(kind="stripe", code="main", url=stripe.url, **credentials)
             account = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_1"}
             billing.customers.upsert(external_id="acme", currency="EUR", billing_configuration=account)
             billing.add_ons.create(name="Setup", code="setup", amount_cents=1050, amount_currency="EUR")
@@ -140,6 +141,7 @@ def test_what_cannot_be_compared_is_said(books: Books) -> None:
     unknown = CliRunner().invoke(main, ["audit", "--db", str(books.file), "--provider", "other"])
     assert (unknown.exit_code, "no connection has the code other" in unknown.output) == (1, True)
     with AdyenServer(now=lambda: datetime.now(UTC)) as adyen, Billing(books.file, deliver=False) as billing:
-        billing.payment_connections.create(kind="adyen", code="cards", url=adyen.url, **adyen.credentials)
+        credentials: dict[str, Any] = adyen.credentials
+        billing.payment_connections.create(kind="adyen", code="cards", url=adyen.url, **credentials)
     listless = CliRunner().invoke(main, ["audit", "--db", str(books.file), "--provider", "cards"])
     assert (listless.exit_code, "adyen has no lists of charges" in listless.output) == (1, True)

@@ -159,3 +159,9 @@ class Usage(Resource):
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
+
+    def rebuild(self) -> int:
+        """Drop the running states of usage and make them from the events again; returns how many series there are.
+
+        Nobody waits for it and no answer differs meanwhile: the events are counted until the states are there.
+        """
