@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
 from usagebill.inputs import Paging, value_or
 from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
-    FixedChargeChange,
     cascade_added_charge,
     cascade_changed_charge,
     cascade_removed_charge,

@@ -8,13 +8,13 @@ from typing import Any
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
-    FixedChargeChange,
     cascade_added_charge,
     cascade_amount,
     cascade_changed_charge,

@@ -1,0 +1,168 @@
+"""Cascades: what a change of a plan makes of its overrides, if the caller asks for it to reach them.
+
+An override keeps its own values; only what still equals the plan's former state follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from usagebill.core.filters import identity, trimmed_values
+from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
+
+__all__ = [
+    "FixedChargeChange",
+    "added_charge",
+    "added_fixed_charge",
+    "changed_charge",
+    "changed_fixed_charge",
+    "with_amount",
+]
+
+_GROUPINGS = ("pricing_group_keys", "presentation_group_keys")
+_FILTER_GROUPINGS = ("pricing_group_keys",)
+
+NewId = Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedChargeChange:
+    """A change of one fixed charge of a plan: added (nothing before), changed, or removed (nothing after)."""
+
+    before: FixedCharge | None
+    after: FixedCharge | None
+    immediately: bool = False
+
+    @property
+    def other_units(self) -> bool:
+        """Whether subscriptions have other units from now or from their next period on."""
+        return self.after is not None and (self.before is None or self.before.units != self.after.units)
+
+
+def with_amount(override: Plan, *, before: int, after: int, now: datetime) -> Plan:
+    """The override with the plan's new amount in cents, if it still has the one before; else as it is."""
+    if after == before or override.amount_cents != before:
+        return override
+    return replace(override, amount_cents=after, updated_at=now)
+
+
+def added_charge(charge: Charge, override: Plan, *, new_id: NewId, now: datetime) -> Charge:
+    """The override's copy of a charge that the plan has got; taxes are not copied."""
+    filters = tuple(_copied(charge_filter, new_id, now) for charge_filter in charge.filters)
+    return replace(charge, id=new_id(), plan_id=override.id, parent_id=charge.id, filters=filters, tax_ids=())
+
+
+def changed_charge(
+    copy: Charge,
+    before: Charge,
+    after: Charge,
+    *,
+    sent_model: str | None,
+    code_sent: bool,
+    declared: Mapping[str, Collection[str]],
+    new_id: NewId,
+    now: datetime,
+) -> Charge:
+    """An override's copy of a charge that went from `before` to `after`; the very same if it does not follow.
+
+    Only copies of the charge model that was sent (by default the charge's) follow. `declared` are the values that the
+    metric declares for each key of its filters.
+    """
+    if copy.charge_model != (sent_model or after.charge_model):
+        return copy
+    changed = copy
+    if copy.charge_model == before.charge_model and same_prices(copy.properties, before.properties):
+        changed = replace(changed, properties=after.properties)
+    changed = replace(changed, properties=_with_groupings(changed.properties, after.properties, _GROUPINGS))
+    if code_sent:
+        changed = replace(changed, code=after.code)
+    unit, old, new = copy.applied_pricing_unit, before.applied_pricing_unit, after.applied_pricing_unit
+    if unit is not None and old is not None and new is not None and unit.conversion_rate == old.conversion_rate:
+        changed = replace(changed, applied_pricing_unit=replace(unit, conversion_rate=new.conversion_rate))
+    changed = replace(changed, filters=_changed_filters(copy, before, after, declared, new_id, now))
+    return copy if changed == copy else replace(changed, updated_at=now)
+
+
+def added_fixed_charge(added: FixedCharge, override: Plan, *, new_id: NewId) -> FixedCharge:
+    """The override's copy of a fixed charge that the plan has got; taxes are not copied."""
+    return replace(added, id=new_id(), plan_id=override.id, parent_id=added.id, tax_ids=())
+
+
+def changed_fixed_charge(copy: FixedCharge, before: FixedCharge, after: FixedCharge, now: datetime) -> FixedCharge:
+    """An override's copy of a fixed charge that went from `before` to `after`; the very same if it is the override's
+    own by now.
+    """
+    follows = (
+        copy.charge_model == before.charge_model
+        and copy.units == before.units
+        and same_prices(copy.properties, before.properties)
+    )
+    if not follows:
+        return copy
+    return replace(
+        copy,
+        charge_model=after.charge_model,
+        properties=after.properties,
+        units=after.units,
+        updated_at=now,
+    )
+
+
+def _copied(charge_filter: ChargeFilter, new_id: NewId, now: datetime) -> ChargeFilter:
+    return replace(charge_filter, id=new_id(), created_at=now, updated_at=now)
+
+
+def _with_groupings(
+    properties: Mapping[str, object], parents: Mapping[str, object], names: Iterable[str]
+) -> Mapping[str, object]:
+    """The properties with the grouping keys of the parent's, or without any if those have none."""
+    kept = {key: value for key, value in properties.items() if key not in names}
+    return {**kept, **{name: parents[name] for name in names if name in parents}}
+
+
+def _by_values(filters: Iterable[ChargeFilter]) -> dict[Hashable, ChargeFilter]:
+    """The filters by their values; of equal ones the first."""
+    by_values: dict[Hashable, ChargeFilter] = {}
+    for charge_filter in filters:
+        by_values.setdefault(identity(charge_filter.values), charge_filter)
+    return by_values
+
+
+def _changed_filters(
+    copy: Charge,
+    before: Charge,
+    after: Charge,
+    declared: Mapping[str, Collection[str]],
+    new_id: NewId,
+    now: datetime,
+) -> tuple[ChargeFilter, ...]:
+    """The filters of an override's charge once those of the plan's charge went from `before` to `after`."""
+    if before.filters == after.filters:
+        return copy.filters
+    olds, news = _by_values(before.filters), _by_values(after.filters)
+    removed = olds.keys() - news.keys()
+    filters = {
+        charge_filter.id: charge_filter
+        for charge_filter in copy.filters
+        if identity(charge_filter.values) not in removed
+    }
+    owns = _by_values(filters.values())
+    for new in after.filters:
+        old = olds.get(identity(new.values))
+        if old is not None and old.properties == new.properties:
+            continue
+        known = owns.get(identity(new.values))
+        if known is not None and old is not None:
+            prices = new.properties if same_prices(known.properties, old.properties) else known.properties
+            prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
+            if prices != known.properties:
+                filters[known.id] = owns[identity(new.values)] = replace(known, properties=prices, updated_at=now)
+        elif known is None and old is None:
+            values = trimmed_values(new.values, declared)
+            if values is not None:
+                copied = replace(_copied(new, new_id, now), values=values)
+                filters[copied.id] = copied
+                owns.setdefault(identity(values), copied)
+    return tuple(filters.values())
