@@ -28,11 +28,11 @@ JobKey = tuple[str, str]
 
 # How many jobs are computed before the lock is taken; among how many of those that are due they are chosen while other
 # workers take the first ones; and for how many batches that goes on.
-_AHEAD = 20
+_AHEAD = 50
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 50
 # How many seconds something is computed ahead for one batch.
-_LONGEST_AHEAD = 0.1
+_LONGEST_AHEAD = 0.5
 # How often a change is run again for counts, and as of how many instants, before it counts under the lock.
 _MOST_COUNTS = 50
 _MOST_INSTANTS = 4

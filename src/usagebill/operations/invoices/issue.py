@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from usagebill.core.bills import issuing_event
@@ -81,6 +81,7 @@ def issue(
     *,
     parties: Parties | None = None,
     contracts: Iterable[Contract] = (),
+    periods: Sequence[BillingPeriod] | None = None,
     may_be_empty: bool = True,
     message: str = "invoice.created",
 ) -> Invoice:
@@ -88,7 +89,7 @@ def issue(
 
     With `may_be_empty`, one whose fees add up to nothing is closed instead where the customer is not sent such
     invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are. Its
-    `parties` and the `contracts` that it bills are looked up unless they are given.
+    `parties`, the `contracts` that it bills and its `periods` are looked up unless they are given.
     """
     parties = parties or parties_of(work, invoice)
     customer = parties.customer
@@ -99,7 +100,7 @@ def issue(
         kept = replace(invoice, status=status, updated_at=work.now)
         work.tx.replace(kept)
         if event is InvoiceEvent.AWAIT_TAXES:
-            copy_subscriptions(work, kept, contracts)
+            copy_subscriptions(work, kept, contracts, periods)
         return kept
     invoice = replace(
         numbered(work, invoice, customer, parties.issuer),
@@ -115,7 +116,7 @@ def issue(
         ),
     )
     work.tx.replace(invoice)
-    periods = copy_subscriptions(work, invoice, contracts)
+    periods = copy_subscriptions(work, invoice, contracts, periods)
     immediate = _is_immediate(invoice, periods)
     if invoice.payment_status != PaymentStatus.SUCCEEDED:
         _watch_payment(work, invoice)
@@ -144,13 +145,19 @@ def _show_payments(work: Work, invoice: Invoice) -> None:
             work.schedule(AskPaymentProvider(errand=ProviderErrand.UPDATE_CHARGE, subject_id=payment.id), work.now)
 
 
-def copy_subscriptions(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> list[BillingPeriod]:
+def copy_subscriptions(
+    work: Work,
+    invoice: Invoice,
+    contracts: Iterable[Contract] = (),
+    periods: Sequence[BillingPeriod] | None = None,
+) -> Sequence[BillingPeriod]:
     """Keep with the invoice how its subscriptions and their plans are shown now; its billing periods.
 
-    Those of `contracts` are as they were given, the others are looked up.
+    Those of `contracts` are as they were given, the others are looked up; so are the `periods`.
     """
     known = {contract.subscription.id: contract for contract in contracts}
-    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
+    if periods is None:
+        periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     for period in periods:
         contract = known.get(period.subscription_id) or _contract(work, period)
         if contract is not None:

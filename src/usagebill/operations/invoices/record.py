@@ -64,6 +64,7 @@ def record(work: Work, bill: Bill) -> Invoice:
             invoice,
             parties=bill.parties,
             contracts=bill.contracts,
+            periods=bill.periods if bill.is_new else None,
             may_be_empty=bill.may_be_empty,
             message=bill.message,
         )

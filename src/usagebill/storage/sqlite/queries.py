@@ -52,6 +52,7 @@ __all__ = [
     "is_narrowed",
     "is_nullable",
     "is_selective",
+    "kinds_among",
     "kinds_in",
     "literal_sql",
     "looks_up",
@@ -119,6 +120,15 @@ def kinds_in(condition: Condition) -> frozenset[type]:
         case Negate(inner):
             return kinds_in(inner)
     return _NOTHING
+
+
+def kinds_among(conditions: Sequence[Condition]) -> frozenset[type]:
+    """The other kinds of records that the conditions look at."""
+    kinds = _NOTHING
+    for condition in conditions:
+        if type(condition) not in _PLAIN:
+            kinds |= kinds_in(condition)
+    return kinds
 
 
 @cache
@@ -309,7 +319,13 @@ def where_sql(
         values.append(organization_id)
     if not deleted and can_be_deleted(kind):
         parts.append("t.deleted_at IS NULL")
-    parts.extend(condition_sql(kind, condition, "t", values, gathered) for condition in conditions)
+    for condition in conditions:
+        # Nearly all are of this kind.
+        if type(condition) is Compare:
+            values.append(sql_value(condition.value))
+            parts.append(_comparison("t", condition.column, condition.operator))
+        else:
+            parts.append(condition_sql(kind, condition, "t", values, gathered))
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
 
 

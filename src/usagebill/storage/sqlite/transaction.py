@@ -29,7 +29,7 @@ from usagebill.storage.sqlite.observing import (
     latest_event,
     observation_holds,
 )
-from usagebill.storage.sqlite.queries import group_sql, kinds_in, looks_up, order_sql, quoted, where_sql
+from usagebill.storage.sqlite.queries import group_sql, kinds_among, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
@@ -47,8 +47,14 @@ _KNOWN_AT_MOST = 10_000
 _ENTITLEMENTS = "entitlements"
 
 
+@cache
 def _select_sql(kind: type) -> str:
     return f"SELECT {codec_of(kind).names} FROM {quoted(table_of(kind).name)} t"
+
+
+@cache
+def _insert_sql(kind: type) -> str:
+    return f"INSERT INTO {quoted(table_of(kind).name)} {codec_of(kind).insert}"
 
 
 class TransactionLost(BaseException):
@@ -339,8 +345,7 @@ class SqliteTransaction:
             values += [bounded(limit), bounded(offset)]
         rest = where + order_sql(kind, order) + bounds
         memory, question = self._memory, (kind, rest, tuple(values))
-        others: frozenset[type] = frozenset().union(*map(kinds_in, conditions)) if conditions else frozenset()
-        others -= {kind}
+        others = kinds_among(conditions) - {kind}
         # Counts only grow, so that their sum is another one after any write.
         written = memory.writes[kind] + sum(memory.writes[other] for other in others)
         known = memory.answers.get(question)
@@ -372,7 +377,7 @@ class SqliteTransaction:
     ) -> Iterator[R]:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         codec = codec_of(kind)
-        for row in self._connection.execute(_select_sql(kind) + where + order_sql(kind, order), values):
+        for row in self._connection.execute(_select_sql(codec.kind) + where + order_sql(kind, order), values):
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
@@ -413,7 +418,7 @@ class SqliteTransaction:
             self._check_organization(record)
             table = self._written(type(record))
             codec = codec_of(type(record))
-            self._execute(f"INSERT INTO {quoted(table.name)} {codec.insert}", codec.row(record))
+            self._execute(_insert_sql(codec.kind), codec.row(record))
             self._known[type(record), record.id] = record  # type: ignore[attr-defined]
             self._kept.inserted(type(record), record.id)  # type: ignore[attr-defined]
             if table.entitles:
@@ -532,7 +537,7 @@ class SqliteTransaction:
 
     def _rows(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
         codec = codec_of(kind)
-        rows = self._connection.execute(_select_sql(kind) + rest, values).fetchall()
+        rows = self._connection.execute(_select_sql(codec.kind) + rest, values).fetchall()
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]
