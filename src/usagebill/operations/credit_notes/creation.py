@@ -7,8 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from usagebill.core import limits
 from usagebill.core.credit_note_remainders import within, within_parts
+from usagebill.core.credit_note_requests import is_unpaid_top_up, item_amount, item_problem, takes_notes, takes_parts
 from usagebill.core.credit_notes import (
     Credited,
     CreditNote,
@@ -26,10 +26,10 @@ from usagebill.core.credit_notes import (
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import CREDITABLE, NOT_YET_ISSUED, VISIBLE, InvoiceType
+from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, VISIBLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.metadata import Metadata, metadata_errors
-from usagebill.core.numbers import parse_decimal, round_cents, round_to
+from usagebill.core.numbers import round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.core.wallets import WalletStatus
@@ -75,8 +75,7 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
         refund=value_or(request.refund_amount_cents, 0),
         offset=value_or(request.offset_amount_cents, 0),
     )
-    unpaid = invoice.payment_status in (PaymentStatus.PENDING, PaymentStatus.FAILED)
-    if invoice.invoice_type == InvoiceType.CREDIT and unpaid and (parts.credit > 0 or parts.refund > 0):
+    if not takes_parts(invoice.invoice_type, invoice.payment_status, parts):
         raise NotAllowed("invalid_type_or_status")
     reason = value_or(request.reason, CreditNoteReason.OTHER)
     if reason not in tuple(CreditNoteReason):
@@ -100,12 +99,11 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
     invoice = reader.tx.get(Invoice, invoice_id or "")
     if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice")
-    if invoice.status not in CREDITABLE or invoice.version_number < 2:
+    is_top_up = invoice.invoice_type == InvoiceType.CREDIT
+    purchase = transaction_of_invoice(reader, invoice.id) if is_top_up else None
+    wallet_is_active = purchase is not None and wallet_of(reader, purchase).status == WalletStatus.ACTIVE
+    if not takes_notes(invoice.status, invoice.version_number, invoice.invoice_type, wallet_is_active=wallet_is_active):
         raise NotAllowed("invalid_type_or_status")
-    if invoice.invoice_type == InvoiceType.CREDIT:
-        purchase = transaction_of_invoice(reader, invoice.id)
-        if purchase is None or wallet_of(reader, purchase).status != WalletStatus.ACTIVE:
-            raise NotAllowed("invalid_type_or_status")
     return invoice
 
 
@@ -132,35 +130,16 @@ def sent_items(balance: Balance, request: object, *, together: bool = True) -> l
         fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
         if fee is None:
             raise NotFound("fee")
-        amount = _decimal(sent.get("amount_cents"))
-        if amount is None or not limits.INVOICE_PART.holds(amount):
+        amount = item_amount(sent.get("amount_cents"))
+        if amount is None:
             raise Invalid(amount_cents="invalid_value")
         whole = round_cents(amount) + (asked.get(fee.id, 0) if together else 0)
-        if whole > balance.left_of(fee) and not _is_unpaid_top_up(balance.invoice):
-            unused = balance.unused_cents
-            beyond_wallet = unused is not None and whole > unused
-            code = "higher_than_wallet_balance" if beyond_wallet else "higher_than_remaining_fee_amount"
-            raise Invalid(amount_cents=code)
+        problem = item_problem(whole, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
+        if problem is not None and not is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status):
+            raise Invalid(amount_cents=problem)
         asked[fee.id] = whole
         amounts.append((fee, round_to(amount, 5)))
     return amounts
-
-
-def _is_unpaid_top_up(invoice: Invoice) -> bool:
-    return invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status in (
-        PaymentStatus.PENDING,
-        PaymentStatus.FAILED,
-    )
-
-
-def _decimal(value: object) -> Decimal | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, Decimal)):
-        return Decimal(value)
-    if value is None:
-        return Decimal(0)
-    return parse_decimal(value.strip()) if isinstance(value, str) else None
 
 
 def _stored_item(reader: Reader, invoice: Invoice, fee: Fee, amount: Decimal) -> CreditNoteItem:
