@@ -6,8 +6,8 @@ extremes and counts, which can be put together in any order. Events are rolled u
 that everything up to `usage_rolled_up` is in them and the rest is read as it is (`state_answers`). A new series takes
 part from then on; what was stored before is added slice by slice, and until that is done the series answers nothing.
 
-Events are only ever appended. Whoever deletes, changes or squeezes in one by hand has the series dropped by a trigger,
-and they are made again from the events when next asked for.
+Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and none is made
+until they are rebuilt: until then all is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from usagebill.storage.event_queries import StateFault
+import structlog
+
+from usagebill.storage.event_queries import EventFilter, StateFault
 from usagebill.storage.sqlite.events.answers import BILLION, EventSql
 from usagebill.storage.sqlite.events.lists import EventLists
 
@@ -43,6 +45,8 @@ __all__ = [
     "rolled_up_to",
 ]
 
+_log = structlog.get_logger("usagebill.usage")
+
 COUNT: Final = "count"
 NUMBERS: Final = "numbers"
 VALUES: Final = "values"
@@ -62,8 +66,12 @@ _AT_ONCE: Final = 5_000
 _WAITING_AT_MOST: Final = 10_000
 # Fewer than this are left to wait while nothing else is to be done.
 _WORTHWHILE: Final = 1_000
+# So many series of a shape read the new events one by one; more are looked up for each event.
+_ONE_BY_ONE: Final = 4
 # A series must have at least so many events for each of its states to be worth it.
 _EVENTS_A_STATE: Final = 4
+# A series that was given up is tried again once there are so many times the events.
+_MANY_MORE: Final = 2
 
 STATE_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS usage_series (
@@ -84,13 +92,15 @@ CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1
 """
 # States of series that are gone are deleted later, slice by slice. Ids of series are never given twice.
 _ROLLED_UP: Final = "(SELECT sequence FROM usage_rolled_up WHERE id = 1)"
+# Stands in place of what is rolled up once events were edited: places may be free now that others are put into unseen.
+_EDITED: Final = -1
+_DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequence = {_EDITED}; END"
+# There is none for what is inserted, which costs 3 % of ingestion: while no event is gone, all places are taken.
 STATE_TRIGGERS: Final = (
     f"CREATE TRIGGER IF NOT EXISTS usage_event_deleted AFTER DELETE ON events WHEN OLD.sequence <= {_ROLLED_UP}"
-    " BEGIN DELETE FROM usage_series; END",
+    f" {_DROP}",
     f"CREATE TRIGGER IF NOT EXISTS usage_event_changed AFTER UPDATE ON events WHEN OLD.sequence <= {_ROLLED_UP}"
-    f" OR NEW.sequence <= {_ROLLED_UP} BEGIN DELETE FROM usage_series; END",
-    f"CREATE TRIGGER IF NOT EXISTS usage_event_inserted AFTER INSERT ON events WHEN NEW.sequence <= {_ROLLED_UP}"
-    " BEGIN DELETE FROM usage_series; END",
+    f" OR NEW.sequence <= {_ROLLED_UP} {_DROP}",
 )
 
 
@@ -151,6 +161,12 @@ _SERIES: Final = (
 )
 
 
+# One series, by its pair and the columns of its shape.
+_NAMED: Final = (
+    "WHERE organization_id = ? AND external_subscription_id = ? AND code = ? AND kind = ? AND field = ? AND keys = ?"
+)
+
+
 def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int | None]) -> _Series:
     id, organization_id, external_subscription_id, code, kind, field, keys, width, stage, base, built_to = row
     shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
@@ -176,16 +192,32 @@ def _note(connection: sqlite3.Connection, sequence: int) -> None:
 
 def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
     """Begin the series that were asked for, of subscriptions with many events."""
+    if rolled_up_to(connection) == _EDITED:
+        if wants.take():
+            _log.warning("usage_states_are_off", reason="events were edited", remedy="usagebill usage rebuild")
+        return
     for (organization_id, external_subscription_id, code), shape in wants.take():
         pair = (organization_id, external_subscription_id, code)
         if not _is_dense(connection, pair):
             continue
+        if _is_worth_another_try(connection, pair, shape):
+            connection.execute(f"DELETE FROM usage_series {_NAMED}", (*pair, *shape.columns))
         there = connection.execute(
             "SELECT COUNT(*) FROM usage_series WHERE organization_id = ? AND external_subscription_id = ? AND code = ?",
             pair,
         ).fetchone()[0]
         if there < _SERIES_AT_MOST:
             _begin(connection, pair, shape, _HOUR)
+
+
+def _is_worth_another_try(connection: sqlite3.Connection, pair: _Pair, shape: Shape) -> bool:
+    """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
+    row = connection.execute(f"SELECT stage, built_to FROM usage_series {_NAMED}", (*pair, *shape.columns)).fetchone()
+    if row is None or row[0] != _USELESS:
+        return False
+    organization_id, external_subscription_id, code = pair
+    wanted = EventFilter(external_subscription_id=external_subscription_id, code=code)
+    return EventLists(connection, organization_id).count(wanted) >= _MANY_MORE * row[1]
 
 
 def _is_dense(connection: sqlite3.Connection, pair: _Pair) -> bool:
@@ -213,6 +245,8 @@ def _begin(connection: sqlite3.Connection, pair: _Pair, shape: Shape, width: int
 
 def rebuild(connection: sqlite3.Connection, organization_id: str) -> int:
     """Drop all states of an organization and begin its series again; returns how many there are."""
+    if rolled_up_to(connection) == _EDITED:
+        _note(connection, _last(connection))
     rows = connection.execute(f"{_SERIES} WHERE organization_id = ? ORDER BY id", (organization_id,)).fetchall()
     connection.execute("DELETE FROM usage_series WHERE organization_id = ?", (organization_id,))
     for row in rows:
@@ -228,8 +262,9 @@ def keep_up(connection: sqlite3.Connection, wants: Wants | None) -> None:
     """Roll up within the transaction that stores events, if nobody else has for long."""
     if wants:
         make_wanted(connection, wants)
-    waiting = _last(connection) - rolled_up_to(connection)
-    if waiting >= _WAITING_AT_MOST:
+    done = rolled_up_to(connection)
+    waiting = _last(connection) - done
+    if done != _EDITED and waiting >= _WAITING_AT_MOST:
         _roll_window(connection, waiting)
 
 
@@ -281,24 +316,44 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
     """Roll up the next events that were stored."""
     done = rolled_up_to(connection)
     top = min(done + at_most, _last(connection))
-    shapes = connection.execute(
-        "SELECT DISTINCT s.kind, s.field, s.keys FROM usage_series s WHERE s.stage < ? AND EXISTS (SELECT 1 FROM ("
-        "SELECT DISTINCT organization_id, external_subscription_id, code FROM events WHERE sequence > ?"
-        " AND sequence <= ?) e WHERE s.organization_id = e.organization_id"
-        " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
-        (_USELESS, done, top),
-    ).fetchall()
-    for kind, field, keys in shapes:
-        shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+    window = f"sequence > {int(done)} AND sequence <= {int(top)}"
+    present = [
+        _series_of(row)
+        for row in connection.execute(
+            f"{_SERIES} s WHERE stage < ? AND EXISTS (SELECT 1 FROM (SELECT DISTINCT organization_id,"
+            f" external_subscription_id, code FROM events WHERE {window}) e WHERE s.organization_id = e.organization_id"
+            " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
+            (_USELESS,),
+        )
+    ]
+    shapes: dict[Shape, list[_Series]] = {}
+    for series in present:
+        shapes.setdefault(series.shape, []).append(series)
+    for shape, alike in shapes.items():
+        if len(alike) <= _ONE_BY_ONE:
+            for series in alike:
+                query = EventSql()
+                source = f"events NOT INDEXED WHERE {window} AND {_of_pair(query, series.pair)}"
+                _merge(connection, _gather(connection, query, shape, source, str(series.id), str(series.width)))
+            continue
         query = EventSql()
+        kind, field, keys = map(query.bind, shape.columns)
         source = (
             "events AS e NOT INDEXED JOIN usage_series AS s ON s.organization_id = e.organization_id"
             " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
-            f" AND s.kind = {query.bind(kind)} AND s.field = {query.bind(field)} AND s.keys = {query.bind(keys)}"
-            f" AND s.stage < {_USELESS} WHERE e.sequence > {int(done)} AND e.sequence <= {int(top)}"
+            f" AND s.kind = {kind} AND s.field = {field} AND s.keys = {keys} AND s.stage < {_USELESS}"
+            f" WHERE e.{window.replace('AND ', 'AND e.')}"
         )
         _merge(connection, _gather(connection, query, shape, source, "s.id", "s.width"))
     _note(connection, top)
+
+
+def _of_pair(query: EventSql, pair: _Pair) -> str:
+    organization_id, external_subscription_id, code = map(query.bind, pair)
+    return (
+        f"organization_id = {organization_id} AND external_subscription_id = {external_subscription_id}"
+        f" AND code = {code}"
+    )
 
 
 def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
@@ -312,10 +367,8 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
     ).fetchone()
     end = 2**62 if row is None else int(row[0])
     query = EventSql()
-    organization_id, external_subscription_id, code = map(query.bind, series.pair)
     source = (
-        f"events INDEXED BY events_usage WHERE organization_id = {organization_id}"
-        f" AND external_subscription_id = {external_subscription_id} AND code = {code}"
+        f"events INDEXED BY events_usage WHERE {_of_pair(query, series.pair)}"
         f" AND timestamp > {begin} AND timestamp <= {end} AND +sequence <= {int(series.base)}"
     )
     fresh = _gather(connection, query, series.shape, source, str(int(series.id)), str(int(series.width)))
@@ -337,9 +390,8 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
     _begin(connection, series.pair, series.shape, _DAY)
     if is_last:
         connection.execute(
-            "UPDATE usage_series SET stage = ? WHERE organization_id = ? AND external_subscription_id = ?"
-            " AND code = ? AND kind = ? AND field = ? AND keys = ?",
-            (_USELESS, *series.pair, *series.shape.columns),
+            f"UPDATE usage_series SET stage = ?, built_to = ? {_NAMED}",
+            (_USELESS, events, *series.pair, *series.shape.columns),
         )
 
 
@@ -436,11 +488,7 @@ def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[Sta
 
 def _differing(connection: sqlite3.Connection, series: _Series, done: int) -> int:
     query = EventSql()
-    organization_id, external_subscription_id, code = map(query.bind, series.pair)
-    source = (
-        f"events WHERE organization_id = {organization_id} AND external_subscription_id = {external_subscription_id}"
-        f" AND code = {code} AND +sequence <= {int(done)}"
-    )
+    source = f"events WHERE {_of_pair(query, series.pair)} AND +sequence <= {int(done)}"
     id = int(series.id)
     events = fresh_sql(query, series.shape, source, str(id), str(int(series.width)))
     counted = connection.execute(events, query.values).fetchall()
