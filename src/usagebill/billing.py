@@ -240,7 +240,6 @@ class Billing(Resources):
         """
         self.clock_watch.check()
         chosen = organization or self.organization
-
         runs = Runs(self.store, self.settings, chosen)
 
         def attempt(answers: Answers) -> tuple[T, Work]:
@@ -248,15 +247,8 @@ class Billing(Resources):
                 now = self.clock.now()
                 self.clock_watch.note(tx, now)
                 at = runs.begin(tx, now)
-                work = self._work(
-                    tx,
-                    chosen,
-                    at,
-                    answers,
-                    runs.ahead,
-                    actor=actor or _ACTOR.get(),
-                    runs=runs,
-                )
+                acting = actor or _ACTOR.get()
+                work = self._work(tx, chosen, at, answers, runs.ahead, actor=acting, runs=runs)
                 result = change(work)
                 work.log_changes()
                 return result, work

@@ -217,7 +217,7 @@ def _is_worth_another_try(connection: sqlite3.Connection, pair: _Pair, shape: Sh
         return False
     organization_id, external_subscription_id, code = pair
     wanted = EventFilter(external_subscription_id=external_subscription_id, code=code)
-    return EventLists(connection, organization_id).count(wanted) >= _MANY_MORE * row[1]
+    return EventLists(connection, organization_id).count(wanted) >= _MANY_MORE * int(row[1])
 
 
 def _is_dense(connection: sqlite3.Connection, pair: _Pair) -> bool:
