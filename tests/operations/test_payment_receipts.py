@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
+from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 from pypdf import PdfReader
 from tests.scenarios import Scenario, charge_in_advance_on
 
 from usagebill.core.contacts import LOCALES
+from usagebill.core.documents.files import Document
 from usagebill.core.documents.words import words_of
 from usagebill.core.emails import Email
 from usagebill.core.payments import Payment
@@ -251,3 +253,45 @@ def test_the_receipt_of_an_invoice_that_was_voided_goes_out_alone(box: Scenario)
     (receipt,) = receipts(box)
     box.post(f"/payment_receipts/{receipt['svc_id']}/resend_email")
     assert names(box.emails[-1]) == [f"receipt-{receipt['number']}.pdf"]
+
+
+# As XML
+
+UBL = {
+    "": "urn:oasis:names:specification:ubl:schema:xsd:ApplicationResponse-2",
+    "cac": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2",
+    "cbc": "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2",
+}
+
+
+def xml_of(box: Scenario, receipt: Any) -> Element:
+    id = str(receipt["xml_url"]).rpartition("/")[2].partition("?")[0]
+    document = box.billing.reading(lambda reader: reader.tx.get(Document, id.partition(".")[0]))
+    assert document is not None
+    return fromstring(document.content)
+
+
+def texts(root: Element, path: str) -> list[str | None]:
+    return [found.text for found in root.findall(path, UBL)]
+
+
+def test_receipts_of_an_entity_with_e_invoices_say_in_xml_which_invoices_were_paid(box: Scenario) -> None:
+    box.entity(country="FR", tax_identification_number="FR12345678901", einvoicing=True)
+    box.customer(country="FR")
+    invoices = [one_off(box), one_off(box)]
+    pay(box, invoices[0], 2_550)
+    (receipt,) = receipts(box)
+    root = xml_of(box, receipt)
+    assert root.tag == f"{{{UBL['']}}}ApplicationResponse"
+    assert texts(root, "cbc:ID") == [receipt["number"]]
+    assert texts(root, "cbc:Note") == ["Payment received: 25.50 EUR"]
+    assert texts(root, "cac:SenderParty/cac:PartyTaxScheme/cbc:CompanyID") == ["FR12345678901"]
+    assert texts(root, "cac:ReceiverParty/cbc:EndpointID") == ["anna@acme.example"]
+    assert texts(root, "cac:DocumentResponse/cac:Response/cbc:ResponseCode") == ["PD"]
+    assert texts(root, "cac:DocumentResponse/cac:DocumentReference/cbc:ID") == [invoices[0]["number"]]
+    assert texts(root, "cac:DocumentResponse/cac:DocumentReference/cbc:DocumentTypeCode") == ["380"]
+
+
+def test_receipts_of_other_entities_have_no_xml(box: Scenario) -> None:
+    pay(box, one_off(box))
+    assert [receipt["xml_url"] for receipt in receipts(box)] == [None]

@@ -23,6 +23,7 @@ from usagebill.core.documents.stated import Kind, Line, Stated, stated
 from usagebill.core.documents.words import Words, words_of
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtract
 from usagebill.core.taxes import net_of_coupons, taxable
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT, is_vat_number
@@ -39,6 +40,7 @@ __all__ = [
     "gaps",
     "invoice_document",
     "is_eligible",
+    "type_code_of",
 ]
 
 COUNTRIES = ("FR", "DE")
@@ -165,6 +167,13 @@ def gaps(source: InvoiceSource) -> dict[str, list[str]]:
     return problems
 
 
+def type_code_of(invoice: Invoice) -> str:
+    """What kind of invoice it is, by UNTDID 1001."""
+    if invoice.self_billed:
+        return SELF_BILLED
+    return CREDIT_INVOICE if invoice.invoice_type == InvoiceType.CREDIT else INVOICE
+
+
 def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     """The e-invoice of an issued invoice."""
     invoice, words, locale = source.invoice, words_of(source.locale), source.locale
@@ -203,7 +212,7 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     return ElectronicDocument(
         id=invoice.id,
         number=invoice.number,
-        type_code=SELF_BILLED if invoice.self_billed else CREDIT_INVOICE if credit else INVOICE,
+        type_code=type_code_of(invoice),
         currency=invoice.currency,
         issued=invoice.issuing_date,
         notes=(f"Invoice ID: {invoice.id}", *_exact_amounts(source, invoice.total_amount_cents)),

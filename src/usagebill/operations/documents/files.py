@@ -16,6 +16,7 @@ from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document, is_eligible
 from usagebill.core.documents.files import Document, DocumentKind, DocumentSubject, document_token, id_of_token
 from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.receipt_ubl import receipt_ubl_text
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
 from usagebill.core.documents.ubl import ubl_text
@@ -226,6 +227,8 @@ def _drawing(reader: Reader, subject: Documented, kind: DocumentKind) -> Callabl
 def _drawn(source: InvoiceSource | CreditNoteSource | ReceiptSource, kind: DocumentKind) -> bytes:
     """What a document holds; nothing for the XML of one that is no e-invoice."""
     if isinstance(source, ReceiptSource):
+        if kind == DocumentKind.XML:
+            return receipt_ubl_text(source).encode() if is_eligible(source.entity) else b""
         content, electronic = receipt_content(source), None
     elif isinstance(source, InvoiceSource):
         content = invoice_content(source)

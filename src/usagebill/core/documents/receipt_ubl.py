@@ -1,0 +1,88 @@
+"""UBL 2.1: a payment receipt as the XML file that goes beside its PDF, a response to each invoice that was paid."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from usagebill.core.currencies import major_from_cents
+from usagebill.core.days import local_date
+from usagebill.core.documents.electronic import type_code_of
+from usagebill.core.documents.elements import cleaned, document_text, element, exact_text, leaf
+from usagebill.core.documents.parties import Contact, customer_contact, entity_contact
+from usagebill.core.documents.sources import InvoiceSource, ReceiptSource
+from usagebill.core.vat import is_vat_number
+
+__all__ = ["receipt_ubl_text"]
+
+_SCHEMAS = "urn:oasis:names:specification:ubl:schema:xsd"
+# The response code for "paid".
+_PAID = "PD"
+
+
+def receipt_ubl_text(source: ReceiptSource) -> str:
+    """The receipt as an `ApplicationResponse` from the seller to the customer."""
+    receipt, payment = source.receipt, source.payment
+    paid = major_from_cents(payment.amount_cents, payment.amount_currency)
+    root = element(
+        "ApplicationResponse",
+        leaf("cbc:UBLVersionID", "2.1"),
+        leaf("cbc:ID", receipt.number),
+        leaf("cbc:UUID", receipt.id),
+        leaf("cbc:IssueDate", local_date(receipt.created_at, source.zone).isoformat()),
+        leaf("cbc:ResponseDate", local_date(payment.created_at, source.zone).isoformat()),
+        leaf("cbc:Note", f"Payment received: {exact_text(paid)} {payment.amount_currency}"),
+        _party("cac:SenderParty", entity_contact(source.entity)),
+        _party("cac:ReceiverParty", customer_contact(source.customer)),
+        *(_response(invoice) for invoice in source.invoices),
+    )
+    return document_text(
+        root,
+        {
+            "": f"{_SCHEMAS}:ApplicationResponse-2",
+            "cac": f"{_SCHEMAS}:CommonAggregateComponents-2",
+            "cbc": f"{_SCHEMAS}:CommonBasicComponents-2",
+        },
+    )
+
+
+def _response(source: InvoiceSource) -> Element:
+    """That an invoice was paid, by this payment or by this among others."""
+    invoice = source.invoice
+    return element(
+        "cac:DocumentResponse",
+        element("cac:Response", leaf("cbc:ResponseCode", _PAID)),
+        element(
+            "cac:DocumentReference",
+            leaf("cbc:ID", invoice.number),
+            leaf("cbc:UUID", invoice.id),
+            leaf("cbc:IssueDate", invoice.issuing_date.isoformat()),
+            leaf("cbc:DocumentTypeCode", type_code_of(invoice)),
+        ),
+    )
+
+
+def _party(name: str, contact: Contact) -> Element:
+    email = cleaned((contact.email or "").split(",")[0])
+    tax_number = contact.tax_number if is_vat_number(contact.tax_number) else None
+    scheme = element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
+    return element(
+        name,
+        leaf("cbc:EndpointID", email, {"schemeID": "EM"}),
+        element("cac:PartyName", leaf("cbc:Name", contact.display_name)),
+        element(
+            "cac:PostalAddress",
+            leaf("cbc:StreetName", contact.address_line1),
+            leaf("cbc:AdditionalStreetName", contact.address_line2),
+            leaf("cbc:CityName", contact.city),
+            leaf("cbc:PostalZone", contact.zipcode),
+            leaf("cbc:CountrySubentity", contact.state),
+            element("cac:Country", leaf("cbc:IdentificationCode", contact.country)) if contact.country else None,
+        ),
+        None if tax_number is None else element("cac:PartyTaxScheme", leaf("cbc:CompanyID", tax_number), scheme),
+        element(
+            "cac:PartyLegalEntity",
+            leaf("cbc:RegistrationName", cleaned(contact.legal_name) or contact.display_name),
+            leaf("cbc:CompanyID", contact.tax_number),
+        ),
+        element("cac:Contact", leaf("cbc:ElectronicMail", email)) if email else None,
+    )
