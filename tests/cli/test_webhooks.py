@@ -85,3 +85,6 @@ def test_the_key_of_signatures_can_be_had(file: str) -> None:
     text = run("webhooks", "key", "--db", file)
     assert base64.b64decode(text).startswith(b"-----BEGIN PUBLIC KEY-----")
     assert run_json("webhooks", "key", "--db", file) == {"public_key": text}
+    with Billing(file) as billing:
+        secret = billing.organizations.get().hmac_key
+    assert run("webhooks", "key", "--hmac", "--db", file).strip() == secret

@@ -126,13 +126,15 @@ def _resent(billing: Billing, id: str | None, endpoint: str | None, event_types:
 
 
 @webhooks.command()
+@click.option("--hmac", "of_hmac", is_flag=True, help="The organization's secret for `hmac` signatures instead.")
 @database()
+@organization_option
 @as_json
-def key(path: str, json_output: bool) -> None:
+def key(of_hmac: bool, path: str, organization: str | None, json_output: bool) -> None:
     """Show the public key with which `jwt` signatures are verified: the base64 of its PEM text."""
-    with opened(path) as billing:
-        text = billing.webhooks.public_key()
+    with opened(path, organization) as billing:
+        text = billing.organizations.get().hmac_key if of_hmac else billing.webhooks.public_key()
     if json_output:
-        print_json({"public_key": text})
+        print_json({"hmac_key" if of_hmac else "public_key": text})
     else:
-        click.echo(text, nl=False)
+        click.echo(text, nl=of_hmac)

@@ -1,0 +1,91 @@
+"""What the site has beside its pages: a reference made from the description of the API, and no links out of docs/."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mkdocs.structure.files import File
+
+from usagebill.http.app import endpoints
+from usagebill.http.openapi import document, operation_name
+from usagebill.resources import RESOURCES
+
+
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Adds the page of every operation with its fields."""
+    files.append(File.generated(config, "reference.md", content="\n".join(reference())))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The page without links to files of the repository that are no pages: no repository is beside a site."""
+    steps = page.file.src_uri.count("/") + 1
+    outside = re.compile(rf"\[([^\]]*)\]\((?:\.\./){{{steps},}}[A-Za-z][^)\s]*\)")
+    return outside.sub(r"\1", markdown)
+
+
+def reference() -> Iterator[str]:
+    """Every operation: its request, its name in the library, its fields, and an example."""
+    described = document(endpoints())
+    schemas = described["components"]["schemas"]
+    library = {f"{name}.{verb}" for name, kind in RESOURCES.items() for verb in vars(kind)}
+    yield "# Every operation\n"
+    yield "Each with its fields, and its name in the library. `help(billing.plans.create)` says the same.\n"
+    groups: dict[str, list[Any]] = {}
+    for endpoint in endpoints():
+        groups.setdefault(endpoint.path.split("/")[1], []).append(endpoint)
+    for resource, rows in sorted(groups.items()):
+        yield f"## {resource.replace('_', ' ').capitalize()}\n"
+        for endpoint in rows:
+            operation = described["paths"][f"/api/v1{endpoint.path}"][endpoint.method.lower()]
+            yield f"### {endpoint.method} {endpoint.path} {{ data-toc-label='{operation['summary']}' }}\n"
+            name = operation_name(endpoint)
+            in_library = f" In the library: `billing.{name}`." if name in library else ""
+            yield f"{operation['summary']}. {operation['description']}{in_library}\n"
+            if endpoint.query is not None:
+                parameters = [row for row in operation["parameters"] if row["in"] == "query"]
+                yield from table(
+                    (row["name"], {**row["schema"], "description": row["description"]}, False) for row in parameters
+                )
+            if "requestBody" in operation:
+                content = operation["requestBody"]["content"]["application/json"]
+                schema = content["schema"]
+                if endpoint.root is not None:
+                    schema = schema["properties"][endpoint.root]
+                    yield f"Fields of `{endpoint.root}`:\n"
+                yield from table(fields_of(schema, schemas))
+                yield f"```json\n{json.dumps(content['example'], indent=2)}\n```\n"
+
+
+def fields_of(schema: Any, schemas: Any, above: str = "", depth: int = 0) -> Iterator[tuple[str, Any, bool]]:
+    """The fields of a schema and, below each, those of what it holds."""
+    real = schemas[schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+    for name, field in real.get("properties", {}).items():
+        yield f"{above}{name}", field, name in real.get("required", ())
+        inner = field.get("items", field)
+        if "$ref" in inner and depth < 3:
+            yield from fields_of(inner, schemas, f"{above}{name}{'[]' if 'items' in field else ''}.", depth + 1)
+
+
+def table(rows: Iterator[tuple[str, Any, bool]]) -> Iterator[str]:
+    """Fields as a table."""
+    yield "| Field | Type | Meaning |\n| --- | --- | --- |"
+    for name, schema, required in rows:
+        kinds = [
+            kind for kind in [schema.get("type", "object")] for kind in ([kind] if isinstance(kind, str) else kind)
+        ]
+        about = schema.get("description", "")
+        if required:
+            about = f"**Required.** {about}"
+        if schema.get("enum"):
+            about += " One of " + ", ".join(f"`{value}`" for value in schema["enum"] if value is not None) + "."
+        if "default" in schema:
+            about += f" Default: `{json.dumps(schema['default'])}`."
+        if schema.get("examples"):
+            about += f" Example: `{json.dumps(schema['examples'][0])}`."
+        about = about.replace("|", "\\|")
+        yield f"| `{name}` | {' or '.join(kind for kind in kinds if kind != 'null')} | {about} |"
+    yield ""

