@@ -258,11 +258,11 @@ def test_projection_extends_the_days_so_far(box: Scenario) -> None:
     usage = box.get(path)["customer_projected_usage"]
     charge = usage["charges_usage"][0]
     assert picked(charge["filters"], "projected_units", "projected_amount_cents") == [
-        ("31.0", 31000),
-        ("10.33", 20660),
+        ("31.0", 31 * 1000),
+        ("10.33", 1033 * 2000 // 100),
         ("0.0", 0),
     ]
-    assert usage["projected_amount_cents"] == charge["projected_amount_cents"] == 51660
+    assert usage["projected_amount_cents"] == charge["projected_amount_cents"] == 31 * 1000 + 1033 * 2000 // 100
     assert charge["filters"][-1]["values"] == {}
 
 
