@@ -126,6 +126,13 @@ def test_a_filter_that_a_report_does_not_know_is_refused(file: str) -> None:
     assert "none/none.csv" in run("mrr", "--db", file, "--csv", "none/none.csv", code=1)
 
 
+def test_months_without_anything_count_for_nothing(file: str) -> None:
+    printed = run("mrr", "--db", file, "--at-most", "100")
+    assert "before" not in printed
+    lines = [line for line in run("mrr", "--db", file, "--at-most", "1").splitlines() if line.startswith("2024-")]
+    assert len([line for line in lines if "EUR" in line or "JPY" in line]) == 1
+
+
 def test_rows_that_are_left_out_are_counted(file: str) -> None:
     printed = run("gross_revenue", "--db", file, "--at-most", "1")
     assert "and 3 before: --at-most, --csv" in printed

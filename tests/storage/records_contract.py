@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -23,9 +23,55 @@ from usagebill.core.taxes import Tax
 from usagebill.storage import conditions as c
 from usagebill.storage.conditions import Condition, Order, asc, desc, eq
 from usagebill.storage.ports import Duplicate, Store, Transaction
+from usagebill.storage.sums import GroupKey
 
 
 class RecordsContract(Contract):
+    def test_sums_by_group_are_exact_and_of_live_records_alone(self, own: Tenant) -> None:
+        january, february = datetime(2024, 1, 31, 23, tzinfo=UTC), datetime(2024, 2, 1, tzinfo=UTC)
+        rows = [("EUR", january, 2**53 + 1), ("EUR", january, 2), ("EUR", february, 5), ("USD", february, 7)]
+        plans = [own.plan(amount_currency=unit, created_at=at, amount_cents=cents) for unit, at, cents in rows]
+        gone = own.plan(amount_currency="USD", created_at=february, amount_cents=1000, deleted_at=NOW)
+        own.insert(*plans, gone)
+        keys = [GroupKey("amount_currency"), GroupKey("created_at", month=True)]
+        wanted = c.within("id", [plan.id for plan in (*plans, gone)])
+        sums = own.read(lambda tx: tx.grouped(Plan, keys, ["amount_cents"], wanted))
+        assert {(group.key[0], str(group.key[1])[:7]): (group.count, *group.sums) for group in sums} == {
+            ("EUR", "2024-01"): (2, 2**53 + 3),
+            ("EUR", "2024-02"): (1, 5),
+            ("USD", "2024-02"): (1, 7),
+        }
+        assert own.read(lambda tx: tx.grouped(Plan, keys, ["amount_cents"], eq("id", "none"))) == []
+
+    def test_sums_go_by_records_that_are_referred_to(self, own: Tenant) -> None:
+        monthly, yearly = own.plan(), own.plan(interval="yearly")
+        own.insert(monthly, yearly)
+        amounts = ((monthly.id, 1), (yearly.id, 20), (yearly.id, 300), ("nowhere", 4000))
+        charges = [
+            Charge(
+                id=f"charge-{next(NUMBERS)}",
+                organization_id=own.id,
+                plan_id=plan_id,
+                billable_metric_id="metric",
+                code="calls",
+                charge_model="standard",
+                properties={},
+                created_at=NOW,
+                updated_at=NOW,
+                min_amount_cents=cents,
+            )
+            for plan_id, cents in amounts
+        ]
+        own.insert(*charges)
+        wanted = c.within("id", [charge.id for charge in charges])
+        keys = [GroupKey("interval", ((Plan, "plan_id"),))]
+        sums = own.read(lambda tx: tx.grouped(Charge, keys, ["min_amount_cents"], wanted))
+        assert {group.key[0]: (group.count, *group.sums) for group in sums} == {
+            "monthly": (1, 1),
+            "yearly": (2, 320),
+            None: (1, 4000),
+        }
+
     def test_a_record_comes_back_equal(self, own: Tenant) -> None:
         charge = Charge(
             id=f"charge-{next(NUMBERS)}",

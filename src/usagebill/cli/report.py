@@ -180,7 +180,7 @@ def _print(console: Console, about: _Report, rows: Sequence[Row], at_most: int, 
     if not filled:
         console.print(Text("nothing\n"))
         return
-    shown = rows[:at_most] if about.newest_first else rows[-at_most:]
+    shown = _outermost(rows, at_most, newest_first=about.newest_first)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading, column in about.columns.items():
         numbers = column in ("invoices_count", "svc_invoice_ids", "units")
@@ -200,11 +200,18 @@ def _print(console: Console, about: _Report, rows: Sequence[Row], at_most: int, 
             *cells, Text(currency), Text(_amount(cents, currency)), Text(bar, style="red" if cents < 0 else "")
         )
     console.print(table)
-    if len(rows) > len(shown):
-        console.print(
-            Text(f"and {len(rows) - len(shown):,} {'more' if about.newest_first else 'before'}: --at-most, --csv")
-        )
+    left_out = len(filled) - sum(_currency(row) is not None for row in shown)
+    if left_out:
+        console.print(Text(f"and {left_out:,} {'more' if about.newest_first else 'before'}: --at-most, --csv"))
     console.print()
+
+
+def _outermost(rows: Sequence[Row], at_most: int, *, newest_first: bool) -> Sequence[Row]:
+    """So many rows of the end that matters most, with the empty months between them, which do not count."""
+    inward = rows if newest_first else rows[::-1]
+    filled = [place for place, row in enumerate(inward) if _currency(row) is not None]
+    kept = inward if len(filled) <= at_most else inward[: filled[at_most - 1] + 1]
+    return kept if newest_first else kept[::-1]
 
 
 def _currency(row: Row) -> str | None:

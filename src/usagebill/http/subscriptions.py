@@ -16,6 +16,7 @@ ENDPOINTS = [
         permission="subscription",
         body=subscriptions.SubscriptionInput,
         root="subscription",
+        query=subscriptions.AuthorizationOptions,
         returns="subscription",
         view=subscription_and_plan_view,
         summary="Put a customer on a plan, or change the plan of a subscription",

@@ -2,6 +2,7 @@
 
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (
+    AuthorizationOptions,
     StatusOptions,
     SubscriptionFilters,
     SubscriptionInput,
@@ -14,6 +15,7 @@ from usagebill.operations.subscriptions.termination import cancel_pending, delet
 from usagebill.operations.subscriptions.update import find_to_change, update
 
 __all__ = [
+    "AuthorizationOptions",
     "StatusOptions",
     "SubscriptionFilters",
     "SubscriptionInput",

@@ -23,7 +23,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.gate import begin
-from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
+from usagebill.operations.subscriptions.inputs import AuthorizationOptions, SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
@@ -34,15 +34,21 @@ from usagebill.work import Reader, Work
 
 __all__ = ["create"]
 
+_NOT_AUTHORIZED = AuthorizationOptions()
 
-def create(work: Work, request: SubscriptionInput) -> Subscription:
+
+def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions = _NOT_AUTHORIZED) -> Subscription:
     """Put a customer on a plan.
 
     With an external id that the customer has no live subscription of, a new subscription: active at once where it
     starts today or started in the past, pending where it starts later. On the same plan, the existing one unchanged.
     On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
     interval ends. An unknown customer is created.
+
+    No amount is authorized at a payment provider beforehand: whoever asks for that gets `Invalid`, not a subscription.
     """
+    if value_or(options.authorization, None) is not None:
+        raise Invalid(authorization="not_supported")
     entity = _entity(work, request)
     plan = _plan(work, request)
     owner = work.tx.first(Customer, eq("external_id", _text(request.external_customer_id) or ""))

@@ -49,6 +49,13 @@ class SubscriptionInput:
 
 
 @Input
+class AuthorizationOptions:
+    """`authorization`: an amount that a payment provider is to authorize first, which we refuse to pass over."""
+
+    authorization: Maybe[Mapping[str, object]] = ABSENT
+
+
+@Input
 class SubscriptionUpdate:
     """The fields of a subscription that can change."""
 
