@@ -88,7 +88,8 @@ class Settings:
     `tax_provider_timeout`, `bridge_timeout` (of accounting systems and CRMs) and `payment_provider_timeout` are in
     seconds likewise.
     `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
-    are issued. Their addresses begin with `public_url`.
+    are issued. Their addresses begin with `public_url`. `document_formats`: amounts, dates and addresses as readers
+    of the language expect them (`locale`), or as the reference service writes them.
     `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond that
     nothing is written until somebody confirms it (`Billing.clock_watch`).
     `listed_log_days`: how far lists of activities and requests reach back; None sets no bound. `activity_log_days`,
@@ -114,6 +115,7 @@ class Settings:
     bridge_timeout: float = 20
     payment_provider_timeout: float = 30
     documents: Literal["on_demand", "at_once"] = "on_demand"
+    document_formats: Literal["locale", "reference"] = "locale"
     termination_alert_days: tuple[int, ...] = (15, 45)
     clock_ahead_days: int = 100
     listed_log_days: int | None = 30

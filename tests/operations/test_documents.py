@@ -133,8 +133,8 @@ def test_one_off_invoice_as_a_pdf() -> None:
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert in_order(
             text,
-            *("Invoice", "Invoice number", made["number"], "Issue date", "Jan 05, 2024", "Payment term", "0 days"),
-            *("From", "Lumen", "billing@lumen.example", "Bill to", "Acme", "€270.00", "Due Jan 05, 2024"),
+            *("Invoice", "Invoice number", made["number"], "Issue date", "Jan 5, 2024", "Payment term", "0 days"),
+            *("From", "Lumen", "billing@lumen.example", "Bill to", "Acme", "€270.00", "Due Jan 5, 2024"),
             *("Item", "Units", "Unit price", "Tax rate", "Amount"),
             *("Setup", "On site", "1", "€100.00", "20%", "€100.00"),
             *("Training", "2.5", "€50.00", "20%", "€125.00"),
@@ -148,12 +148,20 @@ def test_language_is_the_customers_else_the_billing_entitys() -> None:
         box.entity(country="DE", billing_configuration={"document_locale": "de"})
         made = one_off(box)
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
-        assert in_order(text, "Rechnung", "05. Jan. 2024", "Deutschland", "€270,00", "Zwischensumme (ohne Steuer)")
+        assert in_order(text, "Rechnung", "05.01.2024", "Deutschland", "270,00 €", "Zwischensumme (ohne Steuer)")
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         box.entity(billing_configuration={"document_locale": "de"})
         made = one_off(box, billing_configuration={"document_locale": "zh-TW"}, name="東京 Łódź")
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert in_order(text, "發票", "2024年1月5日", "東京 Łódź", "€270.00", "總計")
+
+
+def test_an_installation_may_keep_the_forms_of_the_reference() -> None:
+    with Scenario(now="2024-01-05T00:00:00Z", settings=Settings(document_formats="reference")) as box:
+        box.entity(zipcode="10115", city="Berlin", country="DE", billing_configuration={"document_locale": "de"})
+        made = one_off(box)
+        [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
+        assert in_order(text, "Rechnung", "05. Jan. 2024", "10115, Berlin", "Deutschland", "€270,00", "20%")
 
 
 def test_texts_of_callers_are_shown_as_they_are() -> None:
@@ -297,7 +305,7 @@ def test_subscription_invoice_as_a_pdf() -> None:
         [text] = pages(box.billing.invoices.pdf(invoice["svc_id"]))
         assert in_order(
             text,
-            *("Basic details", "Fees from Jan 01, 2024 to Jan 31, 2024"),
+            *("Basic details", "Fees from Jan 1, 2024 to Jan 31, 2024"),
             *("Monthly subscription - Basic", "1", "€49.00", "0%", "€49.00"),
             *("Archive", "2", "€1.00", "0%", "€2.00"),
             *("Archive - True-up", "€3.00"),
@@ -338,7 +346,7 @@ def test_credit_note_as_a_pdf() -> None:
         assert in_order(
             text,
             *("Credit note", "Credit note number", note["number"], "Invoice number", invoice["number"]),
-            *("Credit to", "Acme", "€60.00", f"Offset on invoice {invoice['number']} on Jan 05, 2024"),
+            *("Credit to", "Acme", "€60.00", f"Offset on invoice {invoice['number']} on Jan 5, 2024"),
             *("Setup", "20%", "€50.00", "Subtotal (excl. tax)", "€50.00", "VAT (20% on €50.00)", "€10.00"),
             *("Offset on the invoice", "€60.00", "Total", "€60.00"),
         )

@@ -84,9 +84,9 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> 
     assert (sent["external_customer_id"], sent["activity_object"]["number"]) == ("acme", invoice["number"])
     url = box.invoice(invoice["svc_id"])["file_url"]
     assert url.startswith("https://billing.example/documents/")
-    for said in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 01, 2024", url):
+    for said in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 1, 2024", url):
         assert said in email.text
-    for said in ("€100.00", invoice["number"], "Mar 01, 2024", f'href="{url}"'):
+    for said in ("€100.00", invoice["number"], "Mar 1, 2024", f'href="{url}"'):
         assert said in email.html
     (file,) = email.attachments
     assert (file.name, file.content_type) == (f"invoice-{invoice['number']}.pdf", "application/pdf")
@@ -97,9 +97,9 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> 
 @pytest.mark.parametrize(
     ("part", "line"),
     [
-        ("credit_amount_cents", "Credited on customer balance on Mar 01, 2024"),
-        ("offset_amount_cents", "Offset on invoice {number} on Mar 01, 2024"),
-        ("refund_amount_cents", "Refunded on Mar 01, 2024"),
+        ("credit_amount_cents", "Credited on customer balance on Mar 1, 2024"),
+        ("offset_amount_cents", "Offset on invoice {number} on Mar 1, 2024"),
+        ("refund_amount_cents", "Refunded on Mar 1, 2024"),
     ],
 )
 def test_a_credit_note_says_how_it_was_given(box: Scenario, part: str, line: str) -> None:
@@ -113,7 +113,7 @@ def test_a_credit_note_says_how_it_was_given(box: Scenario, part: str, line: str
         "Total: €40.00",
         f"Credit note number: {note['number']}",
         f"Invoice number: {invoice['number']}",
-        "Issue date: Mar 01, 2024",
+        "Issue date: Mar 1, 2024",
         line.format(number=invoice["number"]),
         box.get(f"/credit_notes/{note['svc_id']}")["credit_note"]["file_url"],
     ):
@@ -133,7 +133,7 @@ def test_emails_are_in_the_language_of_the_document(box: Scenario, locale: str) 
     assert len(set(subjects(box))) == 2
     if locale != "en":
         assert all("Your" not in email.subject for email in box.emails)
-    amount = {"fr": "100,00 €", "de": "€100,00", "pt-BR": "€ 100,00"}.get(locale)
+    amount = {"fr": "100,00 €", "de": "100,00 €", "pt-BR": "€ 100,00"}.get(locale)
     if amount:
         assert amount in box.emails[0].text
 
@@ -191,7 +191,7 @@ def test_what_is_billed_late_is_dated_when_it_is_sent(box: Scenario) -> None:
     box.jump_to("2024-04-07T00:00:00Z")
     box.run_due()
     (email,) = box.emails
-    assert "Apr 01, 2024" in email.text
+    assert "Apr 1, 2024" in email.text
     assert email.sent_at == box.now
 
 

@@ -86,6 +86,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         click.Choice(["on_demand", "at_once"]),
         "When PDF and XML of invoices are made: when first asked for, or at once.",
     ),
+    "document_formats": (
+        click.Choice(["locale", "reference"]),
+        "Amounts, dates and addresses of documents: as readers of the language expect, or the reference's.",
+    ),
 }
 
 organization_option = click.option(

@@ -23,7 +23,18 @@ from usagebill.core.periods import (
     day_start,
 )
 
-__all__ = ["Settlement", "commitment_due", "counts_toward", "settlement", "true_up", "true_up_precise"]
+__all__ = [
+    "COMMITMENT_NAME",
+    "Settlement",
+    "commitment_due",
+    "counts_toward",
+    "settlement",
+    "true_up",
+    "true_up_precise",
+]
+
+# What the fee is called unless the plan says otherwise; documents say it in their own language.
+COMMITMENT_NAME = "Minimum commitment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

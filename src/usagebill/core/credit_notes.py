@@ -31,6 +31,7 @@ __all__ = [
     "CreditNote",
     "CreditNoteEvent",
     "CreditNoteItem",
+    "CreditNoteReason",
     "CreditStatus",
     "Credited",
     "Estimate",

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from usagebill.core.contacts import is_email, normalized_email
 from usagebill.core.documents.content import Content
+from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import Words
 
 __all__ = [
@@ -153,7 +154,7 @@ def email_texts(
     notes = "".join(f"<p>{html.escape(line)}</p>\n" for line in about)
     link = "" if url is None else f'<p><a href="{html.escape(url)}">{html.escape(words.download)}</a></p>\n'
     page = (
-        f'<!DOCTYPE html>\n<html lang="{html.escape(content.locale)}">\n<head><meta charset="utf-8">'
+        f'<!DOCTYPE html>\n<html lang="{html.escape(language_of(content.locale))}">\n<head><meta charset="utf-8">'
         f"<title>{html.escape(subject)}</title></head>\n"
         f'<body style="font-family:sans-serif">\n<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n'
         f"<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(attached)}</p>\n</body>\n</html>\n"
@@ -199,7 +200,7 @@ def overdue_texts(
         else ""
     )
     page = (
-        f'<!DOCTYPE html>\n<html lang="{html.escape(locale)}">\n<head><meta charset="utf-8">'
+        f'<!DOCTYPE html>\n<html lang="{html.escape(language_of(locale))}">\n<head><meta charset="utf-8">'
         f"<title>{html.escape(subject)}</title></head>\n"
         f'<body style="font-family:sans-serif">\n<p>{html.escape(greeting)}</p>\n<p>{html.escape(reason)}</p>\n'
         f'<p>{html.escape(words.amount_due)}: <strong style="font-size:1.2em">{html.escape(amount)}</strong></p>\n'

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from usagebill.billing import Billing
 from usagebill.core.days import local_date
-from usagebill.core.documents.locales import credits_text, date_text, money_text
+from usagebill.core.documents.locales import credits_text, date_text, language_of, money_text
 from usagebill.core.documents.words import words_of
 from usagebill.core.documents.words.portal import PortalWords, portal_words_of
 from usagebill.core.errors import BillingError, NotFound, Unauthorized
@@ -116,7 +116,7 @@ def _context(content: Portal, base: str, problem: str | None) -> Mapping[str, ob
     words, locale, invoices = portal_words_of(content.locale), content.locale, content.invoices
     last = -(-invoices.total_count // invoices.per_page)
     return {
-        "locale": locale,
+        "locale": language_of(locale),
         "words": words,
         "document": words_of(locale),
         "entity": content.entity.legal_name or content.entity.name,

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
+from usagebill.core.documents.locales import written
 from usagebill.core.errors import NotFound, Unauthorized
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
@@ -82,7 +83,7 @@ def portal(reader: Reader, customer_id: str, page: int) -> Portal:
     return Portal(
         customer=customer,
         entity=entity,
-        locale=customer.document_locale or entity.document_locale,
+        locale=written(customer.document_locale or entity.document_locale, reader.settings.document_formats),
         zone=zone_of(reader, customer),
         has_payment_pages=customer.payment_connection_id is not None and KINDS[customer.payment_provider or ""].pages,
         invoices=reader.page(

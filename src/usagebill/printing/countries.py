@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from babel import Locale
 
+from usagebill.core.documents.locales import language_of
+
 __all__ = ["country_name"]
 
 
 def country_name(code: str, locale: str) -> str:
     """The name of a country (ISO 3166-1 alpha-2) in a language of documents; the code where it has none."""
-    names = Locale.parse("zh_Hant_TW" if locale == "zh-TW" else locale.replace("-", "_"))
+    language = language_of(locale)
+    names = Locale.parse("zh_Hant_TW" if language == "zh-TW" else language.replace("-", "_"))
     name = names.territories.get(code)
     return str(name) if name else code

@@ -15,10 +15,11 @@ from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfbase.pdfmetrics import registerFont
 from reportlab.pdfbase.ttfonts import TTFont
 
-__all__ = ["BOLD", "REGULAR", "load_fonts", "markup"]
+__all__ = ["BOLD", "HANGUL", "REGULAR", "load_fonts", "markup"]
 
 REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
-_HAN, _HANGUL = "DroidSansFallbackFull", "HYGothic-Medium"
+_NO_BREAK = "\u00a0"
+_HAN, HANGUL = "DroidSansFallbackFull", "HYGothic-Medium"
 
 
 @cache
@@ -33,7 +34,7 @@ def _characters(name: str) -> frozenset[int]:
 @cache
 def load_fonts() -> frozenset[int]:
     """Makes the fonts of every document known to ReportLab; the characters that they have."""
-    registerFont(UnicodeCIDFont(_HANGUL))
+    registerFont(UnicodeCIDFont(HANGUL))
     return _characters(REGULAR) & _characters(BOLD)
 
 
@@ -43,18 +44,21 @@ def _font(character: str) -> str | None:
     if code in load_fonts():
         return None
     if 0x1100 <= code <= 0x11FF or 0x3130 <= code <= 0x318F or 0xAC00 <= code <= 0xD7A3:
-        return _HANGUL
+        return HANGUL
     return _HAN if code > 0x2000 and code in _characters(_HAN) else None
 
 
 def markup(text: str) -> str:
     """`text` as ReportLab's paragraphs take it: escaped, its lines kept, each character in a font that has it."""
-    return "<br/>".join(_line(line) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    # ReportLab breaks lines at narrow blanks, also at those that forbid it.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u202f", _NO_BREAK).split("\n")
+    return "<br/>".join(_line(line) for line in lines)
 
 
 def _line(line: str) -> str:
     parts = []
     for font, characters in groupby(line, _font):
-        shown = escape("".join(character if character.isprintable() else " " for character in characters), quote=False)
+        kept = (character if character.isprintable() or character == _NO_BREAK else " " for character in characters)
+        shown = escape("".join(kept), quote=False)
         parts.append(shown if font is None else f'<font name="{font}">{shown}</font>')
     return "".join(parts)

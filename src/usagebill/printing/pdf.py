@@ -8,27 +8,26 @@ from itertools import zip_longest
 from typing import Any
 
 import structlog
-from pypdf import PdfWriter
-from pypdf.generic import NameObject
 from reportlab.lib.colors import HexColor
 from reportlab.lib.enums import TA_RIGHT
 from reportlab.lib.pagesizes import A4
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.lib.units import mm
+from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Flowable, Image, PageBreak, Paragraph, SimpleDocTemplate, Spacer, TableStyle
 from reportlab.platypus import Table as Grid
 
 from usagebill.core.documents.content import Content, Page, Party, Row, Table, Total
+from usagebill.core.documents.locales import language_of
+from usagebill.core.documents.words import words_of
+from usagebill.printing.archival import with_xml
 from usagebill.printing.fonts import BOLD, REGULAR, load_fonts, markup
 from usagebill.printing.logos import BadLogo, opened
 
-__all__ = ["ATTACHED_XML", "pdf_bytes"]
+__all__ = ["pdf_bytes"]
 
 _log = structlog.get_logger("usagebill.printing")
-
-# The name under which readers of Factur-X and ZUGFeRD look for the XML inside a PDF.
-ATTACHED_XML = "factur-x.xml"
 
 _MARGIN = 18 * mm
 # A frame keeps 6 points of its own on either side.
@@ -48,14 +47,24 @@ _GAP, _INDENT = 6, 10
 _GUTTER = 12
 # A blank that is as high as a line.
 _EMPTY = "\u00a0"
-# Item and the columns of numbers, in parts of the width.
-_COLUMNS = {5: (0.42, 0.12, 0.17, 0.11, 0.18), 3: (0.6, 0.2, 0.2), 2: (0.75, 0.25)}
+# What is left to the first column at least, as a part of the width: numbers that need more become smaller.
+_LEAST_NAME = 0.28
+# Headings of numbers stand in one line while their columns take less than this part of the width.
+_MOST_NUMBERS = 0.5
+# Also of cells without text: Helvetica, which they have otherwise, is not embedded.
+_FONT = ("FONTNAME", (0, 0), (-1, -1), REGULAR)
+# Totals that are higher than this may be split.
+_HIGHEST_TOTALS = 150 * mm
+_SIZE, _SMALL = 8.5, 7.5
+# Blanks within a number or an amount, at which it must not break.
+_UNBROKEN = str.maketrans({" ": "\u00a0", "\u202f": "\u00a0"})
 
 
 def pdf_bytes(content: Content, attachment: str | None = None) -> bytes:
-    """The document as a PDF file, with an XML text embedded where one is given. Same content, same bytes."""
+    """The document as a PDF file; with an XML text, which is embedded, as PDF/A-3. Same content, same bytes."""
     load_fonts()
     made = BytesIO()
+    title = f"{content.title} {content.number}"
     template = SimpleDocTemplate(
         made,
         pagesize=A4,
@@ -63,31 +72,40 @@ def pdf_bytes(content: Content, attachment: str | None = None) -> bytes:
         rightMargin=_MARGIN,
         topMargin=_MARGIN,
         bottomMargin=_MARGIN,
-        title=f"{content.title} {content.number}",
+        title=title,
         author=content.issuer.name,
+        initialFontName=REGULAR,
         invariant=1,
     )
-    printer = _Printer(content.locale)
-
-    def number_page(canvas: Canvas, document: Any) -> None:
-        canvas.saveState()
-        canvas.setFont(REGULAR, 7)
-        canvas.setFillColor(_GREY)
-        canvas.drawRightString(A4[0] - _MARGIN, _MARGIN / 2, f"{content.number} - {document.page}")
-        canvas.restoreState()
-
-    template.build(list(printer.document(content)), onFirstPage=number_page, onLaterPages=number_page)
-    return made.getvalue() if attachment is None else _with_attachment(made.getvalue(), attachment)
+    template.build(_Printer(content.locale).document(content), canvasmaker=_numbered(content))
+    pdf = made.getvalue()
+    return pdf if attachment is None else with_xml(pdf, attachment, title=title, author=content.issuer.name)
 
 
-def _with_attachment(pdf: bytes, xml: str) -> bytes:
-    writer = PdfWriter(clone_from=BytesIO(pdf))
-    attached = writer.add_attachment(ATTACHED_XML, xml.encode())
-    attached.subtype = NameObject("/text#2Fxml")
-    attached.associated_file_relationship = NameObject("/Alternative")
-    made = BytesIO()
-    writer.write(made)
-    return made.getvalue()
+def _numbered(content: Content) -> type[Canvas]:
+    """A canvas that says `page 2 of 3` on each page, once it knows how many there are."""
+    label = words_of(content.locale).page_of
+
+    class Numbered(Canvas):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self._drawn: list[dict[str, Any]] = []
+
+        def showPage(self) -> None:  # noqa: N802
+            self._drawn.append(dict(self.__dict__))
+            self._startPage()  # type: ignore[attr-defined]
+
+        def save(self) -> None:
+            for page, drawn in enumerate(self._drawn, start=1):
+                self.__dict__.update(drawn)
+                self.setFont(REGULAR, 7)
+                self.setFillColor(_GREY)
+                text = f"{content.number} - {label.format(page=page, count=len(self._drawn))}"
+                self.drawRightString(A4[0] - _MARGIN, _MARGIN / 2, text)
+                super().showPage()
+            super().save()
+
+    return Numbered
 
 
 def _logo(content: Content) -> Image | None:
@@ -114,24 +132,35 @@ class _Printer:
     """Turns each part of a document into what ReportLab lays out."""
 
     def __init__(self, locale: str) -> None:
-        wrap = "CJK" if locale == "zh-TW" else None
+        wrap = "CJK" if language_of(locale) == "zh-TW" else None
         self._styles = {
             name: ParagraphStyle(name, fontName=font, fontSize=size, leading=size * 1.35, wordWrap=wrap, **more)
             for name, font, size, more in (
                 ("title", BOLD, 20, {}),
                 ("amount", BOLD, 16, {}),
                 ("heading", BOLD, 11, {}),
-                ("text", REGULAR, 8.5, {}),
-                ("strong", BOLD, 8.5, {}),
-                ("right", REGULAR, 8.5, {"alignment": TA_RIGHT}),
-                ("strong right", BOLD, 8.5, {"alignment": TA_RIGHT}),
-                ("small", REGULAR, 7.5, {"textColor": _GREY}),
-                ("small right", REGULAR, 7.5, {"textColor": _GREY, "alignment": TA_RIGHT}),
+                ("text", REGULAR, _SIZE, {}),
+                ("strong", BOLD, _SIZE, {}),
+                ("right", REGULAR, _SIZE, {"alignment": TA_RIGHT}),
+                ("strong right", BOLD, _SIZE, {"alignment": TA_RIGHT}),
+                ("small", REGULAR, _SMALL, {"textColor": _GREY}),
+                ("small right", REGULAR, _SMALL, {"textColor": _GREY, "alignment": TA_RIGHT}),
             )
         }
 
     def _text(self, text: str, style: str = "text") -> Paragraph:
         return Paragraph(markup(text), self._styles[style])
+
+    def _number(self, text: str, style: str, scale: float = 1) -> Paragraph:
+        """A number or an amount, which stays in one piece."""
+        look = self._styles[style]
+        if scale < 1:
+            look = ParagraphStyle(
+                f"{style} {scale}", look, fontSize=look.fontSize * scale, splitLongWords=0, wordWrap=None
+            )
+        else:
+            look = ParagraphStyle(f"{style} whole", look, splitLongWords=0, wordWrap=None)
+        return Paragraph(markup(text.translate(_UNBROKEN)), look)
 
     def _texts(self, text: str, style: str = "text") -> list[Paragraph]:
         """A text of any length: a paragraph for each line, several for a very long one."""
@@ -182,6 +211,7 @@ class _Printer:
 
     def _grid(self, rows: Sequence[list[Any]], widths: Sequence[float], *more: tuple[Any, ...]) -> Grid:
         style: list[tuple[Any, ...]] = [
+            _FONT,
             ("VALIGN", (0, 0), (-1, -1), "TOP"),
             ("LEFTPADDING", (0, 0), (-1, -1), 0),
             ("RIGHTPADDING", (0, 0), (-1, -1), 0),
@@ -208,58 +238,131 @@ class _Printer:
         story: list[Flowable] = []
         if page.heading:
             story += [*self._texts(page.heading, "heading"), Spacer(0, 3 * mm)]
-        for table in page.tables:
-            story += [self._table(table), Spacer(0, 4 * mm)]
-        if page.totals:
-            story.append(self._totals(page.totals))
+        totals = self._totals(page.totals) if page.totals else None
+        together = totals is not None and totals.wrap(_WIDTH, A4[1])[1] <= _HIGHEST_TOTALS
+        for position, table in enumerate(page.tables, start=1):
+            # Totals go to the next page only with what stands above them.
+            last = together and position == len(page.tables)
+            story += [self._table(table, totals if last else None), Spacer(0, 4 * mm)]
+        if totals is not None and not (together and page.tables):
+            story.append(totals)
         return story
 
-    def _table(self, table: Table) -> Grid:
+    def _table(self, table: Table, totals: Grid | None = None) -> Grid:
         count = len(table.columns)
-        widths = [part * _WIDTH for part in _COLUMNS[count]]
+        widths, scale = _widths(table)
+        rows: list[list[Any]]
         rows = [[self._text(text, "small" if not at else "small right") for at, text in enumerate(table.columns)]]
         style: list[tuple[Any, ...]] = [
+            _FONT,
             ("VALIGN", (0, 0), (-1, -1), "TOP"),
             ("LINEBELOW", (0, 0), (-1, 0), 0.75, _LINE),
             ("LEFTPADDING", (0, 0), (0, -1), 0),
             ("RIGHTPADDING", (-1, 0), (-1, -1), 0),
-            ("LINEBELOW", (0, -1), (-1, -1), 0.75, _LINE),
         ]
-        for row in table.rows:
-            first = len(rows)
+        first = 0
+        for position, row in enumerate(table.rows):
+            above, first = first, len(rows)
             indent = 0 if row.kind == "fee" else _INDENT
-            rows += self._rows(row, count, widths[0] - indent - _GAP)
-            if indent:
-                style.append(("LEFTPADDING", (0, first), (0, len(rows) - 1), indent))
+            numbers = _numbers(row, count)
+            # A name beside no number has the whole width.
+            alone = not any(numbers)
+            width = _WIDTH if alone else widths[0] - _GAP
+            rows += self._rows(row, numbers, width - indent, scale)
             last = len(rows) - 1
+            if alone:
+                style += [("SPAN", (0, at), (-1, at)) for at in range(first, last + 1)]
+            if indent:
+                style.append(("LEFTPADDING", (0, first), (0, last), indent))
             if last > first:
                 # The rows of one item are not to look like several.
                 style += [
                     ("BOTTOMPADDING", (0, first), (-1, last - 1), 0),
                     ("TOPPADDING", (0, first + 1), (-1, last), 0),
                 ]
+            if above and (row.kind == "subtotal" or (row.kind == "part" and table.rows[position - 1].kind == "fee")):
+                # Neither a fee's name nor its subtotal stands on a page without a part of it.
+                style.append(("NOSPLIT", (0, first - 1), (-1, first)))
+        bottom = len(rows) - 1
+        style.append(("LINEBELOW", (0, bottom), (-1, bottom), 0.75, _LINE))
+        if totals is not None:
+            rows.append([totals, *[""] * (count - 1)])
+            style += [
+                ("SPAN", (0, -1), (-1, -1)),
+                ("RIGHTPADDING", (0, -1), (-1, -1), 0),
+                ("ALIGN", (0, -1), (-1, -1), "RIGHT"),
+                ("TOPPADDING", (0, -1), (-1, -1), 4 * mm),
+                ("BOTTOMPADDING", (0, -1), (-1, -1), 0),
+                ("NOSPLIT", (0, max(1, bottom)), (-1, -1)),
+            ]
         return Grid(rows, colWidths=widths, repeatRows=1, style=TableStyle(style), hAlign="LEFT")
 
-    def _rows(self, row: Row, columns: int, width: float) -> list[list[Any]]:
+    def _rows(self, row: Row, numbers: Sequence[str], width: float, scale: float) -> list[list[Any]]:
         """A row, and below it what its name and its notes have left to say."""
         name = self._texts(row.name, "small" if row.kind == "part" else "text")
         name += [paragraph for note in row.notes for paragraph in self._texts(note, "small")]
-        numbers = {5: (row.units, row.unit_price, row.tax_rate, row.amount), 3: (row.tax_rate, row.amount)}
-        shown = [
-            self._text(text, "small right" if row.kind == "part" else "right")
-            for text in numbers.get(columns, (row.amount,))
-        ]
+        style = "small right" if row.kind == "part" else "right"
         first, *rest = self._cells(name, width)
-        return [[first, *shown], *([cell, *[""] * len(shown)] for cell in rest)]
+        return [
+            [first, *(self._number(text, style, scale) for text in numbers)],
+            *([cell, *[""] * len(numbers)] for cell in rest),
+        ]
 
     def _totals(self, totals: Sequence[Total]) -> Grid:
+        amounts = max(_width(total.amount, BOLD if total.strong else REGULAR) for total in totals) + _GAP + 1
+        labels = max(
+            _width(line, BOLD if total.strong else REGULAR) for total in totals for line in total.label.split("\n")
+        )
+        amounts = min(amounts, _WIDTH * (1 - _LEAST_NAME))
+        labels = max(min(labels + 2 * _GAP + 1, _WIDTH - amounts), _WIDTH * 0.72 - amounts)
         rows: list[list[Any]] = []
         for total in totals:
             style = "strong right" if total.strong else "right"
-            first, *rest = self._cells(self._texts(total.label, style), _WIDTH * 0.5 - 2 * _GAP)
-            rows += [[first, self._text(total.amount, style)], *([cell, ""] for cell in rest)]
-        look = TableStyle([("RIGHTPADDING", (-1, 0), (-1, -1), 0), ("LINEABOVE", (0, -1), (-1, -1), 0.75, _LINE)])
-        return Grid(rows, colWidths=[_WIDTH * 0.5, _WIDTH * 0.22], style=look, hAlign="RIGHT")
+            font = BOLD if total.strong else REGULAR
+            scale = min(1.0, (amounts - _GAP) / max(_width(total.amount, font), 1))
+            first, *rest = self._cells(self._texts(total.label, style), labels - 2 * _GAP)
+            rows += [[first, self._number(total.amount, style, scale)], *([cell, ""] for cell in rest)]
+        look = TableStyle(
+            [
+                _FONT,
+                ("VALIGN", (0, 0), (-1, -1), "TOP"),
+                ("RIGHTPADDING", (-1, 0), (-1, -1), 0),
+                ("LINEABOVE", (0, -1), (-1, -1), 0.75, _LINE),
+            ]
+        )
+        return Grid(rows, colWidths=[labels, amounts], style=look, hAlign="RIGHT")
+
+
+def _numbers(row: Row, columns: int) -> tuple[str, ...]:
+    """What stands in a row beside its name."""
+    if columns == 5:
+        return row.units, row.unit_price, row.tax_rate, row.amount
+    return (row.tax_rate, row.amount) if columns == 3 else (row.amount,)
+
+
+def _width(text: str, font: str = REGULAR, size: float = _SIZE) -> float:
+    return float(stringWidth(text.translate(_UNBROKEN), font, size))
+
+
+def _widths(table: Table) -> tuple[list[float], float]:
+    """The widths of a table's columns, each number in one line; and by how much numbers shrink for that, if at all."""
+    count = len(table.columns)
+    needed = [0.0] * (count - 1)
+    for row in table.rows:
+        size = _SMALL if row.kind == "part" else _SIZE
+        needed = [max(width, _width(text, size=size)) for width, text in zip(needed, _numbers(row, count), strict=True)]
+    whole = [_width(heading, size=_SMALL) for heading in table.columns[1:]]
+    words = [max(_width(word, size=_SMALL) for word in heading.split() or [""]) for heading in table.columns[1:]]
+    fit = sum(max(pair) for pair in zip(needed, whole, strict=True)) < _WIDTH * _MOST_NUMBERS
+    headings = whole if fit else words
+    margins = 2 * _GAP * (count - 1) - _GAP + count
+    room = _WIDTH * (1 - _LEAST_NAME) - margins
+    scale = min(1.0, room / max(sum(needed), 1))
+    numbers = [
+        max(width * scale, min(heading, room / (count - 1))) + 2 * _GAP + 1
+        for width, heading in zip(needed, headings, strict=True)
+    ]
+    return [_WIDTH - sum(numbers), *numbers], scale
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.core.documents.builders import fee, note_source, source, tax
 
+from usagebill.core.credit_notes import CreditNoteReason
 from usagebill.core.documents.credit_notes import credit_note_content
 
 INVOICE = source((fee("a", 1000), fee("b", 500, "0")))
@@ -29,7 +30,18 @@ def test_it_says_how_it_was_given(parts: dict[str, Any], said: str) -> None:
         ("Credit note number", "LUM-001-001-CN001"),
         ("Invoice number", "LUM-001-001"),
         ("Issue date", "Feb 10, 2024"),
+        ("Reason", "Other"),
     )
+
+
+@pytest.mark.parametrize("reason", CreditNoteReason)
+def test_it_says_why(reason: CreditNoteReason) -> None:
+    of = source((fee("a", 100),), locale="de")
+    content = credit_note_content(note_source(of, {"a": 100}, reason=reason, description="Two lines\nof why"))
+    (said,) = (value for label, value in content.facts if label == "Grund")
+    assert said != reason
+    assert content.notes == ("Two lines\nof why",)
+    assert credit_note_content(note_source(of, {"a": 100}, reason=reason, description=" ")).notes == ()
 
 
 def test_items_and_totals_stand_in_order() -> None:

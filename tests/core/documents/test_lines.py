@@ -181,7 +181,7 @@ def test_an_add_on_says_what_it_is_and_when() -> None:
         "to_datetime": datetime(2024, 3, 31, 23, tzinfo=UTC),
     }
     [row] = fee_rows(fee("add_on", "Setup", description="On site", **march), NAMING)
-    assert row.notes == ("On site", "From Mar 01, 2024 to Mar 31, 2024")
+    assert row.notes == ("On site", "From Mar 1, 2024 to Mar 31, 2024")
 
 
 def test_fees_stand_in_order_with_true_ups_behind_what_they_bring_up() -> None:

@@ -6,13 +6,18 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from babel import Locale
+from babel.core import get_cldr_version
+from babel.dates import format_date
+from babel.numbers import format_currency, format_decimal, format_percent, get_currency_precision
 from hypothesis import given
 from hypothesis import strategies as st
 
 from usagebill.core.contacts import LOCALES
-from usagebill.core.currencies import CURRENCIES, exponent
+from usagebill.core.currencies import CURRENCIES, exponent, major_from_cents
 from usagebill.core.documents.locales import (
     FORMATS,
+    REFERENCE,
     credits_text,
     date_text,
     money_text,
@@ -36,14 +41,67 @@ from usagebill.core.documents.locales import (
         ("zh-TW", "2024年1月5日", "€1,234.50", "CHF 1,234.50"),
     ],
 )
-def test_dates_and_amounts_of_each_locale(locale: str, day: str, symbol: str, code: str) -> None:
+def test_dates_and_amounts_in_the_forms_of_the_reference(locale: str, day: str, symbol: str, code: str) -> None:
+    assert date_text(date(2024, 1, 5), locale + REFERENCE) == day
+    assert money_text(123_450, "EUR", locale + REFERENCE) == symbol
+    assert money_text(123_450, "CHF", locale + REFERENCE) == code
+
+
+@pytest.mark.parametrize(
+    ("locale", "day", "money", "rate"),
+    [
+        ("en", "Jan 5, 2024", "-€1,234.50", "5.5%"),
+        ("de", "05.01.2024", "-1.234,50 €", "5,5 %"),
+        ("es", "5 ene 2024", "-1.234,50 €", "5,5 %"),
+        ("fr", "5 janv. 2024", "-1\u202f234,50 €", "5,5 %"),
+        ("it", "5 gen 2024", "-1.234,50 €", "5,5%"),
+        ("nb", "5. jan. 2024", "−1 234,50 €", "5,5 %"),
+        ("pt-BR", "5 de jan. de 2024", "-€ 1.234,50", "5,5%"),
+        ("sv", "5 jan. 2024", "−1 234,50 €", "5,5 %"),
+        ("zh-TW", "2024年1月5日", "-€1,234.50", "5.5%"),
+    ],
+)
+def test_dates_amounts_and_rates_as_readers_expect_them(locale: str, day: str, money: str, rate: str) -> None:
     assert date_text(date(2024, 1, 5), locale) == day
-    assert money_text(123_450, "EUR", locale) == symbol
-    assert money_text(123_450, "CHF", locale) == code
+    assert money_text(-123_450, "EUR", locale).replace("\u00a0", " ") == money
+    assert rate_text(Decimal("5.5"), locale).replace("\u00a0", " ") == rate
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_locales_are_those_of_cldr(locale: str) -> None:
+    if str(get_cldr_version()) != "47":
+        pytest.skip(f"Babel has CLDR {get_cldr_version()}; the tables here are those of CLDR 47")
+    known = Locale.parse("zh_Hant_TW" if locale == "zh-TW" else locale.replace("-", "_"))
+    for month in range(1, 13):
+        assert date_text(date(2024, month, 5), locale) == format_date(date(2024, month, 5), "medium", known)
+    for currency in CURRENCIES:
+        if exponent(currency) == get_currency_precision(currency):
+            for cents in (0, 5, 123_456_789, -123_456):
+                expected = format_currency(major_from_cents(cents, currency), currency, locale=known)
+                # CLDR asks for more than Babel does: a minus of the locale, and codes apart from the digits after them.
+                assert _tight(money_text(cents, currency, locale)) == _tight(expected)
+    for rate in ("0", "20", "5.5", "-19.25"):
+        expected = format_percent(Decimal(rate) / 100, locale=known, decimal_quantization=False)
+        assert rate_text(Decimal(rate), locale).replace("−", "-") == expected.replace("\u202f%", "\u00a0%")
+    assert units_text(Decimal("1234567.891"), locale) == format_decimal(Decimal("1234567.891"), locale=known)
+
+
+def _tight(text: str) -> str:
+    return text.replace("\u00a0", "").replace("−", "-")
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_no_number_can_break_at_a_blank_of_its_own(locale: str) -> None:
+    texts = (
+        money_text(-123_456_789, "CHF", locale),
+        units_text(Decimal(12345678), locale),
+        rate_text(Decimal(5), locale),
+    )
+    assert not any(" " in text for text in texts)
 
 
 def test_every_locale_that_customers_can_choose_has_a_format() -> None:
-    assert set(FORMATS) == set(LOCALES)
+    assert set(FORMATS) == {*LOCALES, *(locale + REFERENCE for locale in LOCALES)}
     for own in FORMATS.values():
         assert len(own.months) == len(set(own.months)) in (0, 12)
 
@@ -61,11 +119,12 @@ def test_every_locale_that_customers_can_choose_has_a_format() -> None:
     ],
 )
 def test_amounts_have_the_decimals_and_the_sign_of_their_currency(cents: int, currency: str, text: str) -> None:
-    assert money_text(cents, currency, "en") == text
+    assert money_text(cents, currency, "en" + REFERENCE) == text
 
 
 def test_real_is_no_dollar_in_brazil() -> None:
-    assert money_text(123_450, "BRL", "pt-BR") == "BRL 1.234,50"
+    assert money_text(123_450, "BRL", "pt-BR" + REFERENCE) == "BRL 1.234,50"
+    assert money_text(123_450, "BRL", "pt-BR") == "R$\u00a01.234,50"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +140,7 @@ def test_real_is_no_dollar_in_brazil() -> None:
     ],
 )
 def test_prices_of_a_unit_keep_what_matters(amount: str, currency: str, text: str) -> None:
-    assert price_text(Decimal(amount), currency, "en") == text
+    assert price_text(Decimal(amount), currency, "en" + REFERENCE) == text
 
 
 @pytest.mark.parametrize(
@@ -104,20 +163,22 @@ def test_units_have_six_decimals_without_idle_zeros(units: str, text: str) -> No
 
 def test_rates_and_credits() -> None:
     assert rate_text(Decimal("5.5"), "en") == "5.5%"
-    assert rate_text(Decimal("20.0"), "fr") == "20%"
-    assert rate_text(Decimal(10), "de", decimals=2) == "10,00%"
+    assert rate_text(Decimal("20.0"), "fr" + REFERENCE) == "20%"
+    assert rate_text(Decimal(10), "de" + REFERENCE, decimals=2) == "10,00%"
     assert credits_text(Decimal(12), "CR", "en") == "12.00 CR"
     assert credits_text(Decimal("-1234.5678"), "CR", "it") == "-1.234,5678 CR"
 
 
 @given(
-    cents=st.integers(-(10**20), 10**20), currency=st.sampled_from(sorted(CURRENCIES)), locale=st.sampled_from(LOCALES)
+    cents=st.integers(-(10**20), 10**20),
+    currency=st.sampled_from(sorted(CURRENCIES)),
+    locale=st.sampled_from(sorted(FORMATS)),
 )
 def test_an_amount_can_be_read_back_to_the_cent(cents: int, currency: str, locale: str) -> None:
     own = FORMATS[locale]
     text = money_text(cents, currency, locale)
     digits = "".join(one for one in text if one.isdigit() or one == own.point)
-    sign = -1 if text.startswith("-") else 1
+    sign = -1 if text.startswith(own.minus) else 1
     whole, _, fraction = digits.partition(own.point)
     assert len(fraction) == exponent(currency)
     assert sign * int(whole + fraction) == cents

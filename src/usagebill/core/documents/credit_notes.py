@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from usagebill.core.credit_notes import CreditNoteReason
 from usagebill.core.documents.content import Content, Page, Row, Table, Total
 from usagebill.core.documents.invoices import naming_of, parties, tax_notes, tax_totals
 from usagebill.core.documents.lines import fee_name, ordered
@@ -25,7 +26,7 @@ def credit_note_content(source: CreditNoteSource) -> Content:
     facts = [(words.credit_note_number, note.number), (words.invoice_number, of_invoice.invoice.number)]
     if note.purchase_order_number:
         facts.append((words.order_number, note.purchase_order_number))
-    facts.append((words.issue_date, date_text(note.issuing_date, locale)))
+    facts += [(words.issue_date, date_text(note.issuing_date, locale)), (words.reason, _reason(note.reason, words))]
     return Content(
         locale=locale,
         title=words.credit_note,
@@ -37,10 +38,21 @@ def credit_note_content(source: CreditNoteSource) -> Content:
         amount=_money(source, note.total_amount_cents),
         about=(_given(source, words),),
         pages=(Page(tables=(_table(source, words),), totals=tuple(_totals(source, words))),),
-        notes=tuple(tax_notes(of_invoice)),
+        notes=(*filter(str.strip, [note.description or ""]), *tax_notes(of_invoice)),
         footer=words.self_billed if note.self_billed else entity.invoice_footer,
         logo=None if note.self_billed else entity.logo_url,
     )
+
+
+def _reason(reason: CreditNoteReason, words: Words) -> str:
+    return {
+        CreditNoteReason.DUPLICATED_CHARGE: words.duplicated_charge,
+        CreditNoteReason.PRODUCT_UNSATISFACTORY: words.product_unsatisfactory,
+        CreditNoteReason.ORDER_CHANGE: words.order_change,
+        CreditNoteReason.ORDER_CANCELLATION: words.order_cancellation,
+        CreditNoteReason.FRAUDULENT_CHARGE: words.fraudulent_charge,
+        CreditNoteReason.OTHER: words.other_reason,
+    }[CreditNoteReason(reason)]
 
 
 def _money(source: CreditNoteSource, cents: int) -> str:

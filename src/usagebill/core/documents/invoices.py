@@ -16,7 +16,7 @@ from usagebill.core.documents.words import Words, words_of
 from usagebill.core.fees import AppliedTax, Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import AppliedThreshold, Credit, CreditType
-from usagebill.core.numbers import divide, multiply, round_cents
+from usagebill.core.numbers import ZERO, divide, multiply, round_cents
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
 
 __all__ = ["invoice_content", "naming_of", "parties", "tax_notes", "tax_totals"]
@@ -77,8 +77,8 @@ def parties(source: InvoiceSource, recipient_heading: str) -> tuple[Party, Party
         contacts.reverse()
     issuer, recipient = contacts
     return (
-        party(words.issuer, issuer, words, source.country_names),
-        party(recipient_heading, recipient, words, source.country_names),
+        party(words.issuer, issuer, source.locale, source.country_names),
+        party(recipient_heading, recipient, source.locale, source.country_names),
     )
 
 
@@ -284,7 +284,7 @@ def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Itera
     """A row for each tax, the highest rate first; one of zero if there is none."""
     words = words_of(locale)
     if not lines:
-        yield Total(label=words.no_tax, amount=money_text(0, currency, locale))
+        yield Total(label=words.no_tax.format(rate=rate_text(ZERO, locale)), amount=money_text(0, currency, locale))
     for applied in sorted(sorted(lines, key=lambda line: line.name), key=lambda line: line.rate, reverse=True):
         base = money_text(_base_cents(applied), currency, locale)
         label = words.tax_on.format(name=applied.name, rate=rate_text(applied.rate, locale), base=base)

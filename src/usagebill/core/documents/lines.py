@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from decimal import Decimal
 
+from usagebill.core.commitments import COMMITMENT_NAME
 from usagebill.core.currencies import major_from_cents, rounded_cents
 from usagebill.core.days import local_date
 from usagebill.core.documents.content import Row
@@ -50,6 +51,8 @@ def fee_name(fee: Fee, naming: Naming) -> str:
         if shown != "credit":
             return shown
         return f"{words.prepaid_fee} - {fee.description}" if fee.description else words.prepaid_fee
+    if fee.fee_type == FeeType.COMMITMENT and shown == COMMITMENT_NAME:
+        return words.commitment
     if fee.fee_type == FeeType.SUBSCRIPTION:
         plan = naming.plans.get(fee.subscription_id or "")
         if plan is None:

@@ -1,9 +1,13 @@
-"""Locales: how dates, amounts, units and rates are written in each language of documents."""
+"""Locales: how dates, amounts, units and rates are written in each language of documents.
+
+A locale is a language (`de`), written as its readers expect it (CLDR), or that with `@reference` behind it, written as
+the reference service does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 
@@ -12,14 +16,20 @@ from usagebill.core.numbers import ONE, ZERO, round_to
 
 __all__ = [
     "FORMATS",
+    "REFERENCE",
     "Format",
     "credits_text",
     "date_text",
+    "language_of",
     "money_text",
     "price_text",
     "rate_text",
     "units_text",
+    "written",
 ]
+
+# What follows the language where the reference's forms are wanted.
+REFERENCE = "@reference"
 
 _DOLLARS = (
     "ARS AUD BBD BMD BND BSD BZD CAD CLP COP CVE DOP FJD GYD HKD JMD KYD LRD MXN NAD NZD SBD SGD SRD TTD TWD USD XCD"
@@ -39,7 +49,8 @@ _DECIMALS = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """How a locale writes. `day` takes day, month (a number), name (of the month) and year; `symbol` and `code` take
-    the unit and the amount; `months` is empty if `day` has no names."""
+    the unit and the amount; `months` is empty if `day` has no names. `symbols` are those of currencies, whose codes
+    stand in for the others."""
 
     day: str
     symbol: str
@@ -47,6 +58,9 @@ class Format:
     point: str
     group: str
     months: tuple[str, ...] = ()
+    symbols: Mapping[str, str] = field(default_factory=lambda: _SYMBOLS)
+    percent: str = "{amount}%"
+    minus: str = "-"
 
 
 _ENGLISH = Format(
@@ -58,7 +72,7 @@ _ENGLISH = Format(
     months=("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 )
 
-FORMATS: Mapping[str, Format] = {
+_REFERENCE_FORMATS: Mapping[str, Format] = {
     "en": _ENGLISH,
     "de": Format(
         day="{day:02d}. {name} {year}",
@@ -125,12 +139,159 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
+# CLDR, as Babel has it.
+_BLANK, _NARROW = "\u00a0", "\u202f"
+_AFTER = f"{{amount}}{_BLANK}{{unit}}"
+_COMMON_SYMBOLS = {
+    "AUD": "AU$",
+    "BRL": "R$",
+    "CAD": "CA$",
+    "CNY": "CN¥",
+    "EUR": "€",
+    "GBP": "£",
+    "HKD": "HK$",
+    "ILS": "₪",
+    "INR": "₹",
+    "JPY": "¥",
+    "KRW": "₩",
+    "MXN": "MX$",
+    "NZD": "NZ$",
+    "TWD": "NT$",
+    "USD": "$",
+    "VND": "₫",
+    "XAF": "FCFA",
+    "XCD": "EC$",
+    "XOF": f"F{_NARROW}CFA",
+    "XPF": "CFPF",
+}
+_FRENCH_DOLLARS = "ARS:AR AUD:AU BMD:BM BND:BN BZD:BZ CAD:CA CLP:CL COP:CO FJD:FJ MXN:MX NAD:NA NZD:NZ SBD:SB SGD:SG"
+_FRENCH_DOLLARS += " SRD:SR TTD:TT USD:US UYU:UY WST:WS"
+_SWEDISH = "BBD:Bds$ BMD:BM$ BRL:BR$ BSD:BS$ BZD:BZ$ CAD:CA$ DKK:Dkr DOP:RD$ EGP:EG£ EUR:€ ILS:₪ ISK:Ikr JMD:JM$"
+_SWEDISH += " MXN:MX$ NOK:Nkr SEK:kr USD:US$ XAF:FCFA XCD:EC$ XPF:CFPF"
+
+
+def _symbols(text: str, symbol: str = "{}") -> dict[str, str]:
+    return {code: symbol.format(mark) for code, mark in (pair.split(":") for pair in text.split())}
+
+
+_LOCAL_FORMATS: Mapping[str, Format] = {
+    "en": Format(
+        day="{name} {day}, {year}",
+        symbol="{unit}{amount}",
+        code=f"{{unit}}{_BLANK}{{amount}}",
+        point=".",
+        group=",",
+        months=_ENGLISH.months,
+        symbols=_COMMON_SYMBOLS | {"AUD": "A$", "PHP": "₱"},
+    ),
+    "de": Format(
+        day="{day:02d}.{month:02d}.{year}",
+        symbol=_AFTER,
+        code=_AFTER,
+        point=",",
+        group=".",
+        symbols=_COMMON_SYMBOLS | {"THB": "฿"},
+        percent=f"{{amount}}{_BLANK}%",
+    ),
+    "es": Format(
+        day="{day} {name} {year}",
+        symbol=_AFTER,
+        code=_AFTER,
+        point=",",
+        group=".",
+        months=("ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sept", "oct", "nov", "dic"),
+        symbols={"EUR": "€", "THB": "฿", "USD": "US$", "VND": "₫", "XPF": "CFPF"},
+        percent=f"{{amount}}{_BLANK}%",
+    ),
+    "fr": Format(
+        day="{day} {name} {year}",
+        symbol=_AFTER,
+        code=_AFTER,
+        point=",",
+        group=_NARROW,
+        months=_REFERENCE_FORMATS["fr"].months,
+        symbols=_symbols(_FRENCH_DOLLARS, "${}")
+        | _symbols("FKP:FK GBP:GB GIP:GI LBP:LB", "£{}")
+        | _symbols("BRL:R$ EUR:€ ILS:₪ INR:₹ KRW:₩ VND:₫ XAF:FCFA XPF:FCFP")
+        | {"XOF": f"F{_NARROW}CFA"},
+        percent=f"{{amount}}{_BLANK}%",
+    ),
+    "it": Format(
+        day="{day} {name} {year}",
+        symbol=_AFTER,
+        code=_AFTER,
+        point=",",
+        group=".",
+        months=_REFERENCE_FORMATS["it"].months,
+        symbols=_symbols("AUD:A$ CAD:CA$ CNY:CN¥ EUR:€ GBP:£ ILS:₪ NZD:NZ$ PHP:₱ THB:฿ XAF:FCFA XCD:EC$ XPF:CFPF")
+        | {"XOF": f"F{_NARROW}CFA"},
+    ),
+    "nb": Format(
+        day="{day}. {name} {year}",
+        symbol=_AFTER,
+        code=_AFTER,
+        point=",",
+        group=_BLANK,
+        months=_REFERENCE_FORMATS["nb"].months,
+        symbols={"EUR": "€", "GBP": "£", "NOK": "kr", "XOF": f"F{_NARROW}CFA"},
+        percent=f"{{amount}}{_BLANK}%",
+        minus="\u2212",
+    ),
+    "pt-BR": Format(
+        day="{day} de {name} de {year}",
+        symbol=f"{{unit}}{_BLANK}{{amount}}",
+        code=f"{{unit}}{_BLANK}{{amount}}",
+        point=",",
+        group=".",
+        months=("jan.", "fev.", "mar.", "abr.", "mai.", "jun.", "jul.", "ago.", "set.", "out.", "nov.", "dez."),
+        symbols=_COMMON_SYMBOLS | {"JPY": "JP¥", "THB": "฿", "USD": "US$"},
+    ),
+    "sv": Format(
+        day="{day} {name} {year}",
+        symbol=_AFTER,
+        code=_AFTER,
+        point=",",
+        group=_BLANK,
+        months=_REFERENCE_FORMATS["sv"].months,
+        symbols=_symbols(_SWEDISH) | {"XOF": f"F{_NARROW}CFA"},
+        percent=f"{{amount}}{_BLANK}%",
+        minus="\u2212",
+    ),
+    "zh-TW": Format(
+        day="{year}年{month}月{day}日",
+        symbol="{unit}{amount}",
+        code=f"{{unit}}{_BLANK}{{amount}}",
+        point=".",
+        group=",",
+        symbols=_COMMON_SYMBOLS | {"KRW": "￦", "TWD": "$", "USD": "US$"},
+    ),
+}
+
+FORMATS: Mapping[str, Format] = {
+    **_LOCAL_FORMATS,
+    **{language + REFERENCE: form for language, form in _REFERENCE_FORMATS.items()},
+}
+
+
+def language_of(locale: str) -> str:
+    """The language of a locale, in whatever forms it is written."""
+    return locale.partition("@")[0]
+
+
+def written(language: str, formats: str) -> str:
+    """The locale of a language in `locale` or `reference` forms (`Settings.document_formats`)."""
+    return language + REFERENCE if formats == "reference" else language
+
+
 def _format(locale: str) -> Format:
-    return FORMATS.get(locale, _ENGLISH)
+    known = FORMATS.get(locale)
+    if known is None:
+        return FORMATS["en" + REFERENCE if locale.endswith(REFERENCE) else "en"]
+    return known
 
 
 def date_text(day: date, locale: str) -> str:
-    """5 January 2024 as `Jan 05, 2024` (en) or `2024年1月5日` (zh-TW)."""
+    """5 January 2024 as `Jan 5, 2024` (en), `05.01.2024` (de) or `Jan 05, 2024` (en@reference)."""
     conventions = _format(locale)
     name = conventions.months[day.month - 1] if conventions.months else ""
     return conventions.day.format(day=day.day, month=day.month, name=name, year=day.year)
@@ -146,14 +307,15 @@ def _grouped(value: Decimal, conventions: Format, *, least: int = 0) -> str:
 
 def _with_unit(amount: Decimal, currency: str, locale: str, *, decimals: int) -> str:
     conventions = _format(locale)
-    symbol = _SYMBOLS.get(currency)
+    symbol = conventions.symbols.get(currency)
     text = _grouped(amount, conventions, least=decimals)
-    pattern = conventions.code if symbol is None else conventions.symbol
-    return ("-" if amount < ZERO else "") + pattern.format(unit=symbol or currency, amount=text)
+    # A symbol that ends in a letter (FCFA) is kept apart from the digits, as a code is.
+    pattern = conventions.code if symbol is None or symbol[-1].isalpha() else conventions.symbol
+    return (conventions.minus if amount < ZERO else "") + pattern.format(unit=symbol or currency, amount=text)
 
 
 def money_text(cents: int, currency: str, locale: str) -> str:
-    """123450 cents of EUR as `€1,234.50` (en) or `1 234,50 €` (fr); the code stands in for a missing symbol."""
+    """123450 cents of EUR as `€1,234.50` (en) or `1.234,50 €` (de); the code stands in for a missing symbol."""
     return _with_unit(major_from_cents(cents, currency), currency, locale, decimals=exponent(currency))
 
 
@@ -173,15 +335,19 @@ def price_text(amount: Decimal, currency: str, locale: str) -> str:
 def units_text(units: Decimal, locale: str) -> str:
     """A quantity: `123`, `123.456789`, `0.0000000009`."""
     shown = _shortened(units)
-    return ("-" if shown < ZERO else "") + _grouped(shown, _format(locale))
+    conventions = _format(locale)
+    return (conventions.minus if shown < ZERO else "") + _grouped(shown, conventions)
 
 
 def rate_text(rate: Decimal, locale: str, *, decimals: int = 0) -> str:
-    """A rate in percent, with at least so many decimals: `20%`, `5.5%`."""
-    return ("-" if rate < ZERO else "") + _grouped(rate, _format(locale), least=decimals) + "%"
+    """A rate in percent, with at least so many decimals: `5.5%` (en), `5,5 %` (de)."""
+    conventions = _format(locale)
+    amount = _grouped(rate, conventions, least=decimals)
+    return (conventions.minus if rate < ZERO else "") + conventions.percent.format(amount=amount)
 
 
 def credits_text(amount: Decimal, unit: str, locale: str) -> str:
     """An amount of a pricing unit, with at least 2 decimals: `12.00 CR`."""
     shown = _shortened(amount)
-    return ("-" if shown < ZERO else "") + f"{_grouped(shown, _format(locale), least=2)} {unit}"
+    conventions = _format(locale)
+    return (conventions.minus if shown < ZERO else "") + f"{_grouped(shown, conventions, least=2)} {unit}"

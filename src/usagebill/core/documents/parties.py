@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.documents.content import Party
-from usagebill.core.documents.words import Words
+from usagebill.core.documents.locales import REFERENCE
+from usagebill.core.documents.words import words_of
 
 __all__ = ["Contact", "customer_contact", "customer_facts", "entity_contact", "party"]
 
@@ -96,9 +97,9 @@ def customer_facts(customer: Mapping[str, object]) -> tuple[tuple[str, str], ...
     return tuple((str(item.get("key")), str(item.get("value"))) for item in shown)
 
 
-def _place(contact: Contact) -> list[str]:
+def _place(contact: Contact, locale: str) -> list[str]:
     city, state, code = contact.city or "", contact.state or "", contact.zipcode or ""
-    if not contact.local_address:
+    if locale.endswith(REFERENCE) and not contact.local_address:
         return [", ".join(part for part in (code, city) if part), state]
     if contact.country and contact.country in _CITY_FIRST.split():
         return [", ".join(part for part in (city, " ".join(part for part in (state, code) if part)) if part)]
@@ -107,16 +108,16 @@ def _place(contact: Contact) -> list[str]:
     return [" ".join(part for part in (code, city) if part), state]
 
 
-def party(heading: str, contact: Contact, words: Words, country_names: Mapping[str, str]) -> Party:
+def party(heading: str, contact: Contact, locale: str, country_names: Mapping[str, str]) -> Party:
     """The block of a contact: name, legal number, address, e-mail, tax number."""
     country = contact.country or ""
     lines = [
         contact.legal_number or "",
         contact.address_line1 or "",
         contact.address_line2 or "",
-        *_place(contact),
+        *_place(contact, locale),
         country_names.get(country, country),
         ", ".join(part.strip() for part in (contact.email or "").split(",")),
-        words.tax_id.format(number=contact.tax_number) if contact.tax_number else "",
+        words_of(locale).tax_id.format(number=contact.tax_number) if contact.tax_number else "",
     ]
     return Party(heading=heading, name=contact.display_name, lines=tuple(line for line in lines if line))

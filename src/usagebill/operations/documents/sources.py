@@ -11,6 +11,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
+from usagebill.core.documents.locales import written
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Invoice
@@ -33,7 +34,7 @@ def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = N
     customer = (note.customer_snapshot if note else None) or invoice.customer_snapshot or _customer(reader, invoice)
     version_id = (note.issuer_version_id if note else None) or invoice.issuer_version_id
     entity = issuer(reader, invoice.billing_entity_id, version_id)
-    locale = _locale(customer) or entity.document_locale
+    locale = written(_locale(customer) or entity.document_locale, reader.settings.document_formats)
     fees = tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
     periods = tuple(reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
     plans: dict[str, BilledPlan] = {}
@@ -77,7 +78,7 @@ def receipt_source(reader: Reader, receipt: PaymentReceipt) -> ReceiptSource:
     customer = customer_of(reader, receipt)
     kept = receipt.customer_snapshot or customer_summary(reader, customer)
     entity = issuer(reader, receipt.billing_entity_id, receipt.issuer_version_id)
-    locale = _locale(kept) or entity.document_locale
+    locale = written(_locale(kept) or entity.document_locale, reader.settings.document_formats)
     codes = {str(code) for code in (entity.country, kept.get("country")) if code}
     return ReceiptSource(
         receipt=receipt,

@@ -10,6 +10,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStat
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.words import words_of
 from usagebill.core.emails import Attachment, Email, EmailSubject, addresses, email_texts, file_name, one_line
@@ -80,7 +81,7 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
         subject=title,
         text=text,
         html=page,
-        language=content.locale,
+        language=language_of(content.locale),
         attachments=tuple(
             Attachment(name=name, content_type="application/pdf", content=pdf) for name, pdf in files.items()
         ),

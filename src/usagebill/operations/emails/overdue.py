@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from usagebill.core.documents.locales import money_text
+from usagebill.core.documents.locales import money_text, written
 from usagebill.core.documents.parties import customer_contact
 from usagebill.core.documents.words import words_of
 from usagebill.core.dunning import DunningCampaign
@@ -53,7 +53,8 @@ def overdue_email(
     if set(task.reached).issuperset((*to, *task.bcc)):
         return Unsent(reason="all that it is for have it")
     customer = customer_of(work, request)
-    locale = customer.document_locale or entity.document_locale
+    language = customer.document_locale or entity.document_locale
+    locale = written(language, work.settings.document_formats)
     words = words_of(locale)
     asked = {part.invoice_id: part.amount_cents for part in parts_of_request(work, request)}
     title = one_line(words.overdue_email.format(entity=entity.name))
@@ -85,7 +86,7 @@ def overdue_email(
         subject=title,
         text=text,
         html=page,
-        language=locale,
+        language=language,
         reached=task.reached,
     )
 

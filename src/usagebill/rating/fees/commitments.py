@@ -7,7 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.commitments import commitment_due, counts_toward, settlement, true_up, true_up_precise
+from usagebill.core.commitments import (
+    COMMITMENT_NAME,
+    commitment_due,
+    counts_toward,
+    settlement,
+    true_up,
+    true_up_precise,
+)
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import calendar_days
 from usagebill.core.fees import Fee, FeeType
@@ -23,7 +30,6 @@ from usagebill.work import Reader
 
 __all__ = ["commitment_fee"]
 
-_NAME = "Minimum commitment"
 _COUNTED = (FeeType.SUBSCRIPTION, FeeType.CHARGE, FeeType.FIXED_CHARGE)
 
 
@@ -51,7 +57,7 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
         id=reader.new_id(),
         invoice=invoice,
         subscription=subscription,
-        item=subscription_item(context, FeeType.COMMITMENT, commitment.invoice_display_name or _NAME),
+        item=subscription_item(context, FeeType.COMMITMENT, commitment.invoice_display_name or COMMITMENT_NAME),
         amount_cents=cents,
         precise_amount_cents=round_to(precise, 15),
         units=ONE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words.de import DE
 from usagebill.core.documents.words.en import EN
 from usagebill.core.documents.words.es import ES
@@ -31,5 +32,5 @@ WORDS: Mapping[str, Words] = {
 
 
 def words_of(locale: str) -> Words:
-    """The words of a locale; English if it has none."""
-    return WORDS.get(locale, EN)
+    """The words of a locale, in whatever forms it is written; English if it has none."""
+    return WORDS.get(language_of(locale), EN)

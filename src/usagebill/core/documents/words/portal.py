@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from usagebill.core.documents.locales import language_of
+
 __all__ = ["PORTAL_WORDS", "PortalWords", "portal_words_of"]
 
 
@@ -187,5 +189,5 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
 
 
 def portal_words_of(locale: str) -> PortalWords:
-    """The words of a locale; English if it has none."""
-    return PORTAL_WORDS.get(locale, PORTAL_WORDS["en"])
+    """The words of a locale, in whatever forms it is written; English if it has none."""
+    return PORTAL_WORDS.get(language_of(locale), PORTAL_WORDS["en"])

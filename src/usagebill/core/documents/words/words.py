@@ -32,6 +32,7 @@ class Words:
     recipient: str
     credited_to: str
     tax_id: str
+    page_of: str
     due: str
 
     # Table.
@@ -54,6 +55,7 @@ class Words:
     # Lines.
     true_up: str
     true_up_note: str
+    commitment: str
     events: str
     average: str
     per_second: str
@@ -92,6 +94,15 @@ class Words:
     credited: str
     refunded: str
     offset: str
+
+    # Why something is credited.
+    reason: str
+    duplicated_charge: str
+    product_unsatisfactory: str
+    order_change: str
+    order_cancellation: str
+    fraudulent_charge: str
+    other_reason: str
 
     # Notes.
     credited_on: str

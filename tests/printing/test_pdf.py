@@ -1,0 +1,138 @@
+"""PDFs as people see them: where numbers, totals and pages end; and as archives check them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from io import BytesIO
+
+import pikepdf
+import pytest
+from facturx.facturx import get_xml_from_pdf
+from pypdf import PdfReader
+from tests.core.documents.builders import fee, source, tax
+
+from usagebill.core.contacts import LOCALES
+from usagebill.core.documents.cii import cii_text
+from usagebill.core.documents.content import Content
+from usagebill.core.documents.electronic import invoice_document
+from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.sources import InvoiceSource
+from usagebill.printing.pdf import pdf_bytes
+
+
+def invoice(lines: int, locale: str = "en", cents: int = 123_456, units: str = "2469135780") -> InvoiceSource:
+    fees = tuple(
+        fee(f"{at}", cents, units=Decimal(units), precise_unit_amount=Decimal("0.000012")) for at in range(lines)
+    )
+    whole = sum(one.amount_cents for one in fees)
+    return source(
+        fees,
+        locale=locale,
+        sub_total_excluding_taxes_amount_cents=whole,
+        taxes_amount_cents=whole // 5,
+        applied_taxes=(tax("20", whole, whole // 5, name="A tax with a name of many words that asks for room"),),
+        sub_total_including_taxes_amount_cents=whole + whole // 5,
+        total_amount_cents=whole + whole // 5,
+    )
+
+
+def pages(content: Content) -> list[list[str]]:
+    """The lines of each page, each drawn text a line."""
+    return [page.extract_text().split("\n") for page in PdfReader(BytesIO(pdf_bytes(content))).pages]
+
+
+def spaced(text: str) -> str:
+    return text.replace("\u202f", " ").replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.parametrize("units", ["2469135780", "123456789012.345678", "1" + "0" * 40])
+def test_numbers_stay_in_one_piece(locale: str, units: str) -> None:
+    of = invoice_content(invoice(2, locale, cents=98_765_432_109_876, units=units))
+    drawn = {spaced(line) for page in pages(of) for line in page}
+    rows = [row for page in of.pages for table in page.tables for row in table.rows]
+    amounts = {text for row in rows for text in (row.units, row.unit_price, row.amount)}
+    amounts |= {total.amount for page in of.pages for total in page.totals}
+    for amount in amounts:
+        assert any(spaced(amount) in line for line in drawn), amount
+
+
+def test_totals_are_never_alone_on_a_page_and_never_split() -> None:
+    for lines in (1, *range(20, 34), 150):
+        of = invoice_content(invoice(lines))
+        (text,) = (text for text in map("\n".join, pages(of)) if "Subtotal (excl. tax)" in text)
+        assert all(total.amount in text for page in of.pages for total in page.totals), lines
+        # An item stands above them, below the heads of its columns.
+        assert text.index("Item") < text.index("Shown ") < text.index("Subtotal (excl. tax)"), lines
+
+
+def test_every_page_says_which_of_how_many_it_is() -> None:
+    drawn = pages(invoice_content(invoice(150)))
+    assert len(drawn) > 3
+    for page, lines in enumerate(drawn, start=1):
+        assert f"LUM-001-001 - Page {page} of {len(drawn)}" in lines
+    assert "LUM-001-001 - Seite 1 von 1" in pages(invoice_content(invoice(1, "de")))[0]
+
+
+def test_a_name_has_the_room_that_numbers_leave() -> None:
+    name = "A name of thirteen words that fits into a single line of this table"
+    plain = fee("a", 100)
+    named = fee(
+        "a", 100, item=plain.item.__class__(type=plain.item.type, item_type="AddOn", id="a", code="a", name=name)
+    )
+    assert name in pages(invoice_content(source((named,))))[0]
+
+
+def archival(of: InvoiceSource) -> bytes:
+    return pdf_bytes(invoice_content(of), cii_text(invoice_document(of)))
+
+
+def test_the_xml_is_the_alternative_of_an_archival_file() -> None:
+    of = invoice(30, "zh-TW")
+    made = archival(of)
+    assert made == archival(of)
+    with pikepdf.open(BytesIO(made)) as pdf:
+        assert pdf.check_pdf_syntax() == []
+        with pdf.open_metadata() as described:
+            assert described.pdfa_status == "3B"
+            fx = "{urn:factur-x:pdfa:CrossIndustryDocument:invoice:1p0#}"
+            assert {
+                name: described[fx + name] for name in ("DocumentType", "DocumentFileName", "ConformanceLevel")
+            } == {
+                "DocumentType": "INVOICE",
+                "DocumentFileName": "factur-x.xml",
+                "ConformanceLevel": "EN 16931",
+            }
+            assert described["dc:title"] == pdf.docinfo["/Title"]
+            assert described["pdf:Producer"] == pdf.docinfo["/Producer"]
+        (intent,) = pdf.Root.OutputIntents
+        assert intent.S == "/GTS_PDFA1"
+        assert intent.DestOutputProfile.read_bytes()[36:40] == b"acsp"
+        (attached,) = pdf.Root.AF
+        assert attached.AFRelationship == "/Alternative"
+        assert (attached.F, attached.UF) == ("factur-x.xml", "factur-x.xml")
+        assert attached.EF.F.Subtype == "/text/xml"
+        assert attached.EF.F.Params.ModDate
+        assert attached.EF.F.read_bytes() == cii_text(invoice_document(of)).encode()
+        assert len(pdf.trailer.ID) == 2
+        fonts = [font for page in pdf.pages for font in page.Resources.Font.values()]
+        assert fonts
+        for font in fonts:
+            assert "/FontFile2" in font.FontDescriptor, font.BaseFont
+            assert "/ToUnicode" in font
+
+
+def test_readers_of_factur_x_find_and_accept_the_xml() -> None:
+    name, xml = get_xml_from_pdf(archival(invoice(1)), check_xsd=True, check_schematron=False)
+    assert name == "factur-x.xml"
+    assert xml.startswith(b"<?xml")
+
+
+def test_a_file_whose_korean_is_left_to_its_reader_is_not_called_archival() -> None:
+    plain = fee("a", 100)
+    korean = fee(
+        "a", 100, item=plain.item.__class__(type=plain.item.type, item_type="AddOn", id="a", code="a", name="이름")
+    )
+    with pikepdf.open(BytesIO(archival(source((korean,))))) as pdf, pdf.open_metadata() as described:
+        assert described.pdfa_status == ""
+        assert len(pdf.Root.AF) == 1
