@@ -13,6 +13,7 @@ from usagebill.cli.clock import clock
 from usagebill.cli.demo import demo
 from usagebill.cli.dunning_campaigns import dunning_campaigns
 from usagebill.cli.events import events
+from usagebill.cli.export import export
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
 from usagebill.cli.options import as_json, print_json
@@ -56,6 +57,7 @@ for command in (
     usage,
     audit,
     report,
+    export,
     keys,
     organizations,
     tax_connections,

@@ -1,0 +1,131 @@
+"""`usagebill export`: tables of what is stored, for spreadsheets, warehouses and FinOps tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from usagebill.billing import Billing
+from usagebill.cli.export_files import FORMATS, sink
+from usagebill.cli.options import database, instant, opened, organization_option
+from usagebill.core.currencies import major_from_cents
+from usagebill.operations.exports import EXPORTS, FOCUS, Export, Row
+from usagebill.work import Reader
+
+__all__ = ["export"]
+
+_EACH = 500
+_USAGE_COLUMNS: Mapping[str, type] = {
+    "start_of_period_dt": str,
+    "end_of_period_dt": str,
+    "billable_metric_code": str,
+    "units": Decimal,
+    "amount_currency": str,
+    "amount_cents": int,
+    "amount": Decimal,
+}
+
+
+@click.command()
+@click.argument("kind", type=click.Choice([*EXPORTS, "usage"]))
+@click.option("--format", "file_format", type=click.Choice(FORMATS), default="csv", show_default=True)
+@click.option(
+    "--output", "-o", metavar="FILE", help="The file; - is standard output (CSV only).  [default: KIND.FORMAT]"
+)
+@click.option("--from", "start", metavar="TIME", help="Only what was made at this time or later (ISO 8601).")
+@click.option("--to", "end", metavar="TIME", help="Only what was made before this time.")
+@click.option(
+    "--columns",
+    type=click.Choice(["own", "focus"]),
+    default="own",
+    show_default=True,
+    help="fees: those of the FinOps specification FOCUS 1.2 instead.",
+)
+@organization_option
+@database()
+def export(
+    kind: str,
+    file_format: str,
+    output: str | None,
+    start: str | None,
+    end: str | None,
+    columns: str,
+    organization: str | None,
+    path: str,
+) -> None:
+    """Write KIND as a table: invoices, fees, events, payments, or usage by day.
+
+    Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file is put in its
+    place once it is complete. Changes nothing; a copy of the database will do.
+    """
+    if columns == "focus" and kind != "fees":
+        raise click.UsageError("--columns focus is for fees")
+    target = output or f"{kind}.{file_format}"
+    if target == "-" and file_format != "csv":
+        raise click.UsageError("only CSV goes to standard output")
+    first, last = (None if text is None else instant(text) for text in (start, end))
+    with opened(path, organization, read_only=True) as billing:
+        table = _usage(billing, first, last) if kind == "usage" else FOCUS if columns == "focus" else EXPORTS[kind]
+        part = target if target == "-" else f"{target}.part"
+        try:
+            written = billing.reading(lambda reader: _write(reader, table, part, file_format, kind, first, last))
+        except BaseException:
+            if part != "-":
+                Path(part).unlink(missing_ok=True)
+            raise
+        if part != "-":
+            os.replace(part, target)
+    click.echo(f"{written} rows: {'standard output' if target == '-' else target}", err=True)
+
+
+def _write(
+    reader: Reader, table: Export, path: str, file_format: str, kind: str, start: datetime | None, end: datetime | None
+) -> int:
+    """How many rows there were."""
+    rows = 0
+    is_shown = sys.stderr.isatty()
+    with (
+        Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not is_shown,
+        ) as progress,
+        sink(path, file_format, table.columns) as file,
+    ):
+        task = progress.add_task(kind, total=table.count(reader, start, end) if is_shown else None)
+        for row in table.rows(reader, start, end):
+            file.write([row[name] for name in table.columns])
+            rows += 1
+            if rows % _EACH == 0:
+                progress.update(task, completed=rows)
+    return rows
+
+
+def _usage(billing: Billing, start: datetime | None, end: datetime | None) -> Export:
+    """Usage by day as `usagebill report usage` has it."""
+    dates = {
+        "from_date": start.date().isoformat() if start else None,
+        "to_date": end.date().isoformat() if end else None,
+    }
+    given: dict[str, Any] = {name: day for name, day in dates.items() if day is not None}
+    shown = [billing.view(row) for row in billing.analytics.usage(time_granularity="daily", **given)]
+
+    def rows(*_: object) -> Iterator[Row]:
+        for row in shown:
+            more = {"amount": major_from_cents(row["amount_cents"], row["amount_currency"])}
+            values = {**row, **more, "units": Decimal(row["units"])}
+            yield {name: values[name] for name in _USAGE_COLUMNS}
+
+    return Export(columns=_USAGE_COLUMNS, count=lambda *_: len(shown), rows=rows)

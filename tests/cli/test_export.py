@@ -1,0 +1,184 @@
+"""`usagebill export` writes what is stored, every row and every digit, in each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from tests.scenarios import plan_fields
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.clock import ManualClock
+
+HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
+KINDS = ("invoices", "fees", "events", "payments", "usage")
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, ["export", *arguments])
+    assert done.exit_code == code, done.output
+    return done.stdout if code == 0 else done.output
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A month of a plan with usage in fractions of cents, a coupon, taxes, a payment and a hostile name."""
+    path = tmp_path_factory.mktemp("export") / "billing.db"
+    clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
+    with Billing(path, clock=clock) as billing:
+        billing.taxes.create(name="VAT", code="vat", rate="20", applied_to_organization=True)
+        metric = billing.billable_metrics.create(
+            name="Calls", code="calls", aggregation_type="sum_agg", field_name="value"
+        )
+        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.00012345"}}
+        billing.plans.create(**plan_fields(charge, amount_cents=1000))
+        billing.customers.upsert(external_id="acme", name=HOSTILE, currency="EUR")
+        coupon: dict[str, Any] = {"coupon_type": "percentage", "percentage_rate": "10", "frequency": "forever"}
+        billing.coupons.create(name="ten", code="ten", expiration="no_expiration", **coupon)
+        billing.applied_coupons.apply(external_customer_id="acme", coupon_code="ten")
+        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub", name="Main")
+        for at in range(3):
+            billing.events.create(
+                transaction_id=f"t{at}",
+                code="calls",
+                external_subscription_id="sub",
+                properties={"value": "12345678901.5", "note": HOSTILE},
+            )
+        while (due := billing.next_due()) is not None and due < datetime(2024, 2, 5, tzinfo=UTC):
+            clock.set(max(clock.now(), due))
+            billing.run_due(strict=True)
+        (invoice,) = billing.invoices.list().items
+        billing.payments.create(invoice_id=invoice.id, amount_cents=100, reference="by hand")
+    return str(path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of any format."""
+    if path.suffix == ".csv":
+        return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+        return rows
+    head, *lines = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def exported(file: str, kind: str, path: Path, *more: str) -> list[dict[str, Any]]:
+    run(kind, "--db", file, "--format", path.suffix[1:], "--output", str(path), *more)
+    return read(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_says_the_same(file: str, tmp_path: Path, kind: str) -> None:
+    january = ("--from", "2024-01-01", "--to", "2024-02-01")
+    when = january if kind == "usage" else ()
+    as_csv, as_parquet, as_excel = (
+        exported(file, kind, tmp_path / f"{kind}.{ending}", *when) for ending in ("csv", "parquet", "xlsx")
+    )
+    assert len(as_csv) == len(as_parquet) == len(as_excel) > 0
+    assert list(as_csv[0]) == list(as_parquet[0]) == list(as_excel[0])
+    assert list(tmp_path.glob("*.part")) == []
+    for plain, typed, shown in zip(as_csv, as_parquet, as_excel, strict=True):
+        for name, text in plain.items():
+            if isinstance(typed[name], (int, Decimal)):
+                assert Decimal(text) == typed[name]
+                assert float(text) == pytest.approx(float(shown[name]))
+            elif isinstance(typed[name], str):
+                assert text == typed[name] == shown[name]
+            elif typed[name] is None:
+                assert (text, shown[name]) == ("", None)
+
+
+def test_rows_are_what_the_library_shows(file: str, tmp_path: Path) -> None:
+    with Billing(file, read_only=True) as billing:
+        (invoice,) = billing.invoices.list().items
+        shown = billing.view(billing.invoices.get(invoice.id))
+    (row,) = exported(file, "invoices", tmp_path / "i.parquet")
+    for name in ("number", "total_amount_cents", "taxes_amount_cents", "total_due_amount_cents", "payment_status"):
+        assert row[name] == shown[name]
+    assert row["external_customer_id"] == "acme"
+    fees = exported(file, "fees", tmp_path / "f.parquet")
+    assert sum(fee["amount_cents"] for fee in fees) == shown["fees_amount_cents"]
+    (usage,) = (fee for fee in fees if fee["fee_type"] == "charge")
+    # A price of 0.00012345 and 37 billion units lose no digit.
+    assert (usage["units"], usage["unit_amount"]) == (Decimal("37037036704.5"), Decimal("0.00012345"))
+    events = exported(file, "events", tmp_path / "e.csv")
+    assert {event["transaction_id"] for event in events} == {"t0", "t1", "t2"}
+    assert {json.loads(event["properties"])["note"] for event in events} == {HOSTILE}
+    (payment,) = exported(file, "payments", tmp_path / "p.csv")
+    assert (payment["amount"], payment["reference"], payment["invoice_number"]) == ("1.0", "by hand", shown["number"])
+
+
+def test_focus_adds_up_to_the_invoice(file: str, tmp_path: Path) -> None:
+    rows = exported(file, "fees", tmp_path / "focus.parquet", "--columns", "focus")
+    with Billing(file, read_only=True) as billing:
+        (invoice,) = billing.invoices.list().items
+    assert {row["InvoiceId"] for row in rows} == {invoice.number}
+    assert {row["BillingAccountName"] for row in rows} == {HOSTILE}
+    billed = sum(row["BilledCost"] for row in rows)
+    assert abs(billed * 100 - invoice.total_amount_cents) < 1
+    assert sorted(row["ChargeCategory"] for row in rows) == ["Purchase", "Tax", "Tax", "Usage"]
+    (usage,) = (row for row in rows if row["ChargeCategory"] == "Usage")
+    assert (usage["ConsumedQuantity"], usage["ChargeFrequency"]) == (Decimal("37037036704.5"), "Usage-Based")
+    # Coupons take a tenth, of what was rounded to whole cents.
+    assert abs(usage["ListCost"] * 9 - usage["BilledCost"] * 10) < Decimal("0.05")
+    assert (usage["ChargePeriodStart"].day, usage["ChargePeriodEnd"]) == (1, datetime(2024, 2, 1, tzinfo=UTC))
+    taxes = [row for row in rows if row["ChargeCategory"] == "Tax"]
+    assert all(row["PricingQuantity"] is None and row["BilledCost"] > 0 for row in taxes)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_without_rows_has_its_columns(tmp_path: Path, kind: str, ending: str) -> None:
+    path = tmp_path / "billing.db"
+    Billing(path).close()
+    target = tmp_path / f"empty.{ending}"
+    assert exported(str(path), kind, target) == []
+    if ending == "csv":
+        assert len(target.read_text().splitlines()[0].split(",")) > 5
+    elif ending == "parquet":
+        assert len(pyarrow.parquet.read_schema(target)) > 5
+
+
+@pytest.mark.parametrize("kind", ["invoices", "fees", "events", "payments"])
+def test_times_bound_what_was_made(file: str, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "all.csv"
+    everything = exported(file, kind, path)
+    assert exported(file, kind, path, "--from", "2023-12-31", "--to", "2025-01-01") == everything
+    assert exported(file, kind, path, "--to", "2023-12-31") == []
+    assert exported(file, kind, path, "--from", "2025-01-01") == []
+
+
+def test_standard_output_is_the_table_alone(file: str) -> None:
+    assert len(list(csv.DictReader(io.StringIO(run("events", "--db", file, "-o", "-"), newline="")))) == 3
+
+
+def test_what_cannot_be_is_refused(file: str, tmp_path: Path) -> None:
+    assert "only CSV" in run("events", "--db", file, "-o", "-", "--format", "xlsx", code=2)
+    assert "is for fees" in run("events", "--db", file, "--columns", "focus", code=2)
+    assert "no ISO 8601 time" in run("events", "--db", file, "--from", "soon", code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_number_that_a_format_has_no_room_for_is_named_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "billing.db"
+    with Billing(path, clock=ManualClock(datetime(2024, 1, 1, tzinfo=UTC))) as billing:
+        billing.billable_metrics.create(name="C", code="c", aggregation_type="sum_agg", field_name="value")
+        billing.events.create(
+            transaction_id="t", code="c", external_subscription_id="s", precise_total_amount_cents="1" + "0" * 30
+        )
+    refused = run("events", "--db", str(path), "--format", "parquet", "-o", str(tmp_path / "e.parquet"), code=1)
+    assert "precise_total_amount_cents" in refused
+    assert list(tmp_path.glob("e.*")) == []
+    (row,) = exported(str(path), "events", tmp_path / "e.xlsx")
+    assert row["precise_total_amount_cents"] == "1" + "0" * 30 + ".0"
