@@ -349,7 +349,7 @@ def test_an_invoice_that_waits_for_its_taxes_is_expected_like_a_draft() -> None:
         assert balances(box) == [(400, 0, 400)]
 
 
-def test_a_wallet_that_has_ended_gets_nothing_back_and_the_log_says_so(box: Scenario) -> None:
+def test_a_wallet_that_has_ended_gets_nothing_back_and_both_it_and_the_log_say_so(box: Scenario) -> None:
     subscribed(box)
     wallet = add_wallet(box, 700)
     box.event("gb", value=10)
@@ -360,4 +360,21 @@ def test_a_wallet_that_has_ended_gets_nothing_back_and_the_log_says_so(box: Scen
         box.post(f"/invoices/{invoice['svc_id']}/void")
     (line,) = (line for line in logs if line["event"] == "credits_not_given_back")
     assert (line["invoice"], line["wallet_id"], line["amount_cents"]) == (invoice["number"], wallet.id, 700)
-    assert box.get(f"/wallets/{wallet.id}")["wallet"]["balance_cents"] == 0
+    shown = box.get(f"/wallets/{wallet.id}")["wallet"]
+    assert (shown["balance_cents"], shown["lost_credits"]) == (0, "7.0")
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_nothing_is_lost_if_a_wallet_or_a_credit_note_gives_it_back(box: Scenario, has_ended: bool) -> None:
+    subscribed(box)
+    wallet = add_wallet(box, 700)
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    if has_ended:
+        box.delete(f"/wallets/{wallet.id}")
+        box.post(f"/invoices/{invoice['svc_id']}/void", generate_credit_note=True)
+    else:
+        box.post(f"/invoices/{invoice['svc_id']}/void")
+        box.delete(f"/wallets/{wallet.id}")
+    assert "lost_credits" not in box.get(f"/wallets/{wallet.id}")["wallet"]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO, add
 from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus, is_running
 from usagebill.core.wallet_transactions import (
     Draw,
@@ -26,6 +31,7 @@ __all__ = [
     "active_wallets",
     "drawable_transactions",
     "draws_of",
+    "lost_credits",
     "metrics_of",
     "pending_transactions",
     "running_rule",
@@ -146,6 +152,29 @@ def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransacti
     outbound = eq("transaction_type", TransactionType.OUTBOUND)
     order = [asc("created_at"), asc("id")]
     return reader.tx.find(WalletTransaction, eq("invoice_id", invoice_id), outbound, order=order)
+
+
+def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
+    """The credits of voided invoices that the wallet was not given back, because it had ended by then.
+
+    Where a credit note gave back what was prepaid, nothing is lost.
+    """
+    if wallet.status == WalletStatus.ACTIVE:
+        return ZERO
+    transactions = reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id))
+    returned = {item.voided_invoice_id for item in transactions if item.voided_invoice_id is not None}
+    lost = ZERO
+    for spent in transactions:
+        if spent.is_inbound or spent.invoice_id is None or spent.invoice_id in returned:
+            continue
+        invoice = reader.tx.get(Invoice, spent.invoice_id)
+        if invoice is None or invoice.status != InvoiceStatus.VOIDED:
+            continue
+        notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id))
+        given_back = sum(note.total_amount_cents for note in notes)
+        if given_back < spent.amount_cents and all(note.created_at != invoice.voided_at for note in notes):
+            lost = add(lost, spent.credit_amount)
+    return lost
 
 
 def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | None:

@@ -12,7 +12,7 @@ from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.wallet_transactions import MetadataPair
 from usagebill.core.wallets import Wallet
 from usagebill.queries.customers import customer_of
-from usagebill.queries.wallets import metrics_of, running_rule, wallet_entity
+from usagebill.queries.wallets import lost_credits, metrics_of, running_rule, wallet_entity
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, millisecond_text
 from usagebill.views.formats import optional_decimal as optional
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
@@ -107,6 +107,7 @@ class WalletMessage(WalletSummary):
 
 class WalletView(WalletMessage):
     applies_to: AppliesToView
+    lost_credits: NotRequired[DecimalText]
 
 
 def payment_method_view(choice: PaymentMethodChoice | None) -> PaymentMethodView:
@@ -191,12 +192,16 @@ def wallet_message(reader: Reader, wallet: Wallet) -> WalletMessage:
 
 
 def wallet_view(reader: Reader, wallet: Wallet) -> WalletView:
-    """The wallet with its rule and what it is limited to."""
+    """The wallet with its rule and what it is limited to. `lost_credits` is there only if some were lost by its end."""
     metrics = metrics_of(reader, wallet)
-    return {
+    shown: WalletView = {
         **wallet_message(reader, wallet),
         "applies_to": {
             "fee_types": list(wallet.fee_types),
             "billable_metric_codes": [metric.code for metric in metrics],
         },
     }
+    lost = lost_credits(reader, wallet)
+    if lost:
+        shown["lost_credits"] = decimal_text(lost)
+    return shown
