@@ -105,9 +105,12 @@ class WalletMessage(WalletSummary):
     recurring_transaction_rules: list[RecurringRuleView]
 
 
-class WalletView(WalletMessage):
-    applies_to: AppliesToView
+class LostCreditsView(TypedDict):
     lost_credits: NotRequired[DecimalText]
+
+
+class WalletView(WalletMessage, LostCreditsView):
+    applies_to: AppliesToView
 
 
 def payment_method_view(choice: PaymentMethodChoice | None) -> PaymentMethodView:
@@ -194,14 +197,13 @@ def wallet_message(reader: Reader, wallet: Wallet) -> WalletMessage:
 def wallet_view(reader: Reader, wallet: Wallet) -> WalletView:
     """The wallet with its rule and what it is limited to. `lost_credits` is there only if some were lost by its end."""
     metrics = metrics_of(reader, wallet)
-    shown: WalletView = {
+    lost = lost_credits(reader, wallet)
+    shown_if_lost: LostCreditsView = {"lost_credits": decimal_text(lost)} if lost else {}
+    return {
         **wallet_message(reader, wallet),
         "applies_to": {
             "fee_types": list(wallet.fee_types),
             "billable_metric_codes": [metric.code for metric in metrics],
         },
+        **shown_if_lost,
     }
-    lost = lost_credits(reader, wallet)
-    if lost:
-        shown["lost_credits"] = decimal_text(lost)
-    return shown
