@@ -15,6 +15,7 @@ from usagebill.clock import ManualClock
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
+from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment, ExpireActivation, SettleActivation
 from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.sync_connections import PushDocument
@@ -291,6 +292,13 @@ STORED: list[tuple[Task, str, str, str, str]] = [
     (DeliverWebhook(message_id="message"), "message", "deliver_webhook:message", "{}", "deliver_webhook/endpoint"),
     (PushDocument(document_id="document"), "document", "push_document:document", "{}", "push_document"),
     (CleanLogs(organization_id="org"), "org", "clean_logs:org", "{}", ""),
+    (
+        CountUnbilledEvents(organization_id="org"),
+        "org",
+        "count_unbilled_events:org",
+        "{}",
+        "count_unbilled_events",
+    ),
     (CleanWebhookMessages(organization_id="org"), "org", "clean_webhook_messages:org", "{}", ""),
     (ChangeEuRates(organization_id="org"), "org", "change_eu_rates:org", "{}", ""),
     (ChaseCustomer(customer_id="cus"), "cus", "chase_customer:cus", "{}", ""),
@@ -371,7 +379,8 @@ def test_a_task_is_stored_as_it_always_was(tmp_path: Path, name: str) -> None:
 def test_stored_jobs_of_every_kind_run_and_are_done_where_nothing_is_left_to_do(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     # Wallets and their transactions stay for ever: for these, something is always left to do.
-    lasting = (TopUpWallet, InvoiceTopUp, TopUpAtInterval, ExpireWallet)
+    # Unbilled events are counted every day.
+    lasting = (TopUpWallet, InvoiceTopUp, TopUpAtInterval, ExpireWallet, CountUnbilledEvents)
     with opened(file) as billing:
         keep(file, billing.organization.id, *(row for row in STORED if not isinstance(row[0], lasting)))
         billing.run_due(strict=True)

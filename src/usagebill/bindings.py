@@ -16,10 +16,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_arg
 
 import attrs
 
+from usagebill.core.errors import Invalid
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
 from usagebill.pricing import with_price_texts
 from usagebill.reference import hints_of, is_price
+from usagebill.sent_fields import UNKNOWN, slips
 from usagebill.signatures import Argument, arguments_of, documentation, signature_of
 from usagebill.work import Reader, Work
 
@@ -33,6 +35,7 @@ __all__ = [
     "command",
     "exact",
     "query",
+    "refuse_slips",
     "resource_name",
     "unix_seconds",
     "with_texts",
@@ -112,6 +115,20 @@ def exact(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
 
 
+def refuse_slips(kind: type, values: Mapping[str, object]) -> None:
+    """Refuse what an input of `kind` would ignore, or cut to an integer.
+
+    Raises `TypeError` for unknown names, wherever they stand, and `Invalid` for fractions where cents or counts belong.
+    """
+    fractional: dict[str, list[str]] = {}
+    for slip in slips(kind, values):
+        if slip.code == UNKNOWN:
+            raise TypeError(f"unknown argument {slip.path}" + (f"; did you mean {slip.near}?" if slip.near else ""))
+        fractional[slip.path] = [slip.code]
+    if fractional:
+        raise Invalid(fractional)
+
+
 def unix_seconds(instant: datetime) -> Decimal:
     """The exact seconds since 1970 of an instant, which is in UTC where it names no zone."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
@@ -142,7 +159,7 @@ class Operation(Generic[T]):
     """An operation as a method of a resource: `upsert = command(customers.upsert)`.
 
     The operation's own parameters come first, by position or by name; every other keyword argument is a field of its
-    input class. An unknown one is a `TypeError`.
+    input class. An unknown one is a `TypeError`, and so is one within lists and objects.
     """
 
     def __init__(self, function: Callable[..., T], *, changes: bool) -> None:
@@ -247,6 +264,7 @@ class Operation(Generic[T]):
             else:
                 sent[parameter][name] = exact(with_texts(self._inputs[parameter], name, value))
         for parameter, values in sent.items():
+            refuse_slips(self._inputs[parameter], values)
             arguments[parameter] = read(self._inputs[parameter], values)
         if self.paged:
             arguments["paging"] = Paging(**paging)

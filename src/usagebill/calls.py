@@ -83,6 +83,7 @@ class Calls:
         self._closing = False
         self._next: datetime | None = None
         self.failures: list[tuple[Job, Exception]] = []
+        self.tried = 0
 
     @property
     def is_busy(self) -> bool:
@@ -120,6 +121,7 @@ class Calls:
             return 0
         leased = self._commit(answered, unasked, instant, immediate)
         tried = len(answered) + len(leased) + len(unasked)
+        self.tried += len(leased)
         if self._at_once:
             self._hand_over(leased)
         else:

@@ -19,7 +19,7 @@ from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reporte
 from usagebill.core.vat import NotRegistered, Registered, Unavailable, VatNumber
 from usagebill.operations.webhooks import Attempt
 from usagebill.storage.ports import Transaction
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["Bridge", "Courier", "JobHost", "Mailer", "PaymentProviders", "TaxProvider", "VatRegistry"]
 
@@ -115,6 +115,9 @@ class JobHost(Protocol):
     def bridge(self) -> Bridge | None: ...
     @property
     def vat_registry(self) -> VatRegistry | None: ...
+
+    def reading(self, question: Callable[[Reader], T], organization: Organization | None = None) -> T:
+        """Answer a question of an organization from one snapshot."""
 
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
         """Make a change of an organization, all of it or nothing."""

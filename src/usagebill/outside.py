@@ -1,4 +1,4 @@
-"""Who does the jobs that talk to somebody outside: one row for each kind of them."""
+"""Who does the jobs that talk to somebody outside, or take long: one row for each kind of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from usagebill.bridge import push_document
 from usagebill.calls import Call
 from usagebill.core.jobs import Job
+from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.organizations import Organization
 from usagebill.core.sync_connections import PushDocument
 from usagebill.core.tasks import (
@@ -21,6 +22,7 @@ from usagebill.core.tasks import (
 from usagebill.drawing import generate_documents
 from usagebill.job_host import JobHost
 from usagebill.mail import send_email
+from usagebill.monitoring import count_unbilled_events
 from usagebill.provider_calls import CHARGES, ERRANDS
 from usagebill.storage.jobs import task_of
 from usagebill.tax_provider import ask_tax_provider
@@ -57,6 +59,7 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
         _outside(SendEmail, send_email),
         _outside(AskTaxProvider, ask_tax_provider),
         _outside(PushDocument, push_document),
+        _outside(CountUnbilledEvents, count_unbilled_events),
     )
 )
 

@@ -41,6 +41,7 @@ from usagebill.core.sync_connections import SyncConnection as _SyncConnection
 from usagebill.core.sync_connections import SyncedDocument as _SyncedDocument
 from usagebill.core.tax_providers import TaxConnection as _TaxConnection
 from usagebill.core.taxes import Tax as _Tax
+from usagebill.core.unbilled import UnbilledEvent as _UnbilledEvent
 from usagebill.core.wallet_transactions import WalletConsumption as _WalletConsumption
 from usagebill.core.wallet_transactions import WalletTransaction as _WalletTransaction
 from usagebill.core.wallets import Wallet as _Wallet
@@ -57,6 +58,7 @@ from usagebill.views.billable_metrics import BillableMetricView
 from usagebill.views.credit_notes import EstimatedTaxView
 from usagebill.views.customers import BillingConfigurationView, CustomerSummary, ErrorDetailView
 from usagebill.views.entitlements import PlanPrivilegeView, SubscriptionPrivilegeView, WrappedEntitlementView
+from usagebill.views.events import UnbilledView
 from usagebill.views.fees import FeeItemView
 from usagebill.views.invoice_custom_sections import AppliedSectionView, CustomSectionView
 from usagebill.views.invoices import BillingPeriodView, InvoiceSectionView, InvoiceSummary
@@ -834,6 +836,35 @@ class TopUpPage(_TopUpPage):
     def svc_customer_id(self) -> str: ...
     @property
     def svc_wallet_transaction_id(self) -> str: ...
+
+class UnbilledEvent(_UnbilledEvent):
+    """An event that is not billed, why, and what would help.
+
+    `period_is_open`: its period is still to be billed, so it would be counted if its reason went away in time; None if
+    it lies in no subscription's time."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def external_subscription_id(self) -> str | None: ...
+    @property
+    def precise_total_amount_cents(self) -> str | None: ...
+    @property
+    def properties(self) -> Mapping[str, Any]: ...
+    @property
+    def svc_customer_id(self) -> None: ...
+    @property
+    def svc_id(self) -> str: ...
+    @property
+    def svc_subscription_id(self) -> None: ...
+    @property
+    def timestamp(self) -> str: ...
+    @property
+    def transaction_id(self) -> str: ...
+    @property
+    def unbilled(self) -> UnbilledView: ...
 
 class UsageOfMetric(_UsageOfMetric):
     """Usage of a metric from `start` to `end`, both included, before coupons and taxes."""

@@ -95,6 +95,10 @@ class Settings:
     `listed_log_days`: how far lists of activities and requests reach back; None sets no bound. `activity_log_days`,
     `api_log_days` and `security_log_days` are how long entries of each log are kept, None for ever, 0 not at all.
     `log_ingestion`: requests that send events are logged too, which slows them down.
+    `metrics_key` opens `/metrics`, as its bearer token; without one there are no metrics. With `ready_max_age`,
+    `/ready` is 503 while a job has been due for so many seconds.
+    `strict`: the API refuses fields that it does not know, and fractions where integers belong, instead of ignoring or
+    cutting them. A request asks for that with the header `Usagebill-Strict: true`.
     `termination_alert_days` are how many days before its planned end a subscription is announced to end.
     """
 
@@ -123,6 +127,9 @@ class Settings:
     api_log_days: int | None = 90
     security_log_days: int | None = 90
     log_ingestion: bool = False
+    metrics_key: str | None = field(default=None, repr=False)
+    ready_max_age: float | None = None
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):

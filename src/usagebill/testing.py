@@ -195,8 +195,13 @@ class Sandbox:
         self.clock.set(_instant(now))
 
     def travel_to(self, now: str | datetime) -> None:
-        """Move the clock through every instant at which something is due, running each job at its own instant."""
+        """Move the clock through every instant at which something is due, running each job at its own instant.
+
+        ValueError for an instant in the past, at which nothing would be run: `jump_to` goes there.
+        """
         target = _instant(now)
+        if target < self.clock.now():
+            raise ValueError(f"cannot travel back from {self.clock.now().isoformat()} to {target.isoformat()}")
         with self._undisturbed():
             while (due := self.billing.next_due()) is not None and due <= target:
                 if due > self.clock.now():

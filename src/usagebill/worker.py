@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
+import time
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -12,15 +18,40 @@ import structlog
 from usagebill.billing import Billing
 from usagebill.calls import Calls
 from usagebill.core.errors import ClockRefused
+from usagebill.core.jobs import WorkerSeen
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.delivery import Deliveries
 from usagebill.logs import plain_traceback
-from usagebill.operations import log_cleaning, organizations
+from usagebill.operations import log_cleaning, organizations, unbilled_events
+from usagebill.operations.standing import note_worker
 from usagebill.outside import CALLS, OUTSIDE
 
 __all__ = ["Worker"]
 
 _log = structlog.get_logger("usagebill.worker")
+
+
+# How often a worker says in the file that it is there, and in the log what it has done.
+_SEEN_EVERY_SECONDS = 30.0
+_LINE_EVERY_SECONDS = 10.0
+
+
+class _Line:
+    """The line of the log that says what a thread has done: at once, then every ten seconds while it goes on."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._written = -_LINE_EVERY_SECONDS
+        self.count = 0
+
+    def write_if_time(self) -> None:
+        if time.monotonic() - self._written >= _LINE_EVERY_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        if self.count:
+            _log.info("jobs_done", kind=self._kind, jobs=self.count)
+            self.count, self._written = 0, time.monotonic()
 
 
 class Worker:
@@ -53,10 +84,16 @@ class Worker:
         self._threads.append(threading.Thread(target=self._keep_rolling_up, name="usagebill-usage", daemon=True))
         self._wakes.append(self._woken_up.set)
         deliveries = billing.deliveries()
-        self._thread(self._keep_stepping, (deliveries,), deliveries.wake, DeliverWebhook.kind, "webhooks")
+        arguments = (deliveries, DeliverWebhook.kind)
+        self._thread(self._keep_stepping, arguments, deliveries.wake, DeliverWebhook.kind, "webhooks")
         for kind in CALLS:
             calls = billing.calls(kind, outside_threads)
-            self._thread(self._keep_stepping, (calls,), calls.wake, kind, kind)
+            self._thread(self._keep_stepping, (calls, kind), calls.wake, kind, kind)
+        now = billing.clock.now()
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        self._trace = WorkerSeen(id=str(uuid.uuid4()), name=name, started_at=now, seen_at=now)
+        self._last_done_at: datetime | None = None
+        self._seen = time.monotonic()
 
     def _add(self, run: Callable[..., None], step: Callable[[], int], kind: str, *, name: str) -> None:
         woken = threading.Event()
@@ -80,6 +117,7 @@ class Worker:
         """Begin; returns at once."""
         self._deaf = [listen() for listen in self._listen]
         self._schedule_cleaning()
+        self._note_seen()
         for thread in self._threads:
             thread.start()
 
@@ -88,6 +126,7 @@ class Worker:
         try:
             for organization in self._billing.store.read(None, organizations.find_all):
                 self._billing.writing(log_cleaning.schedule, organization)
+                self._billing.writing(unbilled_events.schedule, organization)
         except ClockRefused:
             return
         except Exception as problem:
@@ -99,6 +138,7 @@ class Worker:
         self.wake()
         for thread in self._threads:
             thread.join()
+        self._note_seen()
         while self._deaf:
             self._deaf.pop()()
 
@@ -107,10 +147,26 @@ class Worker:
         for wake in self._wakes:
             wake()
 
+    def _note_seen(self) -> None:
+        """Leave a trace in the file, by which others see that somebody does the jobs."""
+        self._seen = time.monotonic()
+        now = self._billing.clock.now()
+        known = replace(self._trace, seen_at=now, last_done_at=self._last_done_at)
+        try:
+            note_worker(self._billing.store, known)
+        except Exception as problem:
+            self._log_failure(problem)
+
     def _keep_doing(self, step: Callable[[], int], kind: str, woken: threading.Event) -> None:
+        line = _Line(kind or "billing")
         while not self._stopping:
+            if not kind and time.monotonic() - self._seen >= _SEEN_EVERY_SECONDS:
+                self._note_seen()
+            line.write_if_time()
             try:
-                if step():
+                if done := step():
+                    line.count += done
+                    self._last_done_at = self._billing.clock.now()
                     continue
                 pause = self._pause(kind)
             except ClockRefused:
@@ -121,6 +177,7 @@ class Worker:
                 pause = self._poll_seconds
             woken.wait(pause)
             woken.clear()
+        line.write()
 
     def _keep_rolling_up(self) -> None:
         while not self._stopping:
@@ -132,10 +189,17 @@ class Worker:
             self._woken_up.wait(self._poll_seconds)
             self._woken_up.clear()
 
-    def _keep_stepping(self, stepwise: Deliveries | Calls) -> None:
+    def _keep_stepping(self, stepwise: Deliveries | Calls, kind: str) -> None:
+        line = _Line(kind)
+        tried = 0
         while not self._stopping:
+            line.write_if_time()
             try:
                 stepwise.step()
+                if stepwise.tried > tried:
+                    line.count += stepwise.tried - tried
+                    tried = stepwise.tried
+                    self._last_done_at = self._billing.clock.now()
             except ClockRefused:
                 # The watch says so. As soon as the clock is right again work goes on.
                 pass
@@ -146,6 +210,7 @@ class Worker:
             stepwise.close()
         except Exception as problem:
             self._log_failure(problem)
+        line.write()
 
     def _log_failure(self, problem: Exception) -> None:
         # A full disk or a locked file passes; the jobs are still there, so this thread must be too.

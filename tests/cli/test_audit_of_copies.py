@@ -80,7 +80,7 @@ def test_what_other_processes_wrote_and_not_yet_moved_is_audited_too(file: Path,
 
 def test_a_copy_of_an_earlier_version_says_what_to_do(file: Path) -> None:
     connection = sqlite3.connect(file)
-    connection.execute("PRAGMA user_version = 1")
+    connection.execute("PRAGMA user_version = 2")
     connection.close()
     refused = command("audit", "--db", str(file), check=False)
     assert refused.returncode == 1

@@ -258,8 +258,8 @@ def test_run_due_at_a_time_does_what_is_due_by_then(file: str, monkeypatch: pyte
     monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: ran.append(work.now.isoformat())))
     with Billing(file) as billing:
         billing.writing(lambda work: work.schedule(Act(name="x"), work.now.replace(year=2990)))
-    assert run_json("run-due", "--at", "2989-12-31", "--db", file)["done"] == 0
-    assert run_json("run-due", "--at", "2991-01-01T00:00:00+01:00", "--db", file)["done"] == 1
+    assert run_json("run-due", "--at", "2989-12-31", "--force", "--db", file)["done"] == 0
+    assert run_json("run-due", "--at", "2991-01-01T00:00:00+01:00", "--force", "--db", file)["done"] == 1
     assert [text[:4] for text in ran] == ["2990"]
     assert "is no ISO 8601 time" in run("run-due", "--at", "tomorrow", "--db", file, code=2)
 

@@ -27,6 +27,11 @@ def db(tmp_path: Path) -> str:
 
 
 def run(*arguments: str, code: int = 0) -> Any:
+    told = run_whole(*arguments, code=code)
+    return {name: told[name] for name in ("imported", "duplicates", "refused")}
+
+
+def run_whole(*arguments: str, code: int = 0) -> Any:
     done = CliRunner().invoke(main, ["events", "import", *arguments, "--json"])
     assert done.exit_code == code, done.output
     return json.loads(done.stdout)
@@ -88,7 +93,11 @@ def test_people_get_a_sentence(db: str, tmp_path: Path) -> None:
     file = tmp_path / "events.csv"
     file.write_text(TABLE + ",,,,,\n")
     done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])
-    assert done.stdout == "2 imported, 0 known already and skipped, 1 refused\n"
+    assert done.stdout == (
+        "2 imported, 0 known already and skipped, 1 refused\n"
+        "2 events of no subscription: acme\n"
+        "not billed as things stand: `usagebill events unbilled` says which and why\n"
+    )
     assert "line 4" in done.stderr
     file.rename(tmp_path / "events.xlsx")
     assert CliRunner().invoke(main, ["events", "import", str(tmp_path / "events.xlsx"), "--db", db]).exit_code == 2
@@ -110,3 +119,87 @@ def test_a_file_that_is_no_text_is_told_in_one_line(db: str, tmp_path: Path, nam
     done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])
     assert (done.exit_code, "cannot be read on" in done.output) == (1, True)
     assert "Traceback" not in done.output
+
+
+@pytest.fixture
+def priced(db: str) -> str:
+    """A file with a metered subscription since 1 January 2024, that of an organization which knows two regions."""
+    with Billing(db) as billing:
+        regions = [{"key": "region", "values": ["eu", "us"]}]
+        metric = billing.billable_metrics.create(
+            name="GB", code="storage", aggregation_type="sum_agg", field_name="gb", filters=regions
+        )
+        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "1"}}
+        billing.plans.create(
+            name="Basic",
+            code="basic",
+            interval="monthly",
+            amount_cents=0,
+            amount_currency="EUR",
+            pay_in_advance=False,
+            charges=[charge],
+        )
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        now = billing.clock.now()
+        billing.subscriptions.create(
+            external_customer_id="acme", plan_code="basic", external_id="acme", subscription_at=now.isoformat()
+        )
+    return db
+
+
+def test_an_import_says_which_events_are_not_billed(priced: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    with Billing(priced) as billing:
+        now = int(billing.clock.now().timestamp())
+    rows = [
+        ("a", "storage", "acme", "1", "eu"),
+        ("b", "storage", "nosub", "1", "eu"),
+        ("c", "storage", "nosub", "1", "eu"),
+        ("d", "storag", "acme", "1", "eu"),
+        ("e", "storage", "acme", "", "eu"),
+        ("f", "storage", "acme", "2", "eu-wets"),
+    ]
+    head = "transaction_id,code,external_subscription_id,timestamp,gb,region\n"
+    file.write_text(head + "".join(f"{id},{code},{to},{now},{gb},{region}\n" for id, code, to, gb, region in rows))
+    told = run_whole(str(file), "--db", priced)
+    assert told["imported"] == 6
+    assert {(row["reason"], row["external_subscription_id"], row["events_count"]) for row in told["unbilled"]} == {
+        ("subscription_not_found", "nosub", 2),
+        ("billable_metric_not_found", "acme", 1),
+        ("property_missing", "acme", 1),
+    }
+    assert told["undeclared_filter_values"] == [
+        {"code": "storage", "key": "region", "value": "eu-wets", "events_count": 1}
+    ]
+    file.write_text(head + "".join(f"{id}2,{code},{to},{now},{gb},{region}\n" for id, code, to, gb, region in rows))
+    said = CliRunner().invoke(main, ["events", "import", str(file), "--db", priced])
+    assert said.exit_code == 0
+    for line in (
+        "2 events of no subscription: nosub",
+        "1 event of no billable metric: storag",
+        "1 event without the property that their metric needs: storage",
+        "1 event of storage with region=eu-wets, which no filter declares: billed at the default price",
+        "not billed as things stand: `usagebill events unbilled` says which and why",
+    ):
+        assert line in said.output.splitlines()
+
+
+def test_unbilled_events_are_listed_with_what_would_help(priced: str, tmp_path: Path) -> None:
+    def unbilled(*arguments: str) -> str:
+        done = CliRunner().invoke(main, ["events", "unbilled", "--db", priced, *arguments])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert unbilled() == "every event is billed, or will be\n"
+    with Billing(priced) as billing:
+        billing.events.create(transaction_id="a", code="storage", external_subscription_id="acne")
+        billing.events.create(transaction_id="b", code="storage", external_subscription_id="acme")
+    shown = unbilled()
+    assert "subscription_not_found" in shown
+    assert "was 'acme' meant?" in shown
+    assert "needs the property 'gb'" in shown
+    told = json.loads(unbilled("--json", "--subscription", "acme"))
+    assert told["total_count"] == 1
+    assert [row["transaction_id"] for row in told["events"]] == ["b"]
+    assert [kind["reason"] for kind in told["kinds"]] == ["property_missing"]
+    assert "1 of 2; --limit shows more" in unbilled("--limit", "1")

@@ -152,6 +152,10 @@ class CrashingStore:
         return self._store.write(organization_id, fatal)
 
     @property
+    def identity(self) -> str | None:
+        return self._store.identity
+
+    @property
     def reads_beside_writes(self) -> bool:
         # So that what is worked out before the lock is taken dies at its moments too.
         return True

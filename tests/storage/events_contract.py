@@ -17,7 +17,7 @@ from usagebill.core.aggregation import AggregateResult, counts, fold
 from usagebill.core.events import Event, JsonValue, property_text
 from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.grouping import Group, grouped
-from usagebill.storage.event_queries import COUNTED, Arrival, Counted, EventFilter, EventQuery, concerns
+from usagebill.storage.event_queries import COUNTED, Arrival, Counted, EventFilter, EventQuery, EventRange, concerns
 from usagebill.storage.ports import Store, Transaction
 
 D = Decimal
@@ -648,3 +648,69 @@ class EventsContract:
         assert known(1) == stored[2] - 1
         assert known(5) == stored[3]
         assert known(5, sequence=stored[3]) == stored[3]
+
+    # Ranges
+
+    def test_senders_and_ranges_say_what_a_look_at_every_event_says(
+        self, own: Organization, other: Organization
+    ) -> None:
+        places = [(None, "calls"), (None, "gb"), ("", "calls"), ("a", "calls"), ("a", "gb"), ("b", "é")]
+        stored = [
+            event(own.id, number, {}, at=START + timedelta(seconds=number % 7), subscription=name, code=code)
+            for number, (name, code) in enumerate(places * 10)
+        ]
+        marked = {one.id for number, one in enumerate(stored) if number % 4 == 0}
+        own.store.write(own.id, lambda tx: tx.events.append(stored, uncounted=marked))
+        other.append(event(other.id, 1, {}))
+        assert own.ask(lambda tx: set(tx.events.senders())) == set(places)
+        assert own.ask(lambda tx: list(tx.events.senders(code="gb"))) == [(None, "gb"), ("a", "gb")]
+        assert own.ask(lambda tx: list(tx.events.senders(external_subscription_id="a"))) == [
+            ("a", "calls"),
+            ("a", "gb"),
+        ]
+        uncounted = {(one.external_subscription_id, one.code) for one in stored if one.id in marked}
+        assert own.ask(lambda tx: set(tx.events.senders(uncounted=True))) == uncounted
+        ranges = [
+            EventRange(external_subscription_id=None, code="calls", earliest=START + timedelta(seconds=2)),
+            EventRange(external_subscription_id="a", code="gb", latest=START + timedelta(seconds=4)),
+            EventRange(external_subscription_id="", code="calls", uncounted=True),
+            EventRange(external_subscription_id="b", code="é", received_before=START),
+            EventRange(external_subscription_id="nobody", code="calls"),
+        ]
+
+        def holds(wanted: EventRange, one: Event) -> bool:
+            return (
+                (one.external_subscription_id, one.code) == (wanted.external_subscription_id, wanted.code)
+                and (wanted.earliest is None or wanted.earliest <= one.timestamp)
+                and (wanted.latest is None or one.timestamp <= wanted.latest)
+                and (wanted.received_before is None or one.created_at < wanted.received_before)
+                and (not wanted.uncounted or one.id in marked)
+            )
+
+        expected = sorted(
+            ((place, one) for one in stored for place, wanted in enumerate(ranges) if holds(wanted, one)),
+            key=lambda item: (-item[1].timestamp.timestamp(), item[1].transaction_id),
+        )
+        assert expected
+        assert own.ask(lambda tx: tx.events.in_ranges(ranges, limit=1000)) == expected
+        assert own.ask(lambda tx: tx.events.in_ranges(ranges, limit=3, offset=2)) == expected[2:5]
+        counted = own.ask(lambda tx: tx.events.count_in_ranges(ranges))
+        assert counted == [sum(place == number for place, _ in expected) for number in range(len(ranges))]
+        late = own.ask(lambda tx: tx.events.count_in_ranges(ranges, received_from=START + timedelta(days=999)))
+        assert late == [0] * len(ranges)
+
+    def test_events_are_marked_anew_for_a_metric_that_is_made_or_changed(self, own: Organization) -> None:
+        stored = [event(own.id, number, {"value": number}) for number in range(10)]
+        own.append(*stored, event(own.id, 99, {}, code="gb"))
+        everything = EventRange(external_subscription_id="sub", code="calls", uncounted=True)
+
+        def marked() -> list[int]:
+            return own.ask(lambda tx: tx.events.count_in_ranges([everything]))
+
+        own.store.write(own.id, lambda tx: tx.events.mark("calls", lambda one: int(str(one.properties["value"])) < 4))
+        assert marked() == [4]
+        own.store.write(own.id, lambda tx: tx.events.mark("calls", lambda one: one.properties["value"] == 9))
+        assert marked() == [1]
+        assert own.ask(lambda tx: list(tx.events.senders(uncounted=True))) == [("sub", "calls")]
+        own.store.write(own.id, lambda tx: tx.events.mark("nothing", lambda one: True))
+        assert marked() == [1]

@@ -283,6 +283,7 @@ TABLES_OF_VERSIONS = {
     29: "34e8b274880dccfe",
     30: "9f60dd39e9b1d29d",
     31: "dd1048c7323d80eb",
+    32: "e72698738eb24dcd",
 }
 
 

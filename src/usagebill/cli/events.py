@@ -1,11 +1,12 @@
-"""`usagebill events import`: import a file of events, idempotently."""
+"""`usagebill events`: import a file of events, idempotently, and list those that are not billed."""
 
 from __future__ import annotations
 
 import csv
 import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -16,10 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from usagebill.billing import Billing
 from usagebill.bindings import unix_seconds
-from usagebill.cli.options import as_json, database, opened, organization_option, print_json
+from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
 from usagebill.core.errors import Invalid
+from usagebill.core.events import Event
+from usagebill.core.unbilled import Reason
 from usagebill.inputs import parse_instant
 from usagebill.json_text import parse_json
+from usagebill.operations import unbilled_events
 
 __all__ = ["events"]
 
@@ -27,22 +31,49 @@ _BATCH = 1000
 _FIELDS = ("transaction_id", "code", "external_subscription_id", "timestamp", "precise_total_amount_cents")
 _DUPLICATE = {"transaction_id": ["value_already_exist"]}
 _SHOWN = 20
+_TEXTS = {
+    Reason.SUBSCRIPTION_MISSING: "that name no subscription",
+    Reason.SUBSCRIPTION_NOT_FOUND: "of no subscription",
+    Reason.SUBSCRIPTION_NOT_ACTIVE: "outside the time of their subscription",
+    Reason.METRIC_NOT_FOUND: "of no billable metric",
+    Reason.CHARGE_NOT_FOUND: "that the plan of their subscription has no charge for",
+    Reason.PERIOD_CLOSED: "of periods that have been billed already",
+    Reason.PROPERTY_MISSING: "without the property that their metric needs",
+    Reason.PROPERTY_NOT_NUMERIC: "whose property is no number",
+    Reason.OPERATION_UNKNOWN: "whose operation_type is neither add nor remove",
+}
+# What these are about is the code of the event, and not its subscription.
+_ABOUT_CODES = frozenset(
+    {
+        Reason.METRIC_NOT_FOUND,
+        Reason.CHARGE_NOT_FOUND,
+        Reason.PROPERTY_MISSING,
+        Reason.PROPERTY_NOT_NUMERIC,
+        Reason.OPERATION_UNKNOWN,
+    }
+)
 
 Line = tuple[int, Mapping[str, object]]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How many events were ingested, how many were duplicates, and the errors of the others, by line."""
+    """How many events were ingested, how many were duplicates, and the errors of the others, by line.
+
+    `unbilled` counts those of the ingested that are not billed as things stand, by reason, subscription and code;
+    `undeclared` those billed at a default price for a value that no filter declares, by code, key and value.
+    """
 
     imported: int = 0
     duplicates: int = 0
     refused: dict[int, object] = field(default_factory=dict)
+    unbilled: Counter[tuple[Reason, str | None, str]] = field(default_factory=Counter)
+    undeclared: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
 
 @click.group()
 def events() -> None:
-    """Import events."""
+    """Import events, list those that are not billed."""
 
 
 @events.command("import")
@@ -128,7 +159,7 @@ def _import(billing: Billing, batch: list[Line], outcome: Outcome) -> None:
     """Ingest a batch; refused events are left out and noted in `outcome`."""
     while batch:
         try:
-            billing.events.ingest([event for _, event in batch])
+            ingested = billing.events.ingest([event for _, event in batch])
         except Invalid as problem:
             details = problem.details if isinstance(problem.details, Mapping) else {}
             for position, error in details.items():
@@ -142,7 +173,19 @@ def _import(billing: Billing, batch: list[Line], outcome: Outcome) -> None:
             batch = [line for position, line in enumerate(batch) if str(position) not in details]
         else:
             outcome.imported += len(batch)
+            _note_unbilled(billing, ingested, outcome)
             return
+
+
+def _note_unbilled(billing: Billing, ingested: Sequence[Event], outcome: Outcome) -> None:
+    unbilled, undeclared = billing.reading(
+        lambda reader: (
+            unbilled_events.reasons_among(reader, ingested),
+            unbilled_events.undeclared_among(reader, ingested),
+        )
+    )
+    outcome.unbilled += unbilled
+    outcome.undeclared += undeclared
 
 
 def _tell(outcome: Outcome, json_output: bool) -> None:
@@ -152,6 +195,14 @@ def _tell(outcome: Outcome, json_output: bool) -> None:
                 "imported": outcome.imported,
                 "duplicates": outcome.duplicates,
                 "refused": [{"line": number, "problem": problem} for number, problem in outcome.refused.items()],
+                "unbilled": [
+                    {"reason": str(reason), "external_subscription_id": name, "code": code, "events_count": count}
+                    for (reason, name, code), count in outcome.unbilled.most_common()
+                ],
+                "undeclared_filter_values": [
+                    {"code": code, "key": key, "value": value, "events_count": count}
+                    for (code, key, value), count in outcome.undeclared.most_common()
+                ],
             }
         )
         return
@@ -162,3 +213,59 @@ def _tell(outcome: Outcome, json_output: bool) -> None:
         click.echo(f"  line {number}: {problem}", err=True)
     if len(outcome.refused) > _SHOWN:
         click.echo(f"  and {len(outcome.refused) - _SHOWN} more", err=True)
+    for line in _unbilled_lines(outcome):
+        click.echo(line)
+
+
+def _unbilled_lines(outcome: Outcome) -> Iterator[str]:
+    """What was imported and is not billed, a line for each reason, with the names that it is about."""
+    by_reason: dict[Reason, Counter[str]] = {}
+    for (reason, name, code), count in outcome.unbilled.items():
+        about = code if reason in _ABOUT_CODES else name or ""
+        by_reason.setdefault(reason, Counter())[about] += count
+    for reason, names in by_reason.items():
+        listed = ", ".join(name for name, _ in names.most_common(_SHOWN) if name)
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield f"{_events(names.total())} {_TEXTS[reason]}{f': {listed}' if listed else ''}{more}"
+    for (code, key, value), count in outcome.undeclared.most_common(_SHOWN):
+        yield f"{_events(count)} of {code} with {key}={value}, which no filter declares: billed at the default price"
+    if outcome.unbilled:
+        yield "not billed as things stand: `usagebill events unbilled` says which and why"
+
+
+def _events(count: int) -> str:
+    return f"{count} event{'' if count == 1 else 's'}"
+
+
+@events.command("unbilled")
+@click.option("--subscription", help="Only events of this external subscription id.")
+@click.option("--code", help="Only events with this code.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most events to list.")
+@database()
+@organization_option
+@as_json
+def list_unbilled(
+    subscription: str | None, code: str | None, limit: int, path: str, organization: str | None, json_output: bool
+) -> None:
+    """List the events that no charge counts as things stand, how many there are of each kind, and why.
+
+    An event leaves the list once it is counted: when the subscription, metric or charge that it lacks is there while
+    its period is still to be billed.
+    """
+    with opened(path, organization) as billing:
+        tallies = billing.events.unbilled_tallies(external_subscription_id=subscription, code=code)
+        kinds = [dict(billing.view(tally)) for tally in tallies]
+        page = billing.events.unbilled(external_subscription_id=subscription, code=code, per_page=limit)
+        rows = [dict(shown) for shown in billing.view(page)]
+    if json_output:
+        print_json({"total_count": page.total_count, "kinds": kinds, "events": rows})
+        return
+    print_table(
+        ("events_count", "reason", "external_subscription_id", "code"), kinds, "every event is billed, or will be"
+    )
+    if rows:
+        columns = ("timestamp", "transaction_id", "period_is_open", "message")
+        click.echo()
+        print_table(columns, [{**row, **row["unbilled"]} for row in rows], "")
+    if page.total_count > len(rows):
+        click.echo(f"{len(rows)} of {page.total_count}; --limit shows more")

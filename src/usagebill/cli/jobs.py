@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from datetime import datetime
 
@@ -9,9 +10,12 @@ import click
 
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table, settings_options
+from usagebill.clock import SystemClock
 from usagebill.core.customers import Customer
-from usagebill.core.jobs import Job
+from usagebill.core.jobs import Job, WorkerSeen
 from usagebill.logs import configure
+from usagebill.operations import organizations, unbilled_events
+from usagebill.operations.standing import is_copy, note_worker
 from usagebill.settings import Settings
 from usagebill.storage.conditions import eq
 from usagebill.views.formats import instant_text
@@ -21,11 +25,15 @@ __all__ = ["jobs", "run_due"]
 
 @click.command("run-due")
 @click.option("--at", type=instant, metavar="TIME", help="Run what is due at this time (default: now).")
+@click.option("--force", is_flag=True, help="Run what is not due yet in a file that is no copy, and send what follows.")
 @database()
 @settings_options
 @as_json
-def run_due(at: datetime | None, path: str, settings: Settings, json_output: bool) -> None:
+def run_due(at: datetime | None, force: bool, path: str, settings: Settings, json_output: bool) -> None:
     """Do every due job once, each as of the instant at which it was due, and say what came of it.
+
+    A time in the future is for copies of a file: invoices that are made ahead of time cannot be undone. From a copy
+    nothing is sent.
 
     Exits with 1 if a job failed. A failed job is tried again later; `jobs list` shows why.
     """
@@ -35,8 +43,19 @@ def run_due(at: datetime | None, path: str, settings: Settings, json_output: boo
     def note(job: Job, problem: Exception) -> None:
         problems[job.id] = (job, problem)
 
-    with opened(path, settings=settings) as billing:
+    ahead = at is not None and at > SystemClock().now()
+    with opened(path, settings=settings, deliver=force or not ahead) as billing:
+        began = billing.clock.now()
+        if ahead and not force and not is_copy(billing.store, began):
+            raise click.ClickException(
+                f"{path} is not known to be a copy, and {instant_text(at)} is in the future: invoices made ahead of"
+                f" time cannot be undone. Try it on a copy (sqlite3 {path} '.backup copy.db'), or insist with --force"
+            )
+        for organization in () if ahead else billing.store.read(None, organizations.find_all):
+            billing.writing(unbilled_events.schedule, organization)
         tried = billing.run_due(at, on_failure=note)
+        if not ahead:
+            _note_run(billing, began, done=tried > len(problems))
         failed: dict[str, dict[str, object]] = {
             id: {
                 "id": id,
@@ -56,6 +75,16 @@ def run_due(at: datetime | None, path: str, settings: Settings, json_output: boo
             of = row["external_customer_id"] or row["subject_id"]
             click.echo(f"  {row['kind']} of {of}, due {row['due_at']}: {row['error']}")
     sys.exit(1 if failed else 0)
+
+
+def _note_run(billing: Billing, began: datetime, *, done: bool) -> None:
+    """Leave a trace in the file, as a worker does: `usagebill status` shows when jobs were last run."""
+    now = billing.clock.now()
+    name = f"run-due on {socket.gethostname()}"
+    note_worker(
+        billing.store,
+        WorkerSeen(id=name, name=name, started_at=began, seen_at=now, last_done_at=now if done else None),
+    )
 
 
 def _customer(billing: Billing, job: Job) -> str | None:

@@ -21,6 +21,7 @@ from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
 from usagebill.cli.report import report
 from usagebill.cli.serve import serve, work
+from usagebill.cli.status import status
 from usagebill.cli.sync_connections import sync_connections
 from usagebill.cli.tax_connections import tax_connections
 from usagebill.cli.usage import usage
@@ -50,6 +51,7 @@ for command in (
     serve,
     work,
     run_due,
+    status,
     jobs,
     webhooks,
     clock,

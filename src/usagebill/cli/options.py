@@ -18,7 +18,7 @@ from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.inputs import parse_instant
 from usagebill.settings import Settings
-from usagebill.storage.sqlite.schema import NewerFile, OlderFile
+from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 
 __all__ = [
     "as_json",
@@ -52,7 +52,10 @@ class _Days(click.ParamType[int | None]):
 # Field of Settings -> the type of its option, and what it says of itself.
 _SETTINGS: dict[str, tuple[Any, str]] = {
     "id_prefix": (str, "What the names of service-owned ids begin with."),
-    "public_url": (str, "Where this service is reached; the issuer of webhook signatures."),
+    "public_url": (
+        str,
+        "Where this service is reached, the issuer of webhook signatures; `serve` goes by its host and port else.",
+    ),
     "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
     "webhook_timeout": (click.FloatRange(0, min_open=True), "Seconds that a webhook's receiver may take."),
@@ -82,6 +85,15 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "api_log_days": (_Days(), "How many days logged requests are kept, or `all`; 0 logs none."),
     "security_log_days": (_Days(), "How many days events of security are kept, or `all`; 0 logs none."),
     "log_ingestion": (bool, "Whether requests that send events are logged too, which slows them down."),
+    "strict": (
+        bool,
+        "Whether unknown fields and fractions of cents get 422 from the API, instead of being ignored or cut.",
+    ),
+    "metrics_key": (str, "The bearer token that opens /metrics; there are no metrics where this is left out."),
+    "ready_max_age": (
+        click.FloatRange(0, min_open=True),
+        "/ready is 503 while a job has been due for so many seconds; never for that where this is left out.",
+    ),
     "documents": (
         click.Choice(["on_demand", "at_once"]),
         "When PDF and XML of invoices are made: when first asked for, or at once.",
@@ -164,7 +176,9 @@ def refusals(path: str) -> Iterator[None]:
         yield
     except Invalid as problem:
         raise click.ClickException(json.dumps(problem.details, default=str)) from problem
-    except (BillingError, LookupError, NewerFile, OlderFile) as problem:
+    except (ForeignFile, NewerFile, OlderFile) as problem:
+        raise click.ClickException(f"{path}: {problem}") from problem
+    except (BillingError, LookupError) as problem:
         raise click.ClickException(str(problem)) from problem
     except sqlite3.DatabaseError as problem:
         raise click.ClickException(f"{path}: {problem}") from problem
@@ -181,10 +195,18 @@ def named(text: str) -> Iterator[None]:
 
 @contextmanager
 def opened(
-    path: str, organization: str | None = None, settings: Settings | None = None, *, read_only: bool = False
+    path: str,
+    organization: str | None = None,
+    settings: Settings | None = None,
+    *,
+    read_only: bool = False,
+    deliver: bool = True,
 ) -> Iterator[Billing]:
     """The billing system in `path`; errors are printed in one line."""
-    with refusals(path), Billing(path, organization=organization, settings=settings, read_only=read_only) as billing:
+    with (
+        refusals(path),
+        Billing(path, organization=organization, settings=settings, read_only=read_only, deliver=deliver) as billing,
+    ):
         yield billing
 
 

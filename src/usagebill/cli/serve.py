@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 
 import click
+from click.core import ParameterSource
 
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, opened, print_json, settings_options
@@ -19,6 +21,9 @@ from usagebill.work import Work
 from usagebill.worker import Worker
 
 __all__ = ["serve", "work"]
+
+# What listens on every address of the machine is reached from here as this, as it is by default.
+_ALL_HOSTS = frozenset({"0.0.0.0", "::", "", "127.0.0.1"})
 
 _log_format = click.option(
     "--log-format",
@@ -140,9 +145,12 @@ def serve(
         listener = bind(host, port)
     except OSError as problem:
         raise click.ClickException(f"cannot listen on {host}, port {port}: {problem.strerror}") from problem
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    context = click.get_current_context()
+    if context.get_parameter_source("public_url") is ParameterSource.DEFAULT:
+        settings = replace(settings, public_url=_reached_at(host, listener.getsockname()[1]))
     with listener, opened(path, settings=settings) as billing:
         value = billing.writing(_first_key)
-        url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
         def announce() -> None:
             _announce(billing, url, value, json_output)
@@ -158,6 +166,12 @@ def serve(
             drain_seconds=drain_seconds,
             on_start=announce,
         )
+
+
+def _reached_at(host: str, port: int) -> str:
+    """Where the service is reached if nobody says so: at the host and port it listens on, from here if on all hosts."""
+    name = "localhost" if host in _ALL_HOSTS else f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}"
 
 
 def _announce(billing: Billing, url: str, key: str | None, json_output: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-__all__ = ["ATTEMPTS", "Job", "retry_delay"]
+__all__ = ["ATTEMPTS", "Job", "LaneBacklog", "QueueState", "WorkerSeen", "retry_delay"]
 
 # How often a failing job is tried before it is left, with its error, for a person to retry.
 ATTEMPTS = 8
@@ -37,6 +37,61 @@ class Job:
     attempts: int = 0
     error: str | None = None
     failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneBacklog:
+    """The due jobs of a lane ("" for those without one): how many, and when the first was due."""
+
+    lane: str
+    due: int
+    oldest_due_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSeen:
+    """A worker that has written to the file: when it started, when it was last seen, when it last did a job.
+
+    `home` says which file that was (`Store.identity`): a copy has another.
+    """
+
+    id: str
+    name: str
+    started_at: datetime
+    seen_at: datetime
+    last_done_at: datetime | None = None
+    home: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """How the queue stands: what is due and not being done, what waits for another try, what has failed for good."""
+
+    backlog: tuple[LaneBacklog, ...]
+    retrying: int
+    failed: int
+    next_due_at: datetime | None
+    workers: tuple[WorkerSeen, ...]
+
+    @property
+    def due(self) -> int:
+        """How many jobs are due."""
+        return sum(lane.due for lane in self.backlog)
+
+    @property
+    def oldest_due_at(self) -> datetime | None:
+        """When the first of them was due."""
+        return min((lane.oldest_due_at for lane in self.backlog), default=None)
+
+    @property
+    def last_done_at(self) -> datetime | None:
+        """When a worker that was seen last did a job."""
+        return max((worker.last_done_at for worker in self.workers if worker.last_done_at is not None), default=None)
+
+    def age_of_oldest(self, now: datetime) -> timedelta:
+        """For how long the first due job has waited; zero if none is due."""
+        oldest = self.oldest_due_at
+        return timedelta() if oldest is None else max(timedelta(), now - oldest)
 
 
 def retry_delay(attempts: int) -> timedelta:

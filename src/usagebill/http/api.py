@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from time import perf_counter
@@ -38,6 +39,7 @@ from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
+from usagebill.http.strictness import Strictness
 from usagebill.inputs import Paging, read
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json, with_prefix
 from usagebill.logs import plain_traceback
@@ -319,6 +321,7 @@ class Api:
         self.billing = billing
         self.endpoints = endpoints
         self._routes = _Routes(endpoints)
+        self._strictness = Strictness(always=billing.settings.strict)
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute
         self._being_noted: set[str] = set()
@@ -337,11 +340,15 @@ class Api:
 
     def only_looks(self, request: Request) -> bool:
         """Whether the answer, refusals included, writes nothing."""
-        try:
-            endpoint, _ = self._route(request)
-        except BillingError:
-            return True
-        return _only_looks(endpoint)
+        with suppress(BillingError):
+            return _only_looks(self._route(request)[0])
+        return True
+
+    def path_of(self, request: Request) -> str | None:
+        """The path of the operation that a request is for, as the table of endpoints has it; None if there is none."""
+        with suppress(BillingError):
+            return BASE + self._route(request)[0].path
+        return None
 
     def refused_unread(self, request: Request) -> Answer | None:
         """The answer to a request that is refused whatever its body says, which has not been read."""
@@ -483,6 +490,7 @@ class Api:
                 raise BadRequest("Bad Request") from problem
 
         exchange.log = self._entry(exchange, endpoint, caller.key, body, {**parameters, **path})
+        self._strictness.check(endpoint, request.headers, body, parameters, caller.key.id, self.billing.clock.now())
 
         def act(work: Reader) -> Json:
             if confirmation is not None:

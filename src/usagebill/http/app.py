@@ -6,7 +6,7 @@ import pkgutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module, resources
 from typing import cast
 from urllib.parse import quote
@@ -31,12 +31,14 @@ from usagebill.core.secrets import Secret
 from usagebill.http import portal
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.metrics import CONTENT_TYPE, Metrics
 from usagebill.http.notices import notice_route
 from usagebill.http.openapi import document
 from usagebill.http.prefix import check_prefix
 from usagebill.json_text import encode_json
 from usagebill.logs import plain_traceback
 from usagebill.operations.documents import files as documents
+from usagebill.operations.standing import age_of_oldest_job
 
 __all__ = ["create_app", "endpoints"]
 
@@ -53,6 +55,10 @@ _READERS = 40
 _WRITERS = 64
 _HEALTH_CHECKS = 2
 _NOTICES = 8
+# What is no operation of the API.
+_OWN_PATHS = frozenset(
+    {"openapi.json", "docs", "health", "ready", "metrics", "documents", "webhooks", "customer-portal"}
+)
 # Where the scope has what the Authorization header says.
 _KEY_SENT = "usagebill.authorization"
 _log = structlog.get_logger("usagebill.requests")
@@ -84,10 +90,26 @@ def create_app(
             return JSONResponse({"version": __version__, "message": "Unhealthy", "details": str(problem)}, 500)
         return JSONResponse({"version": __version__, "message": "Success"})
 
+    metrics = None if billing.settings.metrics_key is None else Metrics(billing, billing.settings.metrics_key)
+
     async def ready(_: HttpRequest) -> Response:
         if is_stopping():
             return JSONResponse({"status": "shutting down"}, 503)
+        if (most := billing.settings.ready_max_age) is not None:
+            waited = (
+                await to_thread.run_sync(age_of_oldest_job, billing.store, billing.clock.now(), limiter=checks)
+            ).total_seconds()
+            if waited > most:
+                return JSONResponse({"status": "jobs are overdue", "oldest_due_seconds": round(waited)}, 503)
         return JSONResponse({"status": "ok"})
+
+    async def metrics_text(request: HttpRequest) -> Response:
+        if metrics is None:
+            return JSONResponse({"status": 404, "error": "Not Found", "code": "resource_not_found"}, 404)
+        if not metrics.opens(request.scope[_KEY_SENT].value):
+            return JSONResponse({"status": 401, "error": "Unauthorized"}, 401)
+        text = await to_thread.run_sync(metrics.text, limiter=checks)
+        return Response(text, headers={"content-type": CONTENT_TYPE})
 
     @cache
     def described(server: str) -> bytes:
@@ -121,11 +143,12 @@ def create_app(
             Route("/docs", page),
             Route("/health", health),
             Route("/ready", ready),
+            Route("/metrics", metrics_text),
             Route("/documents/{token}", document_file),
             notice_route(billing, CapacityLimiter(_NOTICES)),
             *portal.routes(billing, readers, CapacityLimiter(_WRITERS)),
         ],
-        middleware=[Middleware(_Conversation, log_requests=log_requests)],
+        middleware=[Middleware(_Conversation, log_requests=log_requests, metrics=metrics)],
     )
     # Whatever is no route is the API's to answer, as it was sent: codes in paths may hold any character.
     app.router.default = _ApiApp(Api(billing, endpoints()), readers)
@@ -168,6 +191,7 @@ class _ApiApp:
             else:
                 answer = await self._long(asked, body)
             scope.setdefault("state", {})["organization"] = answer.organization_id
+            scope["state"]["answered_by"] = partial(self._api.path_of, asked)
             told = Response(
                 b"" if scope["method"] == "HEAD" else answer.body,
                 status_code=answer.status,
@@ -255,12 +279,22 @@ def _key_sent(scope: Scope) -> Secret:
     return Secret(sent[-1].decode("latin-1") if sent else "")
 
 
+def _measured_path(scope: Scope) -> str:
+    """The path without what stands in it: there are few, so each can be counted."""
+    answered_by: Callable[[], str | None] | None = scope["state"].get("answered_by")
+    if answered_by is not None:
+        return answered_by() or "other"
+    first = scope["path"].removeprefix(scope.get("root_path", "")).split("/")[1:2]
+    return f"/{first[0]}" if first and first[0] in _OWN_PATHS else "other"
+
+
 class _Conversation:
     """Around every request, whatever answers it: its id, its line in the log, and an answer where something broke."""
 
-    def __init__(self, app: ASGIApp, log_requests: bool) -> None:
+    def __init__(self, app: ASGIApp, log_requests: bool, metrics: Metrics | None) -> None:
         self._app = app
         self._log_requests = log_requests
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -300,6 +334,10 @@ class _Conversation:
                 broken = JSONResponse({"status": 500, "error": "Internal Server Error"}, 500)
                 await broken(scope, receive, tell)
         finally:
+            if self._metrics is not None:
+                self._metrics.observe(
+                    scope["method"], _measured_path(scope), status, (answered or time.perf_counter()) - started
+                )
             if self._log_requests:
                 _log.info(
                     "request",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import events
-from usagebill.views.events import event_view, events_view
+from usagebill.views.events import event_view, events_view, listed_event_view
 
 __all__ = ["ENDPOINTS"]
 
@@ -33,13 +33,13 @@ ENDPOINTS = [
     Endpoint(
         "GET",
         "/events",
-        events.list_all,
+        events.list_or_unbilled,
         permission="event",
-        query=events.EventFilters,
+        query=events.EventListFilters,
         paged=True,
         returns="events",
-        view=event_view,
-        summary="List events",
+        view=listed_event_view,
+        summary="List events, or only those that are not billed, with the reason",
     ),
     Endpoint(
         "GET",

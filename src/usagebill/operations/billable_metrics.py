@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Literal
 
 from usagebill.core import expressions, limits
@@ -23,6 +24,7 @@ from usagebill.core.events import JsonValue, property_text
 from usagebill.core.filters import trimmed_values
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge, Plan
+from usagebill.core.unbilled import is_uncounted
 from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
@@ -131,6 +133,7 @@ def create(work: Work, request: BillableMetricInput) -> BillableMetric:
         ),
     )
     work.tx.insert(metric)
+    work.tx.events.mark(metric.code, partial(is_uncounted, metric))
     work.emit("billable_metric.created", lambda: billable_metric_view(work, metric), metric.id)
     return metric
 
@@ -150,6 +153,9 @@ def update(work: Work, code: str, request: BillableMetricInput) -> BillableMetri
     if filters is not None:
         after = replace(after, filters=filters)
     work.tx.replace(after)
+    counting = ("code", "aggregation_type", "field_name")
+    if any(getattr(before, name) != getattr(after, name) for name in counting):
+        work.tx.events.mark(after.code, partial(is_uncounted, after))
     if filters is not None:
         _adapt_charges(work, after)
     work.emit("billable_metric.updated", lambda: billable_metric_view(work, after), after.id)

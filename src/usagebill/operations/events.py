@@ -17,11 +17,13 @@ from usagebill.core.ingestion import Received, receive
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
+from usagebill.core.unbilled import UnbilledEvent, is_uncounted
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
-from usagebill.operations import ongoing_balances, progressive_billing
+from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
+from usagebill.sent_fields import sent_as
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
@@ -31,6 +33,7 @@ from usagebill.work import Reader, Work
 __all__ = [
     "EventFilters",
     "EventInput",
+    "EventListFilters",
     "EventsInput",
     "check_received",
     "create",
@@ -39,9 +42,11 @@ __all__ = [
     "get",
     "ingest",
     "list_all",
+    "list_or_unbilled",
 ]
 
 _HOUR = timedelta(hours=1)
+_WHOLE = 10**30
 # Minutes after the hour at which the events of the hour before are checked.
 _CHECKED_AT = timedelta(minutes=5)
 
@@ -64,7 +69,7 @@ class EventInput:
 class EventsInput:
     """`events` are as in `EventInput`."""
 
-    events: Maybe[tuple[object, ...]] = ABSENT
+    events: Maybe[tuple[object, ...]] = sent_as(EventInput)
 
 
 @Input
@@ -76,6 +81,13 @@ class EventFilters:
     timestamp_from: Maybe[datetime] = ABSENT
     timestamp_to: Maybe[datetime] = ABSENT
     timestamp_from_started_at: Maybe[bool] = ABSENT
+
+
+@Input
+class EventListFilters(EventFilters):
+    """As in `EventFilters`; `unbilled`: only events that no charge counts as things stand, each with the reason."""
+
+    unbilled: Maybe[bool] = ABSENT
 
 
 def create(work: Work, request: EventInput) -> Event:
@@ -147,7 +159,8 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
         repeated = repeated_positions(item.transaction_id for item in received)
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
         in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
-        append = partial(work.tx.events.append, events, in_advance=in_advance)
+        uncounted = _uncounted(events, metrics)
+        append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted)
         taken = work.dry_run(lambda _: append()) if repeated else append()
         problems = {position: {"transaction_id": ["value_already_exist"]} for position in (*repeated, *taken)}
     if not problems:
@@ -157,6 +170,21 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
 
 def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:
     return {metric.code: metric for metric in reader.tx.find(BillableMetric, within("code", sorted(codes)))}
+
+
+def _uncounted(events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> set[str]:
+    """The ids of the events that their metric cannot count."""
+    tests = {code: metric for code, metric in metrics.items() if metric.field_name is not None}
+    if not tests:
+        return set()
+    return {
+        event.id
+        for event in events
+        if (metric := tests.get(event.code)) is not None
+        # Whole numbers are what most events have.
+        and not (type(number := event.properties.get(metric.field_name or "")) is int and -_WHOLE < number < _WHOLE)
+        and is_uncounted(metric, event)
+    }
 
 
 def _with_result(metric: BillableMetric, item: Received) -> Mapping[str, JsonValue]:
@@ -258,6 +286,19 @@ def get(reader: Reader, transaction_id: str) -> Event:
     if event is None:
         raise NotFound("event")
     return event
+
+
+def list_or_unbilled(reader: Reader, options: EventListFilters, paging: Paging) -> Page[Event] | Page[UnbilledEvent]:
+    """Events, or only those that are not billed: by timestamp, latest first, then by transaction id."""
+    if not options.unbilled:
+        return list_all(reader, options, paging)
+    wanted = unbilled_events.UnbilledFilters(
+        code=options.code,
+        external_subscription_id=options.external_subscription_id,
+        timestamp_from=_earliest(reader, options),
+        timestamp_to=options.timestamp_to,
+    )
+    return unbilled_events.list_all(reader, wanted, paging)
 
 
 def list_all(reader: Reader, options: EventFilters, paging: Paging) -> Page[Event]:

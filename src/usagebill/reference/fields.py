@@ -488,6 +488,9 @@ FIELDS: Mapping[str, Field] = {
     "InvoiceFilters.payment_status": Field("Keeps those of these payment statuses.", values=INVOICE_PAYMENT_STATUSES),
     "CreditNoteFilters.reason": Field("Keeps those of these reasons.", values=tuple(CreditNoteReason)),
     "LifetimeUsageOptions.status": Field("The same as `subscription_status`.", values=tuple(SubscriptionStatus)),
+    "EventListFilters.unbilled": Field(
+        "Keeps events that no charge counts as things stand, each with the reason.", default="false"
+    ),
     "MessageFilters.statuses": Field("Keeps those of these statuses.", values=tuple(MessageStatus)),
     "MessageFilters.event_types": Field("Keeps messages of these types.", example=["invoice.created"]),
     "MessageFilters.from_date": Field("Keeps those of this instant or later."),

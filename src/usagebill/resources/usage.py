@@ -8,23 +8,30 @@ from decimal import Decimal
 from types import NoneType
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, exact, query, unix_seconds
+from usagebill.bindings import Message, Messages, Resource, Views, exact, query, refuse_slips, unix_seconds
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
 from usagebill.inputs import read
-from usagebill.operations import estimates, events
+from usagebill.operations import estimates, events, unbilled_events
 from usagebill.rating import current_usage, past_usage
 from usagebill.rating.current_usage import CurrentUsage
 from usagebill.rating.past_usage import PastUsage
 from usagebill.resources.result_views import instant_fee_details
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
-from usagebill.views.events import EventErrorView, EventsErrors, event_view
+from usagebill.sent_fields import field_names
+from usagebill.views.events import EventErrorView, EventsErrors, event_view, listed_event_view, unbilled_tally_view
 
 
 class Events(Resource):
     """What customers did."""
 
-    views: ClassVar[Views] = {Event: event_view, estimates.InstantFee: instant_fee_details}
+    views: ClassVar[Views] = {
+        Event: event_view,
+        estimates.InstantFee: instant_fee_details,
+        UnbilledEvent: listed_event_view,
+        UnbilledTally: unbilled_tally_view,
+    }
     messages: ClassVar[Messages] = {
         "event.error": Message("An event names a wallet that its customer does not have.", EventErrorView),
         "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
@@ -32,6 +39,9 @@ class Events(Resource):
 
     get = query(events.get)
     list = query(events.list_all)
+    list_or_unbilled = query(events.list_or_unbilled)
+    unbilled = query(unbilled_events.list_all)
+    unbilled_tallies = query(unbilled_events.list_tallies)
 
     def create(self, **fields: object) -> Event:
         """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
@@ -57,12 +67,15 @@ class Events(Resource):
         return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
 
 
+_FIELDS = field_names(events.EventInput)
 # What ingestion takes as it is; whatever else stands in properties is first made what JSON would hold.
 _PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
 
 
 def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
     """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
+    if not _FIELDS.issuperset(fields):
+        refuse_slips(events.EventInput, fields)
     timestamp, properties = fields.get("timestamp"), fields.get("properties")
     if isinstance(timestamp, datetime):
         fields = {**fields, "timestamp": unix_seconds(timestamp)}

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from usagebill.bindings import Messages, Resource, Views
 from usagebill.core.events import Event
+from usagebill.core.unbilled import UnbilledTally
 from usagebill.fields import EventFields, Number
-from usagebill.records import CurrentUsage, Fee, InstantFee, Pages, PastUsage
+from usagebill.records import CurrentUsage, Fee, InstantFee, Pages, PastUsage, UnbilledEvent
 
 class Events(Resource):
     """What customers did."""
@@ -18,6 +19,66 @@ class Events(Resource):
         """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`.
 
         transaction_id: The transaction, by id.
+        """
+
+    def list_or_unbilled(
+        self,
+        *,
+        code: str | None = ...,
+        external_subscription_id: str | None = ...,
+        timestamp_from: date | str | None = ...,
+        timestamp_to: date | str | None = ...,
+        timestamp_from_started_at: bool | None = ...,
+        unbilled: bool | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[Event] | Pages[UnbilledEvent]:
+        """Events, or only those that are not billed: by timestamp, latest first, then by transaction id.
+
+        code: The code that it is named by, unique among its kind.
+        external_subscription_id: The subscription, by your own id.
+        timestamp_from: Keeps events of this instant or later.
+        timestamp_to: Keeps events of this instant or earlier.
+        timestamp_from_started_at: Whether to begin with the start of the subscription. Default: false.
+        unbilled: Keeps events that no charge counts as things stand, each with the reason. Default: false.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def unbilled(
+        self,
+        *,
+        code: str | None = ...,
+        external_subscription_id: str | None = ...,
+        timestamp_from: date | str | None = ...,
+        timestamp_to: date | str | None = ...,
+        page: int = ...,
+        per_page: int = ...,
+    ) -> Pages[UnbilledEvent]:
+        """The events that no charge counts as things stand, each with its reason: latest first, then by transaction id.
+
+        code: The code that it is named by, unique among its kind.
+        external_subscription_id: The subscription, by your own id.
+        timestamp_from: Keeps events of this instant or later.
+        timestamp_to: Keeps events of this instant or earlier.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def unbilled_tallies(
+        self,
+        *,
+        code: str | None = ...,
+        external_subscription_id: str | None = ...,
+        timestamp_from: date | str | None = ...,
+        timestamp_to: date | str | None = ...,
+    ) -> list[UnbilledTally]:
+        """How many events are not billed: for each reason, external subscription id and code, the most first.
+
+        code: The code that it is named by, unique among its kind.
+        external_subscription_id: The subscription, by your own id.
+        timestamp_from: Keeps events of this instant or later.
+        timestamp_to: Keeps events of this instant or earlier.
         """
 
     def list(

@@ -18,6 +18,7 @@ __all__ = [
     "Counted",
     "EventFilter",
     "EventQuery",
+    "EventRange",
     "Group",
     "StateFault",
     "concerns",
@@ -102,6 +103,23 @@ class EventFilter:
     external_subscription_id: str | None = None
     timestamp_from: datetime | None = None
     timestamp_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRange:
+    """The events of one external subscription id (None: that name none) and code between two instants, inclusive.
+
+    If `received_from` or `received_before` is set, only those received from then on, or before; with `uncounted`, only
+    those marked as such.
+    """
+
+    external_subscription_id: str | None
+    code: str
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    received_from: datetime | None = None
+    received_before: datetime | None = None
+    uncounted: bool = False
 
 
 def concerns(question: EventQuery, event: Event) -> bool:

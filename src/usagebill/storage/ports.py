@@ -11,9 +11,9 @@ from usagebill.core.activity_logs import Change
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.core.jobs import Job
+from usagebill.core.jobs import Job, QueueState, WorkerSeen
 from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group, StateFault
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
 from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
@@ -77,6 +77,9 @@ class WaitingJobs(Protocol):
     def failures(self) -> list[Job]:
         """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
 
+    def state(self, now: datetime) -> QueueState:
+        """How the queue stands at `now`, of all organizations; a job that is leased is being done."""
+
 
 class JobQueue(WaitingJobs, Protocol):
     """Due jobs. Everything here is part of the transaction it belongs to."""
@@ -112,6 +115,9 @@ class JobQueue(WaitingJobs, Protocol):
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
         """Note that the job went wrong: it waits until `run_at`, or for good once it has `failed`."""
 
+    def note_worker(self, worker: WorkerSeen) -> None:
+        """Note that a worker was seen; those not seen within a week are forgotten."""
+
     def retry(self, id: str, run_at: datetime) -> bool:
         """Give the job a fresh set of attempts from `run_at` on; False if there is no such job."""
 
@@ -130,6 +136,9 @@ class EventLog(Protocol):
 
     def count(self, wanted: EventFilter) -> int:
         """How many events match."""
+
+    def stored(self) -> int:
+        """How many events were stored so far, of all organizations."""
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
@@ -167,6 +176,20 @@ class EventLog(Protocol):
         at than `at_most`.
         """
 
+    def senders(
+        self, *, external_subscription_id: str | None = None, code: str | None = None, uncounted: bool = False
+    ) -> Iterator[tuple[str | None, str]]:
+        """Each external subscription id and code that events have, or those that are marked `uncounted`, once.
+
+        Both arguments narrow it. What it costs goes by how many there are, not by how many events.
+        """
+
+    def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
+        """The events in any of the ranges, which do not overlap, as `find` orders them, each with its range's place."""
+
+    def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
+        """How many events are in each range, of those received at that instant or later."""
+
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         """How many of the first events stored were all received by the question's `known_at`, at least `sequence`.
 
@@ -181,16 +204,22 @@ class EventLog(Protocol):
 class EventStore(EventLog, Protocol):
     """Events that can be added to. Appending is part of the transaction too."""
 
-    def append(self, events: Sequence[Event], *, in_advance: Collection[str] = ()) -> list[int]:
+    def append(
+        self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
+    ) -> list[int]:
         """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then.
 
-        Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about.
+        Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about. Those with the
+        ids `uncounted` are marked: their metric cannot count them.
         """
 
     def rebuild_states(self) -> int:
         """Drop all running states, to be made from the events again by `Store.roll_up_usage`; returns how many series
         there are.
         """
+
+    def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
+        """Mark the events of the code that its metric cannot count, which has been made or changed, and no others."""
 
 
 class Observation(Protocol):
@@ -327,6 +356,10 @@ class Store(Protocol):
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""
+
+    @property
+    def identity(self) -> str | None:
+        """What tells the file from any copy of it; None if there is none."""
 
     @property
     def reads_beside_writes(self) -> bool:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from usagebill.core.events import Event
+from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
 from usagebill.json_text import encode_json
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
 from usagebill.work import Reader
 
-__all__ = ["EventErrorView", "EventsErrors", "event_error_view", "event_view", "events_view"]
+__all__ = [
+    "EventErrorView",
+    "EventsErrors",
+    "event_error_view",
+    "event_view",
+    "events_view",
+    "listed_event_view",
+    "unbilled_tally_view",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = tuple(f":{second:02}" for second in range(60))
@@ -29,6 +38,24 @@ class EventView(TypedDict):
     svc_subscription_id: None
     external_subscription_id: str | None
     created_at: Instant
+    unbilled: NotRequired[UnbilledView]
+
+
+class UnbilledView(TypedDict):
+    """Why an event is not billed. `period_is_open`: would it be counted if that changed now? Null if it lies in no
+    subscription's time.
+    """
+
+    code: str
+    message: str
+    period_is_open: bool | None
+
+
+class UnbilledTallyView(TypedDict):
+    reason: str
+    external_subscription_id: str | None
+    code: str
+    events_count: int
 
 
 class EventsErrors(TypedDict):
@@ -75,6 +102,18 @@ def event_view(reader: Reader, event: Event) -> EventView:
     }
 
 
+def listed_event_view(reader: Reader, item: Event | UnbilledEvent) -> EventView:
+    """The event; if it is not billed, with the reason."""
+    if isinstance(item, Event):
+        return event_view(reader, item)
+    reason: UnbilledView = {
+        "code": str(item.reason),
+        "message": item.message,
+        "period_is_open": item.period_is_open,
+    }
+    return {**event_view(reader, item.event), "unbilled": reason}
+
+
 def events_view(reader: Reader, events: Iterable[Event]) -> list[EventView]:
     """Events in the order given."""
     return [event_view(reader, event) for event in events]
@@ -97,3 +136,13 @@ def _milliseconds(value: datetime) -> str:
 def _minute(day: int, minute: int) -> str:
     """A minute of a day, counted from 1970, as an instant begins that lies in it."""
     return (_EPOCH + timedelta(days=day, minutes=minute)).isoformat()[:16]
+
+
+def unbilled_tally_view(reader: Reader, tally: UnbilledTally) -> UnbilledTallyView:
+    """How many events are not billed for one reason."""
+    return {
+        "reason": str(tally.reason),
+        "external_subscription_id": tally.external_subscription_id,
+        "code": tally.code,
+        "events_count": tally.events_count,
+    }

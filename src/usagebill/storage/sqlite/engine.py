@@ -18,7 +18,7 @@ from usagebill.core.numbers import ZERO, add
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.observing import Version
-from usagebill.storage.sqlite.schema import bring_forward, check_version
+from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
 from usagebill.storage.sqlite.texts import folded
 from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost, UndoneAlone
 
@@ -212,6 +212,12 @@ class SqliteStore:
                 connection = self._connected(_address(self.path, "immutable=1"))
         else:
             connection = self._connected(self.path)
+        try:
+            # Before anything of it is changed, the way that it is written included.
+            check_ours(connection)
+        except BaseException:
+            connection.close()
+            raise
         connection.execute("PRAGMA foreign_keys = ON")
         if not self._memory:
             if not self._read_only:
@@ -221,6 +227,13 @@ class SqliteStore:
             connection.execute("PRAGMA mmap_size = 1073741824")
         functions(connection)
         return connection
+
+    @property
+    def identity(self) -> str | None:
+        if self._memory:
+            return None
+        known = os.stat(self.path)
+        return f"{known.st_dev}:{known.st_ino}"
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from usagebill.core.jobs import Job
+from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
 from usagebill.storage.sqlite.rows import sql_value
 
 __all__ = ["SqliteJobs"]
@@ -28,6 +28,7 @@ _READY = "failed = 0 AND run_at = due_at"
 _HELD = "failed = 0 AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
 _LAST = chr(0x10FFFF)
+_FORGOTTEN_AFTER = timedelta(days=7)
 
 
 def _job(row: tuple[Any, ...]) -> Job:
@@ -204,6 +205,66 @@ class SqliteJobs:
             f"SELECT {_COLUMNS} FROM jobs{where or ' WHERE 1'} AND error IS NOT NULL ORDER BY due_at, sequence", values
         ).fetchall()
         return [_job(row) for row in rows]
+
+    def state(self, now: datetime) -> QueueState:
+        at = sql_value(now)
+        backlog: list[LaneBacklog] = []
+        for lane in ("", *self.lanes()):
+            # What was held until now, for another try or because its worker died, is due too.
+            row = self._connection.execute(
+                "SELECT COUNT(*), MIN(due_at) FROM ("
+                f"SELECT due_at FROM jobs WHERE {_READY} AND lane = ? AND due_at <= ?"
+                f" UNION ALL SELECT due_at FROM jobs WHERE {_HELD} AND lane = ? AND run_at <= ?)",
+                (lane, at, lane, at),
+            ).fetchone()
+            if row[0]:
+                oldest = datetime.fromisoformat(row[1])
+                backlog.append(LaneBacklog(lane=lane, due=row[0], oldest_due_at=oldest))
+        retrying = self._connection.execute(
+            f"SELECT COUNT(*) FROM jobs WHERE {_HELD} AND run_at > ? AND error IS NOT NULL", (at,)
+        ).fetchone()[0]
+        failed = self._connection.execute(
+            "SELECT COUNT(*) FROM jobs INDEXED BY jobs_failed WHERE failed = 1"
+        ).fetchone()[0]
+        return QueueState(
+            backlog=tuple(backlog),
+            retrying=retrying,
+            failed=failed,
+            next_due_at=self.next_due(),
+            workers=self._workers(),
+        )
+
+    def _workers(self) -> tuple[WorkerSeen, ...]:
+        rows = self._connection.execute(
+            "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers ORDER BY seen_at DESC, id"
+        ).fetchall()
+        return tuple(
+            WorkerSeen(
+                id=row[0],
+                name=row[1],
+                started_at=datetime.fromisoformat(row[2]),
+                seen_at=datetime.fromisoformat(row[3]),
+                last_done_at=None if row[4] is None else datetime.fromisoformat(row[4]),
+                home=row[5],
+            )
+            for row in rows
+        )
+
+    def note_worker(self, worker: WorkerSeen) -> None:
+        self._connection.execute(
+            "DELETE FROM workers WHERE seen_at < ?", (sql_value(worker.seen_at - _FORGOTTEN_AFTER),)
+        )
+        self._connection.execute(
+            "INSERT OR REPLACE INTO workers (id, name, started_at, seen_at, last_done_at, home) VALUES (?,?,?,?,?,?)",
+            (
+                worker.id,
+                worker.name,
+                sql_value(worker.started_at),
+                sql_value(worker.seen_at),
+                None if worker.last_done_at is None else sql_value(worker.last_done_at),
+                worker.home,
+            ),
+        )
 
     def retry(self, id: str, run_at: datetime) -> bool:
         tests, values = "id = ?", [id]

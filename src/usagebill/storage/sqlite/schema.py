@@ -8,16 +8,20 @@ transaction; what lists need is filled in afterwards, slice by slice. A newer fi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 
+from usagebill.core.aggregation import counts
+from usagebill.core.events import Event
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql
 from usagebill.storage.sqlite.events.lists import count_all_events
+from usagebill.storage.sqlite.events.ranges import mark_all
 from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
 from usagebill.storage.sqlite.queries import can_be_deleted
@@ -28,11 +32,24 @@ from usagebill.storage.tables import TABLES, Table, table_of
 if TYPE_CHECKING:
     import sqlite_utils
 
-__all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version", "fill_lists", "fill_part"]
+__all__ = [
+    "STEPS",
+    "VERSION",
+    "ForeignFile",
+    "NewerFile",
+    "OlderFile",
+    "bring_forward",
+    "check_ours",
+    "check_version",
+    "fill_lists",
+    "fill_part",
+]
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 31
+VERSION = 32
+# Decimals were kept in another form before.
+_OLDEST_READ = 2
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -79,14 +96,38 @@ def _mark_in_advance(connection: sqlite3.Connection) -> None:
     connection.execute("DROP INDEX IF EXISTS events_stored")
 
 
+def _add_uncounted(connection: sqlite3.Connection) -> None:
+    """Events that their metric cannot count are marked."""
+    if "uncounted" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
+        connection.execute("ALTER TABLE events ADD COLUMN uncounted INTEGER")
+    # It is made again for the columns that are counted: marks are none of them.
+    connection.execute("DROP TRIGGER IF EXISTS usage_event_changed")
+
+
+def _mark_uncounted(connection: sqlite3.Connection) -> None:
+    """Mark the events that came before that."""
+    metrics = connection.execute(
+        "SELECT organization_id, code, aggregation_type, field_name FROM billable_metrics WHERE deleted_at IS NULL"
+    ).fetchall()
+    mark_all(connection, {(row[0], row[1]): partial(_lacks, row[2], row[3]) for row in metrics})
+
+
+def _lacks(aggregation_type: str, field_name: str | None, event: Event) -> bool:
+    return not counts(aggregation_type, field_name, event)
+
+
 # version -> what to do to the tables of a file older than that version that are no records'.
-_FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {18: _mark_in_advance}
+_FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    18: _mark_in_advance,
+    32: _add_uncounted,
+}
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     3: _lanes,
     7: count_all_events,
     14: _payments_of_anything,
     28: _refunds_without_note,
+    32: _mark_uncounted,
 }
 
 
@@ -112,6 +153,17 @@ class OlderFile(Exception):
         self.found = version
 
 
+class EarlyFile(OlderFile):
+    """The file is of a version so early that its rows are kept in another form."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.args = (
+            f"this database has schema version {version}, and versions before {_OLDEST_READ} cannot be read any longer;"
+            " it was left as it is",
+        )
+
+
 class UnfinishedFile(OlderFile):
     """The file is being brought forward, or that was interrupted, and it may only be read."""
 
@@ -120,6 +172,33 @@ class UnfinishedFile(OlderFile):
         self.args = (
             "this database has not been brought forward to the end, and is only read: any command that writes goes on",
         )
+
+
+class ForeignFile(Exception):
+    """The file is a SQLite database of something else."""
+
+    def __init__(self, tables: Sequence[str]) -> None:
+        listed = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
+        super().__init__(f"this is a database of something else (its tables: {listed}); nothing was written into it")
+
+
+# Some of what every version of ours has.
+_OURS = {"jobs": {"organization_id", "kind", "due_at", "run_at"}, "events": {"organization_id", "transaction_id"}}
+
+
+def check_ours(connection: sqlite3.Connection) -> None:
+    """Raises `ForeignFile` for a database that holds tables, and not those of any version of usagebill; `EarlyFile` for
+    one of a version that cannot be brought forward.
+    """
+    tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+    known = {
+        name: {row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')} for name in _OURS if name in tables
+    }
+    if tables and not all(columns <= known.get(name, set()) for name, columns in _OURS.items()):
+        raise ForeignFile(tables)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if tables and version < _OLDEST_READ:
+        raise EarlyFile(version)
 
 
 def check_version(connection: sqlite3.Connection) -> None:
@@ -147,12 +226,16 @@ CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT,
-    in_advance INTEGER);
+    in_advance INTEGER, uncounted INTEGER);
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
     n INTEGER NOT NULL, PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS unfilled_lists (
     name TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS workers (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, started_at TEXT NOT NULL, seen_at TEXT NOT NULL, last_done_at TEXT,
+    home TEXT)
+    WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
 _FIXED += STATE_TABLES
@@ -162,6 +245,7 @@ CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE fai
 CREATE INDEX IF NOT EXISTS jobs_held ON jobs (lane, run_at) WHERE failed = 0 AND run_at <> due_at;
 CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (lane, due_at, sequence)
     WHERE immediate = 1 AND failed = 0 AND run_at = due_at;
+CREATE INDEX IF NOT EXISTS jobs_failed ON jobs (due_at) WHERE failed = 1;
 CREATE INDEX IF NOT EXISTS jobs_overdue ON jobs (organization_id, lane, due_at, sequence);
 CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
@@ -170,6 +254,8 @@ CREATE INDEX IF NOT EXISTS events_usage ON events (
     organization_id, external_subscription_id, code, timestamp, created_at);
 CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code)
     WHERE in_advance = 1;
+CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
+    WHERE uncounted = 1;
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
 """
 
@@ -384,12 +470,22 @@ def bring_forward(connection: sqlite3.Connection) -> None:
     fill_lists(connection)
 
 
+def _drop_folding_indexes(connection: sqlite3.Connection) -> None:
+    """Version 7 had indexes over a function of ours: no table can be changed while they are there."""
+    indexes = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'index' AND (sql LIKE '%folded(%' OR sql LIKE '%casefold(%')"
+    ).fetchall()
+    for (name,) in indexes:
+        connection.execute(f'DROP INDEX "{name}"')
+
+
 def _bring_tables_forward(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have brought the file forward while this one waited for the lock.
         current = connection.execute("PRAGMA user_version").fetchone()[0]
         if current < VERSION:
+            _drop_folding_indexes(connection)
             _run(connection, _FIXED)
             # Imported when a schema is made: it brings pandas along where that is installed, in half a second.
             import sqlite_utils

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group, StateFault
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
 from usagebill.storage.sqlite.events.answers import answer, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
+from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
 from usagebill.storage.sqlite.events.state_answers import StateAnswers
 from usagebill.storage.sqlite.events.states import Wants, faults, keep_up, rebuild
@@ -23,7 +24,7 @@ __all__ = ["SqliteEvents", "prepare"]
 
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
 _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
-_INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance, uncounted) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000
 # Clocks of the processes that write to one file differ by less than this.
@@ -44,7 +45,9 @@ class SqliteEvents:
             raise PermissionError("events are read and written within one organization")
         return self._opened_for
 
-    def append(self, events: Sequence[Event], *, in_advance: Collection[str] = ()) -> list[int]:
+    def append(
+        self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
+    ) -> list[int]:
         for event in events:
             if event.organization_id != self._organization_id:
                 raise PermissionError(
@@ -53,8 +56,15 @@ class SqliteEvents:
         # Undone row by row where one is refused: a savepoint would cost a copy of every page that is changed.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
-            if in_advance:
-                rows = ((*row_of(event), 1 if event.code in in_advance else None) for event in events)
+            if in_advance or uncounted:
+                rows = (
+                    (
+                        *row_of(event),
+                        1 if event.code in in_advance else None,
+                        1 if event.id in uncounted else None,
+                    )
+                    for event in events
+                )
                 self._connection.executemany(_INSERT_SOME, rows)
             else:
                 self._connection.executemany(_INSERT, map(row_of, events))
@@ -150,6 +160,24 @@ class SqliteEvents:
                 tests.append(test)
                 values.append(value)
         return " WHERE " + " AND ".join(tests), values
+
+    def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
+        if has_code(self._connection, self._organization_id, code):
+            mark(self._connection, self._organization_id, code, is_uncounted)
+
+    def senders(
+        self, *, external_subscription_id: str | None = None, code: str | None = None, uncounted: bool = False
+    ) -> Iterator[tuple[str | None, str]]:
+        return senders(self._connection, self._organization_id, external_subscription_id, code, uncounted)
+
+    def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
+        return in_ranges(self._connection, self._organization_id, ranges, bounded(limit), bounded(offset))
+
+    def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
+        return count_in_ranges(self._connection, self._organization_id, ranges, received_from)
+
+    def stored(self) -> int:
+        return int(self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0])
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         # Events are stored in the order they are received, so the search ends where earlier ones begin; the

@@ -1,0 +1,99 @@
+"""`usagebill status`: whether billing goes on."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta
+
+import click
+
+from usagebill.cli.options import as_json, database, opened, print_json
+from usagebill.operations.standing import Standing, standing
+from usagebill.views.formats import instant_text
+
+__all__ = ["status"]
+
+
+@click.command()
+@click.option(
+    "--max-age",
+    type=click.FloatRange(0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For how long a job may be due before that is a standstill.",
+)
+@database()
+@as_json
+def status(max_age: float, path: str, json_output: bool) -> None:
+    """Say whether billing goes on: due and failed jobs, the workers seen, invoices and webhooks by status.
+
+    Exits with 1 if jobs are due for longer than --max-age, have failed, or the machine's clock is refused. The file is
+    only read.
+    """
+    with opened(path, read_only=True) as billing:
+        known = standing(billing.store, billing.clock.now())
+        problems = known.problems(timedelta(seconds=max_age))
+        clock = billing.clock_watch.problem()
+    if clock is not None:
+        problems.append(f"{clock.code}: nothing is written, see `usagebill clock`")
+    if json_output:
+        print_json(_shown(known, problems))
+    else:
+        _print(known, problems)
+    sys.exit(1 if problems else 0)
+
+
+def _text(instant: datetime | None) -> str | None:
+    return None if instant is None else instant_text(instant)
+
+
+def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
+    queue = known.queue
+    return {
+        "ok": not problems,
+        "problems": problems,
+        "jobs": {
+            "due": queue.due,
+            "oldest_due_at": _text(queue.oldest_due_at),
+            "oldest_due_seconds": round(queue.age_of_oldest(known.at).total_seconds()),
+            "retrying": queue.retrying,
+            "failed": queue.failed,
+            "next_due_at": _text(queue.next_due_at),
+            "last_done_at": _text(queue.last_done_at),
+        },
+        "workers": [
+            {
+                "name": worker.name,
+                "started_at": instant_text(worker.started_at),
+                "seen_at": instant_text(worker.seen_at),
+                "last_done_at": _text(worker.last_done_at),
+                "live": worker in known.live_workers,
+            }
+            for worker in queue.workers
+        ],
+        "events": known.events,
+        "invoices": dict(known.invoices),
+        "webhooks": dict(known.webhooks),
+    }
+
+
+def _print(known: Standing, problems: list[str]) -> None:
+    queue = known.queue
+    oldest = f", the first since {_text(queue.oldest_due_at)}" if queue.due else ""
+    click.echo(f"jobs      {queue.due} due{oldest}; {queue.retrying} retrying, {queue.failed} failed")
+    click.echo(f"next due  {_text(queue.next_due_at) or 'none'}")
+    click.echo(f"last done {_text(queue.last_done_at) or 'not known'}")
+    for worker in queue.workers:
+        gone = "" if worker in known.live_workers else "  (not seen since)"
+        click.echo(f"worker    {worker.name}  seen {instant_text(worker.seen_at)}{gone}")
+    if not queue.workers:
+        click.echo("worker    none was seen")
+    click.echo(f"events    {known.events}")
+    for name, counts in (("invoices", known.invoices), ("webhooks", known.webhooks)):
+        listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        click.echo(f"{name:8}  {listed or 'none'}")
+    for problem in problems:
+        click.echo(f"problem   {problem}")
+    if not problems:
+        click.echo("ok")

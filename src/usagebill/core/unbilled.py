@@ -1,0 +1,218 @@
+"""Unbilled events: those that no charge counts as things stand, and why.
+
+Nothing of this is stored: it follows from what subscriptions, plans and metrics are now, so that an event leaves the
+list as soon as it is counted. Values that no filter declares are no reason: such an event is billed at its charge's
+default price.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
+
+__all__ = [
+    "Reason",
+    "Service",
+    "Stretch",
+    "UnbilledEvent",
+    "UnbilledTally",
+    "is_uncounted",
+    "keeps_history",
+    "message_of",
+    "near_name",
+    "property_reason",
+    "stretch_at",
+    "stretches_of",
+]
+
+_INSTANT = timedelta(microseconds=1)
+
+
+class Reason(StrEnum):
+    """Why an event is not billed."""
+
+    SUBSCRIPTION_MISSING = "subscription_missing"  # the event names none
+    SUBSCRIPTION_NOT_FOUND = "subscription_not_found"
+    SUBSCRIPTION_NOT_ACTIVE = "subscription_not_active"  # not at the time of the event
+    METRIC_NOT_FOUND = "billable_metric_not_found"
+    CHARGE_NOT_FOUND = "charge_not_found"  # the plan has none on the metric
+    PERIOD_CLOSED = "period_closed"  # it could have been counted, but its period had been billed by then
+    PROPERTY_MISSING = "property_missing"
+    PROPERTY_NOT_NUMERIC = "property_not_numeric"
+    OPERATION_UNKNOWN = "operation_type_unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The time of one subscription that an external id names: from `start`, until `end` if it has one.
+
+    `is_charged`: its plan charges for the metric in question. What lies before `closed_before` was billed before that
+    could be counted. `advance_since`: the metric is charged in advance, so what was received earlier brought no fee.
+    """
+
+    start: datetime
+    end: datetime | None = None
+    is_charged: bool = True
+    closed_before: datetime | None = None
+    advance_since: datetime | None = None
+
+
+class Stretch(NamedTuple):
+    """A stretch of time, both ends inclusive (None: no bound), and why its events are not billed.
+
+    If `received_from` or `received_before` is set, only those received from then on, or before. Without a reason,
+    events are billed that the metric counts (`counts`).
+    """
+
+    reason: Reason | None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    received_from: datetime | None = None
+    received_before: datetime | None = None
+
+    def holds(self, event: Event) -> bool:
+        """Whether the event lies in it."""
+        return (
+            (self.earliest is None or self.earliest <= event.timestamp)
+            and (self.latest is None or event.timestamp <= self.latest)
+            and (self.received_from is None or self.received_from <= event.created_at)
+            and (self.received_before is None or event.created_at < self.received_before)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnbilledEvent:
+    """An event that is not billed, why, and what would help.
+
+    `period_is_open`: its period is still to be billed, so it would be counted if its reason went away in time; None if
+    it lies in no subscription's time.
+    """
+
+    event: Event
+    reason: Reason
+    message: str
+    period_is_open: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnbilledTally:
+    """How many events are not billed for one reason, of one external subscription id and code."""
+
+    reason: Reason
+    external_subscription_id: str | None
+    code: str
+    events_count: int
+
+
+def keeps_history(metric: BillableMetric) -> bool:
+    """Whether events of any earlier time still count."""
+    levels = (Accumulation.SUM, Accumulation.VALUES, Accumulation.LEVEL)
+    return metric.recurring and AGGREGATIONS[metric.aggregation_type].accumulation in levels
+
+
+def is_uncounted(metric: BillableMetric, event: Event) -> bool:
+    """Whether the metric cannot count the event, whatever is charged for it."""
+    return not counts(metric.aggregation_type, metric.field_name, event)
+
+
+def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> list[Stretch]:
+    """All of time, in order, as events of one external id and of the metric's code (None: there is none) fare in it."""
+    ordered = sorted(services, key=lambda service: service.start)
+    if not ordered:
+        return [Stretch(Reason.SUBSCRIPTION_NOT_FOUND)]
+    if metric is None:
+        return [Stretch(Reason.METRIC_NOT_FOUND)]
+    if keeps_history(metric):
+        ordered = _with_history(ordered)
+    stretches: list[Stretch] = []
+    free_from: datetime | None = None
+    for position, service in enumerate(ordered):
+        start = None if position == 0 and _reaches_back(service) else cut_to_seconds(service.start)
+        if start is not None and (free_from is None or free_from < start):
+            stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - _INSTANT))
+        earliest = free_from if start is None or (free_from is not None and free_from > start) else start
+        latest = None if service.end is None else cut_to_milliseconds(service.end)
+        stretches += _within(service, earliest, latest)
+        if latest is None:
+            return stretches
+        free_from = latest + _INSTANT
+    stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from))
+    return stretches
+
+
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
+
+
+def _reaches_back(service: Service) -> bool:
+    return service.start == _ALWAYS
+
+
+def _with_history(ordered: Sequence[Service]) -> list[Service]:
+    """What counts in every later period: all that came before the end of the last subscription that is charged."""
+    charged = [position for position, service in enumerate(ordered) if service.is_charged]
+    if not charged:
+        return list(ordered)
+    last = charged[-1]
+    whole = replace(ordered[last], start=_ALWAYS, closed_before=None)
+    return [whole, *ordered[last + 1 :]]
+
+
+def _within(service: Service, earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
+    if not service.is_charged:
+        return [Stretch(Reason.CHARGE_NOT_FOUND, earliest, latest)]
+    if service.advance_since is not None:
+        since = service.advance_since
+        late = Stretch(Reason.PERIOD_CLOSED, earliest, latest, received_before=since)
+        return [late, Stretch(None, earliest, latest, received_from=since)]
+    closed = service.closed_before
+    if closed is None or (earliest is not None and closed <= earliest):
+        return [Stretch(None, earliest, latest)]
+    if latest is not None and closed > latest:
+        return [Stretch(Reason.PERIOD_CLOSED, earliest, latest)]
+    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - _INSTANT), Stretch(None, closed, latest)]
+
+
+def stretch_at(stretches: Iterable[Stretch], event: Event) -> Stretch:
+    """The first stretch that holds the event."""
+    return next((stretch for stretch in stretches if stretch.holds(event)), Stretch(None))
+
+
+def property_reason(metric: BillableMetric, event: Event) -> Reason:
+    """Why the metric cannot count the event."""
+    if property_of(event, metric.field_name) is None:
+        return Reason.PROPERTY_MISSING
+    numeric = AGGREGATIONS[metric.aggregation_type].numeric
+    return Reason.PROPERTY_NOT_NUMERIC if numeric else Reason.OPERATION_UNKNOWN
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Of the known names, one that `name` may have been meant to be."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)), None)
+
+
+def message_of(reason: Reason, event: Event, field_name: str | None = None, near: str | None = None) -> str:
+    """What is wrong with the event, for a person; `near` is a name that may have been meant."""
+    texts = {
+        Reason.SUBSCRIPTION_MISSING: "the event names no subscription",
+        Reason.SUBSCRIPTION_NOT_FOUND: f"no subscription has the external id {event.external_subscription_id!r}",
+        Reason.SUBSCRIPTION_NOT_ACTIVE: (
+            f"the subscription {event.external_subscription_id!r} had not started, or had ended, at that time"
+        ),
+        Reason.METRIC_NOT_FOUND: f"no billable metric has the code {event.code!r}",
+        Reason.CHARGE_NOT_FOUND: (
+            f"the plan of {event.external_subscription_id!r} has no charge on the metric {event.code!r}"
+        ),
+        Reason.PERIOD_CLOSED: "its period had been billed before the event could be counted",
+        Reason.PROPERTY_MISSING: f"the metric {event.code!r} needs the property {field_name!r}",
+        Reason.PROPERTY_NOT_NUMERIC: f"the property {field_name!r} of the metric {event.code!r} is no number",
+        Reason.OPERATION_UNKNOWN: "the property 'operation_type' is neither 'add' nor 'remove'",
+    }
+    return texts[reason] + (f"; was {near!r} meant?" if near else "")

@@ -1,0 +1,126 @@
+"""`/metrics`: what a monitoring system scrapes, in the text format of Prometheus.
+
+Requests are counted by this process. All else is read from the database when somebody asks, at most once in some
+seconds: it is the same whichever process is asked, and costs requests nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from usagebill.billing import Billing
+from usagebill.operations.standing import Standing, standing
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_READ_AGAIN_AFTER_SECONDS: Final = 5.0
+
+
+class Metrics:
+    """The metrics of one process that serves; `key` opens them, as the bearer token of a request."""
+
+    def __init__(self, billing: Billing, key: str) -> None:
+        self._key = key.encode()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._requests = Counter(
+            "usagebill_http_requests",
+            "Requests answered by this process.",
+            ("method", "path", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "usagebill_http_request_duration_seconds",
+            "Seconds from the first byte of a request to the last of its answer.",
+            ("method", "path"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._registry.register(_Database(billing))
+
+    def opens(self, authorization: str) -> bool:
+        """Whether this header of a request holds the key."""
+        scheme, _, token = authorization.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._key)
+
+    def observe(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count a request. `path` is that of the operation, without what stands in its braces."""
+        known = self._counters.get((method, path, status))
+        if known is None:
+            known = self._requests.labels(method, path, str(status)), self._seconds.labels(method, path)
+            self._counters[method, path, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
+
+    def text(self) -> bytes:
+        """All metrics as they are now."""
+        return generate_latest(self._registry)
+
+
+class _Database(Collector):
+    """What the database says."""
+
+    def __init__(self, billing: Billing) -> None:
+        self._billing = billing
+        self._turn = threading.Lock()
+        self._read: tuple[float, Standing] | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        with self._turn:
+            if self._read is None or time.monotonic() - self._read[0] >= _READ_AGAIN_AFTER_SECONDS:
+                self._read = time.monotonic(), standing(self._billing.store, self._billing.clock.now())
+            known = self._read[1]
+        yield from _families(known)
+
+
+def _families(known: Standing) -> Iterator[Metric]:
+    queue, now = known.queue, known.at
+    yield CounterMetricFamily("usagebill_events", "Events stored so far.", value=known.events)
+    due = GaugeMetricFamily("usagebill_jobs_due", "Jobs that are due and not being done.", labels=["lane"])
+    age = GaugeMetricFamily(
+        "usagebill_jobs_oldest_due_age_seconds", "For how long the first due job has waited.", labels=["lane"]
+    )
+    lanes: dict[str, tuple[int, float]] = {"billing": (0, 0.0), "deliver_webhook": (0, 0.0)}
+    for backlog in queue.backlog:
+        # The lanes of endpoints are one here.
+        name = backlog.lane.partition("/")[0] or "billing"
+        before = lanes.get(name, (0, 0.0))
+        waited = max(0.0, (now - backlog.oldest_due_at).total_seconds())
+        lanes[name] = before[0] + backlog.due, max(before[1], waited)
+    for name, (count, waited) in lanes.items():
+        due.add_metric([name], count)
+        age.add_metric([name], waited)
+    yield due
+    yield age
+    yield GaugeMetricFamily(
+        "usagebill_jobs_retrying", "Jobs that failed and wait for another try.", value=queue.retrying
+    )
+    yield GaugeMetricFamily("usagebill_jobs_failed", "Jobs that were given up.", value=queue.failed)
+    if queue.last_done_at is not None:
+        yield GaugeMetricFamily(
+            "usagebill_last_job_done_timestamp_seconds",
+            "When a worker last did a job, in Unix seconds.",
+            value=queue.last_done_at.timestamp(),
+        )
+    yield GaugeMetricFamily(
+        "usagebill_workers", "Workers seen within the last two minutes.", value=len(known.live_workers)
+    )
+    invoices = GaugeMetricFamily("usagebill_invoices", "Invoices.", labels=["status"])
+    for status, count in known.invoices.items():
+        invoices.add_metric([status], count)
+    yield invoices
+    messages = GaugeMetricFamily("usagebill_webhook_messages", "Webhook messages of 90 days.", labels=["status"])
+    for status, count in known.webhooks.items():
+        messages.add_metric([status], count)
+    yield messages

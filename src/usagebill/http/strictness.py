@@ -1,0 +1,80 @@
+"""Strictness: what a request sends and nobody reads is refused if it asks for that, and named in the log otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import structlog
+
+from usagebill.core.errors import Invalid
+from usagebill.http.endpoints import Endpoint
+from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
+
+__all__ = ["Strictness"]
+
+_TOLD_EVERY = timedelta(hours=1)
+_MOST_TOLD = 20
+_PAGING = frozenset({"page", "per_page"})
+_log = structlog.get_logger("usagebill.http")
+
+
+class Strictness:
+    """The rule of one process: `always`, or for requests with the header `Usagebill-Strict: true`."""
+
+    def __init__(self, *, always: bool) -> None:
+        self._always = always
+        self._told: dict[tuple[str, str, tuple[str, ...]], datetime] = {}
+
+    def check(
+        self,
+        endpoint: Endpoint,
+        headers: Mapping[str, str],
+        body: object,
+        parameters: Mapping[str, object],
+        key_id: str,
+        now: datetime,
+    ) -> None:
+        """Raises `Invalid`, naming each field, if the request is strict and sends what would be ignored or cut.
+
+        If it is not, the log says so: once an hour of each key, operation and set of fields.
+        """
+        found = list(_slips(endpoint, body, parameters))
+        if not found:
+            return
+        asked = headers.get("usagebill-strict", "").strip().lower()
+        if asked in ("true", "1") or (self._always and asked not in ("false", "0")):
+            raise Invalid({slip.path: [slip.code] for slip in found})
+        name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in found)[:_MOST_TOLD]))
+        told = self._told.get(name)
+        if told is not None and now - told < _TOLD_EVERY:
+            return
+        self._told = {known: at for known, at in self._told.items() if now - at < _TOLD_EVERY}
+        self._told[name] = now
+        _log.warning(
+            "ignored_fields",
+            method=endpoint.method,
+            path=endpoint.path,
+            api_key=key_id,
+            fields=[slip.path for slip in found if slip.code == UNKNOWN][:_MOST_TOLD],
+            cut_to_integers=[slip.path for slip in found if slip.code != UNKNOWN][:_MOST_TOLD],
+        )
+
+
+def _slips(endpoint: Endpoint, body: object, parameters: Mapping[str, object]) -> Iterator[Slip]:
+    asked = frozenset[str]() if endpoint.query is None else field_names(endpoint.query)
+    if endpoint.paged:
+        asked |= _PAGING
+    yield from (Slip(name, UNKNOWN) for name in parameters if name not in asked)
+    if not isinstance(body, Mapping):
+        return
+    if endpoint.body is None:
+        # Parameters of lists may stand in the body too.
+        yield from (Slip(name, UNKNOWN) for name in body if name not in asked)
+    elif endpoint.root is None:
+        yield from (slip for slip in slips(endpoint.body, body) if slip.path not in asked)
+    else:
+        yield from (Slip(name, UNKNOWN) for name in body if name != endpoint.root and name not in asked)
+        root = body.get(endpoint.root)
+        if isinstance(root, Mapping):
+            yield from slips(endpoint.body, root)

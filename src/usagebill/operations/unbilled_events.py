@@ -1,0 +1,149 @@
+"""Unbilled events: which there are, how many of each kind, and the job that says so in the log once a day."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
+
+from usagebill.core.billable_metrics import declared_values
+from usagebill.core.events import Event, property_of
+from usagebill.core.filters import undeclared_keys
+from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.core.unbilled import Reason, Stretch, UnbilledEvent, UnbilledTally
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.queries.unbilled import metric_by_code, stretches, unbilled, why_unbilled
+from usagebill.storage.event_queries import EventRange
+from usagebill.storage.ports import Page
+from usagebill.work import Reader, Work
+
+__all__ = [
+    "UnbilledFilters",
+    "list_all",
+    "list_tallies",
+    "reasons_among",
+    "schedule",
+    "tallies",
+    "undeclared_among",
+]
+
+_COUNTED_AT = time(6, tzinfo=UTC)
+
+
+@Input
+class UnbilledFilters:
+    """Both timestamps are inclusive."""
+
+    code: Maybe[str] = ABSENT
+    external_subscription_id: Maybe[str] = ABSENT
+    timestamp_from: Maybe[datetime] = ABSENT
+    timestamp_to: Maybe[datetime] = ABSENT
+
+
+def list_all(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[UnbilledEvent]:
+    """The events that no charge counts as things stand, each with its reason: latest first, then by transaction id."""
+    ranges = [wanted for wanted, _ in _ranges(reader, options)]
+    place = (paging.page - 1) * paging.per_page
+    items: list[UnbilledEvent] = []
+    for _, event in reader.tx.events.in_ranges(ranges, limit=paging.per_page, offset=place):
+        reason = why_unbilled(reader, event)
+        if reason is not None:
+            items.append(unbilled(reader, event, reason))
+    total = sum(reader.tx.events.count_in_ranges(ranges))
+    return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=total)
+
+
+def list_tallies(reader: Reader, options: UnbilledFilters) -> list[UnbilledTally]:
+    """How many events are not billed: for each reason, external subscription id and code, the most first."""
+    return tallies(reader, options)
+
+
+def tallies(
+    reader: Reader, options: UnbilledFilters | None = None, *, received_from: datetime | None = None
+) -> list[UnbilledTally]:
+    """The same, of events received at that instant or later.
+
+    Events whose properties cannot be counted are one tally for each sender and code, with the reason of the latest.
+    """
+    ranges = _ranges(reader, options or UnbilledFilters())
+    counts = reader.tx.events.count_in_ranges([wanted for wanted, _ in ranges], received_from=received_from)
+    counted: Counter[tuple[Reason, str | None, str]] = Counter()
+    for (wanted, reason), count in zip(ranges, counts, strict=True):
+        if count:
+            known = reason or _reason_of_latest(reader, wanted)
+            counted[known, wanted.external_subscription_id, wanted.code] += count
+    return [
+        UnbilledTally(reason, external_id, code, count)
+        for (reason, external_id, code), count in sorted(
+            counted.items(), key=lambda item: (-item[1], item[0][0], item[0][1] or "", item[0][2])
+        )
+    ]
+
+
+def _reason_of_latest(reader: Reader, wanted: EventRange) -> Reason:
+    for _, event in reader.tx.events.in_ranges([wanted], limit=1):
+        return why_unbilled(reader, event) or Reason.PROPERTY_MISSING
+    return Reason.PROPERTY_MISSING
+
+
+def _ranges(reader: Reader, options: UnbilledFilters) -> list[tuple[EventRange, Reason | None]]:
+    """Where unbilled events lie, and why; the reason of a single event's properties is its own (None)."""
+    name, only = options.external_subscription_id or None, options.code or None
+    log = reader.tx.events
+    uncounted = set(log.senders(external_subscription_id=name, code=only, uncounted=True))
+    ranges: list[tuple[EventRange, Reason | None]] = []
+    for external_id, code in log.senders(external_subscription_id=name, code=only):
+        for stretch in stretches(reader, external_id, code):
+            if stretch.reason is None and (external_id, code) not in uncounted:
+                continue
+            ranges.append((_range(stretch, external_id, code, options), stretch.reason))
+    return ranges
+
+
+def _range(stretch: Stretch, external_id: str | None, code: str, options: UnbilledFilters) -> EventRange:
+    earliest = [instant for instant in (stretch.earliest, options.timestamp_from or None) if instant is not None]
+    latest = [instant for instant in (stretch.latest, options.timestamp_to or None) if instant is not None]
+    return EventRange(
+        external_subscription_id=external_id,
+        code=code,
+        earliest=max(earliest, default=None),
+        latest=min(latest, default=None),
+        received_from=stretch.received_from,
+        received_before=stretch.received_before,
+        uncounted=stretch.reason is None,
+    )
+
+
+def reasons_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[Reason, str | None, str]]:
+    """How many of these events are not billed, by reason, external subscription id and code."""
+    counted: Counter[tuple[Reason, str | None, str]] = Counter()
+    for event in events:
+        reason = why_unbilled(reader, event)
+        if reason is not None:
+            counted[reason, event.external_subscription_id, event.code] += 1
+    return counted
+
+
+def undeclared_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[str, str, str]]:
+    """How many of these events have a value that their metric's filters do not declare, by code, key and value.
+
+    They are billed at the default price of their charge.
+    """
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for event in events:
+        metric = metric_by_code(reader, event.code)
+        if metric is not None and metric.filters:
+            for key in undeclared_keys(event, declared_values(metric)):
+                counted[event.code, key, property_of(event, key) or ""] += 1
+    return counted
+
+
+def schedule(work: Work, *, counted_at: datetime | None = None) -> None:
+    """Have unbilled events counted the next time that it is 06:00 UTC, and on every day from then on.
+
+    `counted_at` is when that was last due.
+    """
+    now = work.now if counted_at is None else max(work.now, counted_at)
+    due = datetime.combine(now.astimezone(UTC).date(), _COUNTED_AT)
+    task = CountUnbilledEvents(organization_id=work.organization.id)
+    work.schedule(task, due if due > now else due + timedelta(days=1))

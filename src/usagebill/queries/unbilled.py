@@ -1,0 +1,198 @@
+"""How the events of an external subscription id and a code fare: which are billed, and why others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, subscription_at
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.unbilled import (
+    Reason,
+    Service,
+    Stretch,
+    UnbilledEvent,
+    is_uncounted,
+    message_of,
+    near_name,
+    property_reason,
+    stretch_at,
+    stretches_of,
+)
+from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.contracts import contract_of
+from usagebill.queries.plans import plan_definition
+from usagebill.storage.conditions import asc, desc, eq, less, present, related
+from usagebill.work import Reader
+
+__all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
+
+# Of so many names at most, those that are near a wrong one are looked for.
+_NAMES = 2000
+_INSTANT = timedelta(microseconds=1)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_SERVED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
+
+
+def metric_by_code(reader: Reader, code: str) -> BillableMetric | None:
+    """The live metric with this code."""
+    return reader.cached(("metric by code", code), lambda: reader.tx.first(BillableMetric, eq("code", code)))
+
+
+def stretches(reader: Reader, external_subscription_id: str | None, code: str) -> list[Stretch]:
+    """All of time, in order, as events of this external id and code fare in it."""
+    return reader.cached(
+        ("stretches", external_subscription_id, code), lambda: _stretches(reader, external_subscription_id, code)
+    )
+
+
+def _stretches(reader: Reader, external_subscription_id: str | None, code: str) -> list[Stretch]:
+    if external_subscription_id is None:
+        return [Stretch(Reason.SUBSCRIPTION_MISSING)]
+    metric = metric_by_code(reader, code)
+    subscriptions = _subscriptions(reader, external_subscription_id)
+    services = [_service(reader, subscription, metric) for subscription in subscriptions if _is_served(subscription)]
+    if not services and subscriptions:
+        # Pending, or waiting for a payment.
+        return [Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE)]
+    return stretches_of(services, metric)
+
+
+def _subscriptions(reader: Reader, external_subscription_id: str) -> list[Subscription]:
+    return reader.cached(
+        ("subscriptions by external id", external_subscription_id),
+        lambda: reader.tx.find(Subscription, eq("external_id", external_subscription_id)),
+    )
+
+
+def _is_served(subscription: Subscription) -> bool:
+    return subscription.started_at is not None and subscription.status in _SERVED
+
+
+def _service(reader: Reader, subscription: Subscription, metric: BillableMetric | None) -> Service:
+    started_at = subscription.started_at or subscription.created_at
+    if metric is None:
+        return Service(start=started_at, end=subscription.terminated_at)
+    charges = [
+        charge
+        for charge in plan_definition(reader, subscription.plan_id).charges
+        if charge.billable_metric_id == metric.id
+    ]
+    since = max(metric.created_at, min((charge.created_at for charge in charges), default=metric.created_at))
+    in_advance = bool(charges) and all(charge.pay_in_advance for charge in charges)
+    begun = subscription.activated_at or subscription.created_at
+    return Service(
+        start=started_at,
+        end=subscription.terminated_at,
+        is_charged=bool(charges),
+        closed_before=None if in_advance or not charges else _closed_before(reader, subscription, since),
+        advance_since=max(since, begun) if in_advance and max(since, begun) > started_at else None,
+    )
+
+
+def _closed_before(reader: Reader, subscription: Subscription, since: datetime) -> datetime | None:
+    """Where the first period begins that was billed, or will be, when the definitions made at `since` were there.
+
+    None if that is all of them: neither did the subscription start in the past, nor was anything defined later.
+    """
+    started_at = subscription.started_at or subscription.created_at
+    closed: list[datetime] = []
+    begun = subscription.activated_at or subscription.created_at
+    if started_at < begun:
+        # It was made with a start in the past: billing begins with the period of that day, or with the one before it if
+        # that was a billing day.
+        contract = contract_of(reader, subscription)
+        charges = running_boundaries(reader, contract, cycle_at(contract, begun), begun).charges
+        first = reader.tx.first(
+            BillingPeriod,
+            eq("subscription_id", subscription.id),
+            present("charges_from_datetime"),
+            order=[asc("charges_from_datetime")],
+        )
+        starts = [] if charges is None else [charges.start]
+        if first is not None and first.charges_from_datetime is not None:
+            starts.append(first.charges_from_datetime)
+        if starts and min(starts) > started_at:
+            closed.append(min(starts))
+    if since > started_at:
+        billed = reader.tx.first(
+            BillingPeriod,
+            eq("subscription_id", subscription.id),
+            present("charges_to_datetime"),
+            related(Invoice, "invoice_id", less("finalized_at", since)),
+            order=[desc("charges_to_datetime")],
+        )
+        if billed is not None and billed.charges_to_datetime is not None:
+            closed.append(billed.charges_to_datetime + _INSTANT)
+    return max(closed, default=None)
+
+
+def why_unbilled(reader: Reader, event: Event) -> Reason | None:
+    """Why the event is not billed; None if it is, or will be."""
+    stretch = stretch_at(stretches(reader, event.external_subscription_id, event.code), event)
+    if stretch.reason is not None:
+        return stretch.reason
+    metric = metric_by_code(reader, event.code)
+    return property_reason(metric, event) if metric is not None and is_uncounted(metric, event) else None
+
+
+def unbilled(reader: Reader, event: Event, reason: Reason) -> UnbilledEvent:
+    """The event, which is not billed for this reason, with what would help."""
+    metric = metric_by_code(reader, event.code)
+    field_name = None if metric is None else metric.field_name
+    if reason is Reason.OPERATION_UNKNOWN:
+        near = None
+    elif reason is Reason.PROPERTY_MISSING:
+        near = near_name(field_name or "", event.properties)
+    else:
+        near = _near(reader, event, reason)
+    return UnbilledEvent(event, reason, message_of(reason, event, field_name, near), _period_is_open(reader, event))
+
+
+def _near(reader: Reader, event: Event, reason: Reason) -> str | None:
+    if reason is Reason.METRIC_NOT_FOUND:
+        return near_name(event.code, _names(reader, BillableMetric, "code"))
+    if reason is Reason.SUBSCRIPTION_NOT_FOUND and event.external_subscription_id:
+        return near_name(event.external_subscription_id, _names(reader, Subscription, "external_id"))
+    return None
+
+
+def _names(reader: Reader, kind: type[BillableMetric] | type[Subscription], column: str) -> Sequence[str]:
+    def found() -> Sequence[str]:
+        records: Sequence[object] = reader.tx.find(kind, limit=_NAMES + 1)
+        return [] if len(records) > _NAMES else sorted({getattr(record, column) for record in records})
+
+    return reader.cached(("names of", kind), found)
+
+
+def _period_is_open(reader: Reader, event: Event) -> bool | None:
+    """Whether the period of the event's charges is still to be billed; None if it lies in no subscription's time."""
+    if event.external_subscription_id is None:
+        return None
+    known = [one for one in _subscriptions(reader, event.external_subscription_id) if _is_served(one)]
+    subscription = subscription_at(known, event.timestamp, event.created_at)
+    if subscription is None:
+        return None
+    opens = reader.cached(("open from", subscription.id), lambda: _open_from(reader, subscription))
+    return opens is not None and event.timestamp >= opens
+
+
+def _open_from(reader: Reader, subscription: Subscription) -> datetime | None:
+    """From when on usage of the subscription can still be billed; None if its end has been billed."""
+    last = reader.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        present("charges_to_datetime"),
+        related(Invoice, "invoice_id", present("finalized_at")),
+        order=[desc("charges_to_datetime")],
+    )
+    end = subscription.terminated_at
+    if last is not None and last.charges_to_datetime is not None:
+        if end is not None and last.charges_to_datetime >= cut_to_milliseconds(end):
+            return None
+        return last.charges_to_datetime + _INSTANT
+    return _closed_before(reader, subscription, _BEGINNING) or cut_to_seconds(
+        subscription.started_at or subscription.created_at
+    )

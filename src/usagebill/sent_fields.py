@@ -1,0 +1,179 @@
+"""Sent fields: what of a caller's input would be ignored or cut, at every depth.
+
+Inputs are read leniently (`inputs.read`), as existing clients of the API expect. Who would rather be told asks here:
+the library always, the API if it is asked to.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import attrs
+
+from usagebill.core.numbers import parse_decimal
+from usagebill.core.pricing import MODELS
+from usagebill.inputs import Absent
+
+__all__ = ["FRACTIONAL", "UNKNOWN", "Slip", "field_names", "sent_as", "slips"]
+
+UNKNOWN = "unknown_field"
+FRACTIONAL = "value_is_not_an_integer"
+_SHAPE = "shape"
+_GROUPING = frozenset({"pricing_group_keys", "presentation_group_keys", "grouped_by"})
+_RANGES = frozenset({"graduated_ranges", "volume_ranges", "graduated_percentage_ranges"})
+_OF_RANGES = frozenset({"from_value", "to_value", "per_unit_amount", "flat_amount", "rate"})
+# Objects whose keys the operations read themselves, by the name of their field.
+_OBJECTS: Mapping[str, frozenset[str]] = {"payment_method": frozenset({"payment_method_type", "payment_method_id"})}
+
+
+class Slip(NamedTuple):
+    """A field that would not do what its sender meant. `near` is a name that may have been meant."""
+
+    path: str
+    code: str
+    near: str | None = None
+
+
+def sent_as(kind: type) -> Any:
+    """A field whose values are read by the operation, and have the fields of this input."""
+    return attrs.field(default=Absent.ABSENT, metadata={_SHAPE: kind})
+
+
+def field_names(kind: type) -> frozenset[str]:
+    """The names of the fields of an input."""
+    return frozenset(_hints(kind))
+
+
+def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[Slip]:
+    """What of `source` an input of `kind` would ignore, or cut to an integer; `path` is where it stands."""
+    hints = _hints(kind)
+    model = source.get("charge_model")
+    for name, value in source.items():
+        if name not in hints:
+            yield Slip(path + name, UNKNOWN, _near(name, hints))
+        elif name == "properties" and not _is_priced(hints):
+            # Those of events hold whatever their sender likes.
+            continue
+        elif value is not None:
+            yield from _within(hints[name], value, name, path + name, model if isinstance(model, str) else None)
+
+
+def _is_priced(hints: Collection[str]) -> bool:
+    """Whether it is a charge, or a filter of one, whose properties are those of a charge model."""
+    return "charge_model" in hints or "values" in hints
+
+
+class _Field(NamedTuple):
+    """The type of a field, and whether that is one of an integer, an object, or a list of inputs."""
+
+    hint: Any
+    is_integer: bool
+    inner: type | None
+    is_list: bool
+    is_object: bool
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, _Field]:
+    return {item.name: _field(item.type, item.metadata) for item in attrs.fields(attrs.resolve_types(kind))}
+
+
+def _field(hint: Any, metadata: Mapping[str, Any]) -> _Field:
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [part for part in get_args(hint) if part is not type(None) and part != Literal[Absent.ABSENT]]
+        hint = options[0] if options else object
+    inner: Any = hint
+    is_list = get_origin(hint) in (list, tuple)
+    if is_list:
+        inner = get_args(hint)[0]
+    inner = metadata.get(_SHAPE, inner)
+    return _Field(
+        hint=hint,
+        is_integer=get_origin(hint) is Annotated and get_args(hint)[0] is int,
+        inner=inner if isinstance(inner, type) and attrs.has(inner) else None,
+        is_list=is_list,
+        is_object=get_origin(hint) is Mapping,
+    )
+
+
+def _within(field: _Field, value: object, name: str, path: str, model: str | None) -> Iterator[Slip]:
+    if field.is_integer:
+        if _is_fractional(value):
+            yield Slip(path, FRACTIONAL)
+    elif field.inner is not None:
+        if field.is_list and _is_flat(field.inner) and _are_known(_hints(field.inner).keys(), _listed(value)):
+            return
+        items = [(path, value)]
+        if field.is_list:
+            items = [(f"{path}[{place}]", item) for place, item in enumerate(_listed(value))]
+        for place, item in items:
+            if isinstance(item, Mapping):
+                known = {**item, "charge_model": model} if name == "filters" and model is not None else item
+                yield from _without(slips(field.inner, known, f"{place}."), f"{place}.charge_model")
+    elif field.is_object and isinstance(value, Mapping):
+        if name == "properties":
+            yield from _properties(value, path, model)
+        elif name in _OBJECTS:
+            yield from _unknown(value, _OBJECTS[name], path)
+
+
+@cache
+def _is_flat(kind: type) -> bool:
+    """Whether nothing can be wrong with an input but the names of its fields."""
+    return not any(field.is_integer or field.inner or field.is_object for field in _hints(kind).values())
+
+
+def _are_known(names: Set[str], items: Sequence[object]) -> bool:
+    # Batches of events go through here, one after the other.
+    return all(isinstance(item, dict) and names >= item.keys() for item in items)
+
+
+def _without(found: Iterator[Slip], path: str) -> Iterator[Slip]:
+    """Filters are priced by the model of their charge, which they do not name."""
+    return (slip for slip in found if slip.path != path)
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _is_fractional(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, float)):
+        return False
+    number = parse_decimal(value.strip()) if isinstance(value, str) else Decimal(str(value))
+    return number is not None and number.is_finite() and number != number.to_integral_value()
+
+
+def _properties(properties: Mapping[str, object], path: str, model: str | None) -> Iterator[Slip]:
+    """What no charge model, or not the one that is named, has among its properties. Null says nothing."""
+    known = MODELS.get(model or "")
+    keys = {*(known.keys if known is not None else _all_keys()), *_GROUPING}
+    if known is not None and known.name == "custom":
+        return
+    for name, value in properties.items():
+        if name not in keys and value is not None:
+            yield Slip(f"{path}.{name}", UNKNOWN, _near(name, keys))
+        elif name in _RANGES:
+            for place, item in enumerate(_listed(value)):
+                if isinstance(item, Mapping):
+                    yield from _unknown(item, _OF_RANGES, f"{path}.{name}[{place}]")
+
+
+@cache
+def _all_keys() -> frozenset[str]:
+    return frozenset(key for model in MODELS.values() for key in model.keys)
+
+
+def _unknown(value: Mapping[str, object], known: Collection[str], path: str) -> Iterator[Slip]:
+    for name in value:
+        if name not in known:
+            yield Slip(f"{path}.{name}", UNKNOWN, _near(name, known))
+
+
+def _near(name: str, known: Collection[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, known, n=1)), None)

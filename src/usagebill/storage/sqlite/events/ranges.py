@@ -1,0 +1,172 @@
+"""Who sends events, and events in ranges of time: through indexes, whatever lies between them.
+
+Events that their metric cannot count are marked when they are stored, and again when the metric is made or changed.
+They have an index of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from usagebill.core.events import Event
+from usagebill.storage.event_queries import EventRange
+from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds
+
+__all__ = ["count_in_ranges", "has_code", "in_ranges", "mark", "mark_all", "senders"]
+
+_FIRST, _LAST = -(2**62), 2**62
+_MARKED = "events INDEXED BY events_uncounted"
+_ALL = "events INDEXED BY events_usage"
+# The members of a range, by their place in its JSON.
+_IN_RANGE = (
+    " e.external_subscription_id IS json_extract(r.value, '$[0]') AND e.code = json_extract(r.value, '$[1]')"
+    " AND e.timestamp >= json_extract(r.value, '$[2]') AND e.timestamp <= json_extract(r.value, '$[3]')"
+    " AND e.created_at >= json_extract(r.value, '$[4]') AND e.created_at < json_extract(r.value, '$[5]')"
+)
+
+
+def senders(
+    connection: sqlite3.Connection, organization_id: str, name: str | None, code: str | None, uncounted: bool
+) -> Iterator[tuple[str | None, str]]:
+    """See `storage.ports.EventLog.senders`: one look at the index for each."""
+    source, also = (_MARKED, " AND uncounted = 1") if uncounted else (_ALL, "")
+    where = f"FROM {source} WHERE organization_id = ?{also} AND "
+    last = ""
+    while name is None and (
+        row := connection.execute(
+            f"SELECT code {where} external_subscription_id IS NULL AND code > ? ORDER BY code LIMIT 1",
+            (organization_id, last),
+        ).fetchone()
+    ):
+        last = row[0]
+        if code is None or last == code:
+            yield None, last
+    step = "(external_subscription_id, code) > (?, ?)" if name is None else "external_subscription_id = ? AND code > ?"
+    place: tuple[str, str] = (name or "", "")
+    while row := connection.execute(
+        f"SELECT external_subscription_id, code {where} {step} ORDER BY external_subscription_id, code LIMIT 1",
+        (organization_id, *place),
+    ).fetchone():
+        place = row
+        if code is None or row[1] == code:
+            yield row
+
+
+def _json(ranges: Sequence[tuple[int, EventRange]]) -> str:
+    return json.dumps(
+        [
+            [
+                wanted.external_subscription_id,
+                wanted.code,
+                _FIRST if wanted.earliest is None else microseconds(wanted.earliest),
+                _LAST if wanted.latest is None else microseconds(wanted.latest),
+                _FIRST if wanted.received_from is None else microseconds(wanted.received_from),
+                _LAST if wanted.received_before is None else microseconds(wanted.received_before),
+                place,
+            ]
+            for place, wanted in ranges
+        ]
+    )
+
+
+def _sources(ranges: Sequence[EventRange]) -> Iterator[tuple[str, str]]:
+    """Where to look for the events of these ranges, and the ranges as JSON."""
+    for uncounted in (False, True):
+        some = [(place, wanted) for place, wanted in enumerate(ranges) if wanted.uncounted == uncounted]
+        if some:
+            source, also = ("events_uncounted", " AND e.uncounted = 1") if uncounted else ("events_usage", "")
+            yield (
+                f"FROM json_each(?) r CROSS JOIN events e INDEXED BY {source}"
+                f" WHERE e.organization_id = ? AND {_IN_RANGE}{also}",
+                _json(some),
+            )
+
+
+def in_ranges(
+    connection: sqlite3.Connection, organization_id: str, ranges: Sequence[EventRange], limit: int, offset: int
+) -> list[tuple[int, Event]]:
+    """See `storage.ports.EventLog.in_ranges`."""
+    parts: list[str] = []
+    values: list[Any] = []
+    for sql, encoded in _sources(ranges):
+        parts.append(
+            "SELECT json_extract(r.value, '$[6]') AS place, e.sequence AS sequence, e.timestamp AS timestamp,"
+            f" e.transaction_id AS transaction_id {sql}"
+        )
+        values += (encoded, organization_id)
+    if not parts:
+        return []
+    columns = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
+    rows = connection.execute(
+        f"SELECT p.place, {columns} FROM ({' UNION ALL '.join(parts)}"
+        " ORDER BY timestamp DESC, transaction_id, sequence LIMIT ? OFFSET ?) p JOIN events e USING (sequence)"
+        " ORDER BY e.timestamp DESC, e.transaction_id, e.sequence",
+        (*values, limit, offset),
+    )
+    return [(row[0], event_of(row[1:])) for row in rows]
+
+
+def count_in_ranges(
+    connection: sqlite3.Connection,
+    organization_id: str,
+    ranges: Sequence[EventRange],
+    received_from: datetime | None,
+) -> list[int]:
+    """See `storage.ports.EventLog.count_in_ranges`."""
+    counted = [0] * len(ranges)
+    since = _FIRST if received_from is None else microseconds(received_from)
+    for sql, encoded in _sources(ranges):
+        for place, count in connection.execute(
+            f"SELECT json_extract(r.value, '$[6]') AS place, COUNT(*) {sql} AND e.created_at >= ? GROUP BY 1",
+            (encoded, organization_id, since),
+        ):
+            counted[place] = count
+    return counted
+
+
+def has_code(connection: sqlite3.Connection, organization_id: str, code: str) -> bool:
+    """Whether any event has the code: from what is kept for lists, and the few events that are not in there yet."""
+    listed = connection.execute(
+        "SELECT 1 FROM event_counts WHERE organization_id = ? AND external_subscription_id = '' AND code = ? LIMIT 1",
+        (organization_id, code),
+    ).fetchone()
+    return listed is not None or (
+        connection.execute(
+            "SELECT 1 FROM events WHERE sequence > coalesce((SELECT sequence FROM event_counts_made), 0)"
+            " AND +organization_id = ? AND code = ? LIMIT 1",
+            (organization_id, code),
+        ).fetchone()
+        is not None
+    )
+
+
+def mark(
+    connection: sqlite3.Connection, organization_id: str, code: str, is_uncounted: Callable[[Event], bool]
+) -> None:
+    """See `storage.ports.EventStore.mark`."""
+    for name, _ in list(senders(connection, organization_id, None, code, uncounted=False)):
+        rows = connection.execute(
+            f"SELECT {COLUMNS}, sequence, uncounted FROM {_ALL}"
+            " WHERE organization_id = ? AND external_subscription_id IS ? AND code = ?",
+            (organization_id, name, code),
+        )
+        changed = [
+            (wanted, sequence)
+            for *columns, sequence, marked in rows
+            if (wanted := 1 if is_uncounted(event_of(tuple(columns))) else None) != marked
+        ]
+        connection.executemany("UPDATE events SET uncounted = ? WHERE sequence = ?", changed)
+
+
+def mark_all(connection: sqlite3.Connection, tests: dict[tuple[str, str], Callable[[Event], bool]]) -> None:
+    """Mark all events of a file that has no marks yet; `tests` by organization and code say which."""
+    uncounted = [
+        (sequence,)
+        for *columns, sequence in connection.execute(f"SELECT {COLUMNS}, sequence FROM events")
+        if (test := tests.get((columns[1], columns[3]))) is not None and test(event_of(tuple(columns)))
+    ]
+    connection.executemany("UPDATE events SET uncounted = 1 WHERE sequence = ?", uncounted)

@@ -1,0 +1,114 @@
+"""Stretches of time in which events are billed, or not: they tile all of time and follow `subscription_at`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event, subscription_at
+from usagebill.core.unbilled import Reason, Service, Stretch, near_name, stretch_at, stretches_of
+
+NOW = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def metric(aggregation_type: str = "count_agg", *, recurring: bool = False) -> BillableMetric:
+    return BillableMetric(
+        id="m",
+        organization_id="o",
+        name="M",
+        code="calls",
+        aggregation_type=aggregation_type,
+        recurring=recurring,
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def at(instant: datetime, received: datetime | None = None) -> Event:
+    return Event("e", "o", "t", "calls", "sub", instant, {}, None, received or NOW + timedelta(days=400))
+
+
+@dataclass(frozen=True)
+class Known:
+    started_at: datetime
+    terminated_at: datetime | None
+    status: str = "active"
+
+
+# Subscriptions of one external id follow each other.
+LIVES = st.lists(st.integers(0, 4_000_000), min_size=1, max_size=7, unique=True).map(
+    lambda marks: [
+        (NOW + timedelta(milliseconds=start), None if end is None else NOW + timedelta(milliseconds=end))
+        for start, end in zip(sorted(marks)[::2], [*sorted(marks)[1::2], None], strict=False)
+    ]
+)
+
+
+@given(LIVES, st.integers(-1000, 5_000_000))
+def test_an_event_lies_in_the_time_of_a_subscription_if_one_is_its_own(
+    lives: list[tuple[datetime, datetime | None]], place: int
+) -> None:
+    event = at(NOW + timedelta(milliseconds=place))
+    stretches = stretches_of([Service(start=start, end=end) for start, end in lives], metric())
+    owner = subscription_at([Known(start, end) for start, end in lives], event.timestamp, event.created_at)
+    holding = [stretch for stretch in stretches if stretch.holds(event)]
+    assert len(holding) == 1
+    assert holding[0].reason == (None if owner is not None else Reason.SUBSCRIPTION_NOT_ACTIVE)
+
+
+DAY = timedelta(days=1)
+CASES: dict[str, tuple[list[Service], BillableMetric | None, int, Reason | None]] = {
+    "nobody": ([], metric(), 0, Reason.SUBSCRIPTION_NOT_FOUND),
+    "no metric": ([Service(start=NOW)], None, 0, Reason.METRIC_NOT_FOUND),
+    "before the start": ([Service(start=NOW)], metric(), -1, Reason.SUBSCRIPTION_NOT_ACTIVE),
+    "no charge": ([Service(start=NOW, is_charged=False)], metric(), 1, Reason.CHARGE_NOT_FOUND),
+    "closed": ([Service(start=NOW, closed_before=NOW + 3 * DAY)], metric(), 2, Reason.PERIOD_CLOSED),
+    "still open": ([Service(start=NOW, closed_before=NOW + 3 * DAY)], metric(), 3, None),
+    "history counts": ([Service(start=NOW)], metric("sum_agg", recurring=True), -30, None),
+    "history of a subscription that went on": (
+        [Service(start=NOW, end=NOW + DAY), Service(start=NOW + 5 * DAY)],
+        metric("unique_count_agg", recurring=True),
+        3,
+        None,
+    ),
+    "after the end of all": (
+        [Service(start=NOW, end=NOW + DAY)],
+        metric("unique_count_agg", recurring=True),
+        3,
+        Reason.SUBSCRIPTION_NOT_ACTIVE,
+    ),
+    "a recurring metric without a charge": (
+        [Service(start=NOW, is_charged=False)],
+        metric("sum_agg", recurring=True),
+        1,
+        Reason.CHARGE_NOT_FOUND,
+    ),
+}
+
+
+@pytest.mark.parametrize(("services", "counted_by", "day", "reason"), CASES.values(), ids=CASES)
+def test_each_stretch_has_its_reason(
+    services: list[Service], counted_by: BillableMetric | None, day: int, reason: Reason | None
+) -> None:
+    assert stretch_at(stretches_of(services, counted_by), at(NOW + day * DAY)).reason == reason
+
+
+def test_what_came_before_a_charge_in_advance_is_told_by_when_it_came() -> None:
+    since = NOW + 5 * DAY
+    stretches = stretches_of([Service(start=NOW, advance_since=since)], metric())
+    event = at(NOW + DAY, received=NOW + DAY)
+    assert stretch_at(stretches, event).reason is Reason.PERIOD_CLOSED
+    assert stretch_at(stretches, event._replace(created_at=since)) == Stretch(None, NOW, None, since)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("token", "tokens"), ("Tokens", "tokens"), ("calls", None), ("", None), ("model_nmae", "model_name")],
+)
+def test_names_a_letter_off_are_near(name: str, near: str | None) -> None:
+    assert near_name(name, ["tokens", "model_name", "x"]) == near

@@ -1,0 +1,308 @@
+"""Events that are not billed: each reason, until what they lack is there, and never one that a fee has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
+
+from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.operations import unbilled_events
+
+pytestmark = pytest.mark.beyond_reference
+
+
+@pytest.fixture
+def box() -> Iterator[Scenario]:
+    """A subscription to a metered plan since 1 March 2024, 12:00:00.6."""
+    with Scenario(now="2024-03-01T12:00:00.600Z") as box:
+        box.customer()
+        filters = [{"key": "region", "values": ["eu", "us"]}]
+        charges = [
+            charge_on(
+                box.metric("tokens", field_name="tokens", filters=filters),
+                amount="1",
+                filters=[filter_on({"region": ["eu"]}, amount="2")],
+            ),
+            charge_on(box.metric("calls", "count_agg"), amount="1"),
+            charge_on(box.metric("seats", "unique_count_agg", field_name="seat"), amount="1"),
+        ]
+        box.metric("unpriced", "count_agg")
+        box.plan(*charges)
+        box.subscribe()
+        yield box
+
+
+def unbilled(box: Scenario, query: str = "") -> list[tuple[str, str, bool | None]]:
+    """Transaction id, reason and openness of each, latest first."""
+    listed = box.get(f"/events?unbilled=true{query}")
+    rows = [
+        (row["transaction_id"], row["unbilled"]["code"], row["unbilled"]["period_is_open"]) for row in listed["events"]
+    ]
+    assert listed["meta"]["total_count"] == len(rows)
+    return rows
+
+
+def send(box: Scenario, id: str, code: str = "calls", subscription: str | None = "sub", **fields: Any) -> None:
+    properties = fields.pop("properties", {})
+    event = {"transaction_id": id, "code": code, "external_subscription_id": subscription, **fields}
+    box.post("/events", event={**event, "properties": properties})
+
+
+MARCH_10 = 1710072000
+REASONS: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
+    "no subscription named": ({"subscription": None}, "subscription_missing", None, "names no subscription"),
+    "unknown subscription": ({"subscription": "nosub"}, "subscription_not_found", None, "'nosub'"),
+    "a letter off": ({"subscription": "subb"}, "subscription_not_found", None, "was 'sub' meant?"),
+    "before the start": ({"timestamp": 1709290000}, "subscription_not_active", None, "had not started"),
+    "unknown metric": ({"code": "nothing"}, "billable_metric_not_found", True, "'nothing'"),
+    "metric a letter off": ({"code": "call"}, "billable_metric_not_found", True, "was 'calls' meant?"),
+    "no charge on the metric": ({"code": "unpriced"}, "charge_not_found", True, "no charge on"),
+    "no property": ({"code": "tokens"}, "property_missing", True, "needs the property 'tokens'"),
+    "property a letter off": (
+        {"code": "tokens", "properties": {"token": 5}},
+        "property_missing",
+        True,
+        "was 'token' meant?",
+    ),
+    "null": ({"code": "tokens", "properties": {"tokens": None}}, "property_missing", True, "needs"),
+    "not a number": (
+        {"code": "tokens", "properties": {"tokens": "five"}},
+        "property_not_numeric",
+        True,
+        "is no number",
+    ),
+    "too long a number": (
+        {"code": "tokens", "properties": {"tokens": "9" * 65}},
+        "property_not_numeric",
+        True,
+        "number",
+    ),
+    "no value to be unique": ({"code": "seats"}, "property_missing", True, "'seat'"),
+    "unknown operation": (
+        {"code": "seats", "properties": {"seat": "a", "operation_type": "delete"}},
+        "operation_type_unknown",
+        True,
+        "neither 'add' nor 'remove'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "code", "is_open", "told"), REASONS.values(), ids=REASONS)
+def test_every_reason_is_told(box: Scenario, sent: dict[str, Any], code: str, is_open: bool | None, told: str) -> None:
+    box.travel_to("2024-03-10T12:00:00Z")
+    send(box, "bad", **sent)
+    assert unbilled(box) == [("bad", code, is_open)]
+    (event,) = box.billing.events.unbilled().items
+    assert told in event.message
+    assert box.billing.view(event)["unbilled"]["code"] == code
+    (tally,) = box.billing.events.unbilled_tallies()
+    assert (str(tally.reason), tally.events_count) == (code, 1)
+
+
+BILLED: dict[str, dict[str, Any]] = {
+    "a whole second before a start within it": {"timestamp": 1709294400},
+    "a number as text": {"code": "tokens", "properties": {"tokens": "5"}},
+    "a fraction": {"code": "tokens", "properties": {"tokens": 0.5}},
+    "a value that no filter declares": {"code": "tokens", "properties": {"tokens": 1, "region": "eu-wets"}},
+    "a removal": {"code": "seats", "properties": {"seat": "a", "operation_type": "remove"}},
+}
+
+
+@pytest.mark.parametrize("sent", BILLED.values(), ids=BILLED)
+def test_what_is_billed_is_not_listed(box: Scenario, sent: dict[str, Any]) -> None:
+    send(box, "good", **sent)
+    assert unbilled(box) == []
+
+
+def test_lists_narrow_and_page(box: Scenario) -> None:
+    box.travel_to("2024-03-10T12:00:00Z")
+    for number in range(5):
+        send(box, f"t{number}", subscription=f"none-{number % 2}", timestamp=MARCH_10 + number)
+    send(box, "good")
+    send(box, "mute", code="tokens", timestamp=MARCH_10)
+    assert [id for id, _, _ in unbilled(box)] == ["t4", "t3", "t2", "t1", "mute", "t0"]
+    assert [id for id, _, _ in unbilled(box, "&external_subscription_id=none-1")] == ["t3", "t1"]
+    assert [id for id, _, _ in unbilled(box, "&code=tokens")] == ["mute"]
+    assert [id for id, _, _ in unbilled(box, "&timestamp_from=2024-03-10T12:00:03Z")] == ["t4", "t3"]
+    page = box.get("/events?unbilled=true&per_page=2&page=2")
+    assert [row["transaction_id"] for row in page["events"]] == ["t2", "t1"]
+    assert page["meta"]["total_count"] == 6
+    assert "unbilled" not in box.get("/events")["events"][0]
+
+
+def test_an_event_leaves_the_list_once_its_metric_is_priced_in_time(box: Scenario) -> None:
+    box.travel_to("2024-03-10T12:00:00Z")
+    send(box, "early", code="gb", properties={"gb": 3})
+    send(box, "wrong", code="gb", properties={"GB": 3})
+    assert unbilled(box) == [(id, "billable_metric_not_found", True) for id in ("early", "wrong")]
+    metric = box.metric("gb", field_name="gb")
+    assert unbilled(box) == [(id, "charge_not_found", True) for id in ("early", "wrong")]
+    box.post("/plans/basic/charges", charge=charge_on(metric, amount="1", code="gb"))
+    assert unbilled(box) == [("wrong", "property_missing", True)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert _billed_units(box, "gb") == 3
+    assert unbilled(box) == [("wrong", "property_missing", False)]
+
+
+def test_what_comes_too_late_stays_with_another_reason(box: Scenario) -> None:
+    send(box, "march", code="gb", properties={"gb": 3})
+    box.travel_to("2024-04-02T01:00:00Z")
+    send(box, "april", code="gb", properties={"gb": 4})
+    assert unbilled(box) == [
+        ("april", "billable_metric_not_found", True),
+        ("march", "billable_metric_not_found", False),
+    ]
+    box.post("/plans/basic/charges", charge=charge_on(box.metric("gb", field_name="gb"), amount="1", code="gb"))
+    assert unbilled(box) == [("march", "period_closed", False)]
+    box.travel_to("2024-05-01T01:00:00Z")
+    assert _billed_units(box, "gb") == 4
+    assert unbilled(box) == [("march", "period_closed", False)]
+
+
+def test_a_subscription_made_later_counts_what_came_in_its_time(box: Scenario) -> None:
+    for id, day in (("january", "2024-01-10"), ("march", "2024-03-01")):
+        send(box, id, subscription="late", timestamp=datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
+    assert [reason for _, reason, _ in unbilled(box)] == ["subscription_not_found"] * 2
+    box.subscribe(external_id="late", subscription_at="2024-01-05T00:00:00Z")
+    # Billing begins with the period in which the subscription was made.
+    assert unbilled(box) == [("january", "period_closed", False)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == [("january", "period_closed", False)]
+
+
+def test_what_comes_after_an_end_or_between_two_is_listed(box: Scenario) -> None:
+    box.travel_to("2024-03-05T00:00:00.500Z")
+    box.unsubscribe()
+    box.travel_to("2024-03-08T00:00:00.500Z")
+    box.subscribe()
+    for id, text in (
+        ("in the last second", "2024-03-05T00:00:00"),
+        ("after", "2024-03-05T00:00:01"),
+        ("between", "2024-03-07T23:59:59"),
+        ("in the first second", "2024-03-08T00:00:00"),
+    ):
+        send(box, id, timestamp=int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()))
+    assert [id for id, _, _ in unbilled(box)] == ["between", "after"]
+
+
+def test_pending_subscriptions_bill_nothing_yet(box: Scenario) -> None:
+    box.subscribe(external_id="later", subscription_at="2024-06-01T00:00:00Z")
+    send(box, "soon", subscription="later")
+    assert unbilled(box) == [("soon", "subscription_not_active", None)]
+
+
+def test_a_metric_that_is_made_again_with_another_field_counts_by_that(box: Scenario) -> None:
+    box.travel_to("2024-03-10T12:00:00Z")
+    send(box, "old", code="gb", properties={"size": 3})
+    box.metric("gb", field_name="gb")
+    box.put("/billable_metrics/gb", billable_metric={"field_name": "size"})
+    metric = box.get("/billable_metrics/gb")["billable_metric"]["svc_id"]
+    box.post("/plans/basic/charges", charge=charge_on(metric, amount="1", code="gb"))
+    assert unbilled(box) == []
+
+
+def test_events_before_a_charge_in_advance_are_listed(box: Scenario) -> None:
+    send(box, "before", code="unpriced")
+    box.travel_to("2024-03-10T12:00:00Z")
+    metric = box.get("/billable_metrics/unpriced")["billable_metric"]["svc_id"]
+    box.post("/plans/basic/charges", charge=charge_in_advance_on(metric, amount="1", code="unpriced"))
+    box.travel_to("2024-03-10T12:00:01Z")
+    send(box, "after", code="unpriced")
+    assert unbilled(box) == [("before", "period_closed", True)]
+    assert _billed_units(box, "unpriced") == 1
+
+
+def test_the_log_says_once_a_day_how_many_there_are(box: Scenario) -> None:
+    box.billing.writing(unbilled_events.schedule)
+    with capture_logs() as logs:
+        box.travel_to("2024-03-02T07:00:00Z")
+        assert logs == []
+        send(box, "a", subscription="nosub")
+        send(box, "b", code="tokens")
+        send(box, "c")
+        box.travel_to("2024-03-03T07:00:00Z")
+        box.travel_to("2024-03-04T07:00:00Z")
+    first, second = logs
+    reasons = {"subscription_not_found": 1, "property_missing": 1}
+    assert first == {
+        "event": "events_unbilled",
+        "log_level": "warning",
+        "organization": box.billing.organization.id,
+        "last_day": 2,
+        "last_day_by_reason": reasons,
+        "total": 2,
+        "total_by_reason": reasons,
+    }
+    # Known by then: no warning, but not forgotten either.
+    assert (second["log_level"], second["last_day"], second["total"]) == ("info", 0, 2)
+    key = CountUnbilledEvents(organization_id=box.billing.organization.id).key
+    job = box.billing.store.read(box.billing.organization.id, lambda tx: tx.jobs.get(key))
+    assert job is not None
+    assert job.due_at == datetime(2024, 3, 5, 6, tzinfo=UTC)
+
+
+def _billed_units(box: Scenario, code: str) -> Decimal:
+    fees = box.get(f"/fees?billable_metric_code={code}&per_page=1000")["fees"]
+    return sum((Decimal(fee["units"]) for fee in fees), Decimal())
+
+
+START = datetime(2024, 3, 1, 12, 0, 0, 600_000, tzinfo=UTC)
+_MOMENTS = st.builds(
+    lambda days, seconds: START + timedelta(days=days, seconds=seconds),
+    st.integers(-40, 100),
+    st.sampled_from([0.0, -0.6, -0.601, 0.4, 3600.0, 43200.0]),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    moments=st.lists(_MOMENTS, min_size=1, max_size=12),
+    backdated=st.integers(0, 70),
+    ends_after=st.none() | st.integers(1, 80),
+    priced_after=st.integers(0, 80),
+)
+def test_an_event_is_billed_or_listed_and_never_both(
+    moments: list[datetime], backdated: int, ends_after: int | None, priced_after: int
+) -> None:
+    """Whatever is there first, the sum of what was billed and what is listed is what was sent."""
+    with Scenario(now=START) as box:
+        box.customer()
+        metric = box.metric("gb", field_name="gb")
+        box.plan()
+        steps: list[tuple[datetime, int, Any]] = []
+        begin = START - timedelta(days=backdated)
+        box.subscribe(subscription_at=begin.isoformat())
+        priced_at = START + timedelta(days=priced_after)
+        steps.append(
+            (priced_at, 0, lambda: box.post("/plans/basic/charges", charge=charge_on(metric, amount="1", code="gb")))
+        )
+        for number, moment in enumerate(sorted(moments)):
+            # Sent when it happens, or in the past from before the start; never after its period was billed.
+            sent_at = START if moment < START else moment
+            steps.append(
+                (
+                    sent_at,
+                    1,
+                    lambda number=number, moment=moment: send(
+                        box, f"t{number}", code="gb", timestamp=str(moment.timestamp()), properties={"gb": 1}
+                    ),
+                )
+            )
+        if ends_after is not None:
+            steps.append((START + timedelta(days=ends_after), 2, box.unsubscribe))
+        for instant, _, step in sorted(steps, key=lambda step: step[:2]):
+            box.travel_to(max(instant, box.now))
+            step()
+        box.travel_to("2024-08-02T00:00:00Z")
+        listed = unbilled(box)
+        assert _billed_units(box, "gb") + len(listed) == len(moments), (listed, steps)

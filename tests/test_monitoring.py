@@ -1,0 +1,251 @@
+"""A standstill of billing is seen: by `usagebill status`, `/metrics`, `/ready` and the lines of workers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
+
+from tests.asgi import send
+from tests.example_tasks import Act
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.clock import ManualClock
+from usagebill.core.jobs import WorkerSeen
+from usagebill.http.app import create_app
+from usagebill.operations import api_keys
+from usagebill.operations.jobs import HANDLERS, Handler
+from usagebill.operations.standing import note_worker, standing
+from usagebill.settings import Settings
+from usagebill.work import Work
+from usagebill.worker import Worker
+
+pytestmark = pytest.mark.beyond_reference
+
+NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
+
+
+def break_down(work: Work, task: Act) -> None:
+    raise RuntimeError("broken")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "billing.db"
+    Billing(path).close()
+    return str(path)
+
+
+def status(file: str, *arguments: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(main, ["status", "--db", file, "--json", *arguments])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def leave(file: str, ago: timedelta, *names: str) -> None:
+    """Jobs that have been due for so long, and that nobody does."""
+    with Billing(file) as billing:
+
+        def schedule(work: Work) -> None:
+            for name in names:
+                work.schedule(Act(name=name), work.now - ago)
+
+        billing.writing(schedule)
+
+
+def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
+    told = status(file)
+    assert (told["ok"], told["problems"], told["workers"]) == (True, [], [])
+    assert told["jobs"]["due"] == 0
+    assert told["jobs"]["oldest_due_seconds"] == 0
+    said = CliRunner().invoke(main, ["status", "--db", file]).stdout
+    assert said.splitlines()[-1] == "ok"
+
+
+def test_jobs_that_nobody_does_are_a_standstill(file: str) -> None:
+    leave(file, timedelta(minutes=10), "a", "b")
+    told = status(file, code=1)
+    assert told["jobs"]["due"] == 2
+    assert 600 <= told["jobs"]["oldest_due_seconds"] < 700
+    assert told["problems"] == [
+        f"2 jobs are due, the first for {timedelta(seconds=told['jobs']['oldest_due_seconds'])}",
+        "no worker was seen within the last two minutes",
+    ]
+    assert status(file, "--max-age", "3600")["ok"]
+    done = CliRunner().invoke(main, ["status", "--db", file])
+    assert (done.exit_code, "problem   2 jobs are due" in done.stdout) == (1, True)
+
+
+def test_failed_jobs_are_a_problem_until_they_are_retried(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, break_down))
+    clock = ManualClock(datetime.now(UTC))
+    with Billing(file, clock=clock) as billing:
+        billing.writing(lambda work: work.schedule(Act(name="a"), work.now))
+        billing.run_due()
+        assert standing(billing.store, billing.clock.now()).queue.retrying == 1
+        assert standing(billing.store, billing.clock.now()).problems(timedelta(minutes=5)) == []
+        while (due := billing.next_due()) is not None:
+            clock.set(due)
+            billing.run_due()
+        assert standing(billing.store, billing.clock.now()).queue.failed == 1
+        assert standing(billing.store, billing.clock.now()).problems(timedelta(minutes=5)) == [
+            "1 jobs have failed: see `usagebill jobs list`"
+        ]
+        (job,) = billing.store.read(None, lambda tx: tx.jobs.failures())
+        monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: None))
+        billing.store.write(None, lambda tx: tx.jobs.retry(job.id, clock.now()))
+        billing.run_due()
+        assert standing(billing.store, billing.clock.now()).problems(timedelta(minutes=5)) == []
+
+
+def test_status_only_reads_and_knows_who_ran_jobs(file: str) -> None:
+    leave(file, timedelta(seconds=1), "a")
+    before = Path(file).read_bytes()
+    assert status(file)["jobs"]["last_done_at"] is None
+    assert Path(file).read_bytes() == before
+    handlers = dict(HANDLERS)
+    HANDLERS[Act.kind] = Handler(Act, lambda work, task: None)
+    try:
+        assert CliRunner().invoke(main, ["run-due", "--db", file]).exit_code == 0
+    finally:
+        HANDLERS.clear()
+        HANDLERS.update(handlers)
+    told = status(file)
+    assert told["jobs"]["last_done_at"] is not None
+    (worker,) = told["workers"]
+    assert worker["name"].startswith("run-due on ")
+    assert worker["live"]
+
+
+def test_workers_are_forgotten_after_a_week() -> None:
+    clock = ManualClock(NOW)
+    with Billing(clock=clock) as billing:
+        note_worker(billing.store, WorkerSeen(id="a", name="a", started_at=NOW, seen_at=NOW))
+        clock.set(NOW + timedelta(minutes=3))
+        assert [worker.name for worker in standing(billing.store, billing.clock.now()).queue.workers] == ["a"]
+        assert standing(billing.store, billing.clock.now()).live_workers == ()
+        clock.set(NOW + timedelta(days=8))
+        note_worker(billing.store, WorkerSeen(id="b", name="b", started_at=clock.now(), seen_at=clock.now()))
+        assert [worker.name for worker in standing(billing.store, billing.clock.now()).queue.workers] == ["b"]
+
+
+def test_a_worker_writes_one_line_for_a_batch_and_leaves_a_trace(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    finished = threading.Event()
+
+    def act(work: Work, task: Act) -> None:
+        done.append(task.name)
+        if len(done) == 120:
+            finished.set()
+
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, act))
+    leave(file, timedelta(seconds=1), *map(str, range(120)))
+    with capture_logs() as logs, Billing(file) as billing:
+        with Worker(billing):
+            assert finished.wait(60)
+        (worker,) = standing(billing.store, billing.clock.now()).queue.workers
+        assert worker.last_done_at is not None
+    lines = [line for line in logs if line["event"] == "jobs_done" and line["kind"] == "billing"]
+    assert sum(line["jobs"] for line in lines) >= 120
+    # Not one for each job, nor for each commit of some.
+    assert len(lines) <= 4
+    assert {line["log_level"] for line in lines} == {"info"}
+
+
+# HTTP
+
+SECRET = {"authorization": "Bearer scraper"}
+
+
+def families(text: str) -> dict[str, dict[tuple[str, ...], float]]:
+    return {
+        sample.name: {
+            tuple(other.labels.values()): other.value for other in family.samples if other.name == sample.name
+        }
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+class Client:
+    """Sends requests to the app of a billing system."""
+
+    def __init__(self, billing: Billing) -> None:
+        self._app = create_app(billing)
+
+    def get(self, path: str, **rest: Any) -> httpx.Response:
+        return send(self._app, "GET", path, **rest)
+
+    def post(self, path: str, **rest: Any) -> httpx.Response:
+        return send(self._app, "POST", path, **rest)
+
+
+def test_metrics_need_their_own_key() -> None:
+    with Billing() as billing:
+        assert Client(billing).get("/metrics").status_code == 404
+    with Billing(settings=Settings(metrics_key="scraper")) as billing:
+        web = Client(billing)
+        for headers in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic scraper"}):
+            assert web.get("/metrics", headers=headers).status_code == 401
+        assert web.get("/metrics", headers=SECRET).status_code == 200
+    assert "scraper" not in repr(Settings(metrics_key="scraper"))
+
+
+def test_metrics_count_requests_jobs_invoices_events_and_webhooks() -> None:
+    clock = ManualClock(NOW)
+    with Billing(clock=clock, settings=Settings(metrics_key="scraper"), deliver=False) as billing:
+        _, key = billing.writing(api_keys.create)
+        web = Client(billing)
+        mine = {"authorization": f"Bearer {key}"}
+        billing.webhook_endpoints.create(webhook_url="https://listener.example")
+        for external_id in ("a", "b"):
+            body = {"customer": {"external_id": external_id, "currency": "EUR"}}
+            assert web.post("/api/v1/customers", headers=mine, json=body).status_code == 200
+        assert web.get("/api/v1/customers/a", headers=mine).status_code == 200
+        assert web.get("/api/v1/customers/none", headers=mine).status_code == 404
+        assert web.get("/api/v1/nothing", headers=mine).status_code == 404
+        event = {"transaction_id": "t", "code": "calls", "external_subscription_id": "sub"}
+        assert web.post("/api/v1/events", headers=mine, json={"event": event}).status_code == 200
+        billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+        billing.invoices.create_one_off(external_customer_id="a", fees=[{"add_on_code": "setup"}])
+        billing.writing(lambda work: work.schedule(Act(name="a"), work.now - timedelta(minutes=3)))
+        answer = web.get("/metrics", headers=SECRET)
+        assert answer.headers["content-type"].startswith("text/plain; version=")
+        told = families(answer.text)
+        requests = told["usagebill_http_requests_total"]
+        assert requests["POST", "/api/v1/customers", "200"] == 2
+        # Paths are those of operations, so that there are few.
+        assert requests["GET", "/api/v1/customers/{external_id}", "200"] == 1
+        assert requests["GET", "/api/v1/customers/{external_id}", "404"] == 1
+        assert requests["GET", "other", "404"] == 1
+        assert told["usagebill_http_request_duration_seconds_count"]["POST", "/api/v1/customers"] == 2
+        assert told["usagebill_events_total"][()] == 1
+        assert told["usagebill_invoices"]["finalized",] == 1
+        assert told["usagebill_webhook_messages"]["pending",] > 0
+        assert told["usagebill_jobs_due"]["billing",] >= 1
+        assert told["usagebill_jobs_due"]["deliver_webhook",] > 0
+        assert told["usagebill_jobs_oldest_due_age_seconds"]["billing",] == 180
+        assert told["usagebill_jobs_failed"][()] == 0
+        assert told["usagebill_workers"][()] == 0
+
+
+def test_ready_fails_while_jobs_are_overdue_if_it_is_told_to() -> None:
+    clock = ManualClock(NOW)
+    with Billing(clock=clock, settings=Settings(ready_max_age=300)) as billing:
+        web = Client(billing)
+        billing.writing(lambda work: work.schedule(Act(name="a"), work.now))
+        assert web.get("/ready").json() == {"status": "ok"}
+        clock.set(NOW + timedelta(seconds=301))
+        answer = web.get("/ready")
+        assert (answer.status_code, answer.json()) == (503, {"status": "jobs are overdue", "oldest_due_seconds": 301})
+    with Billing(clock=clock) as billing:
+        billing.writing(lambda work: work.schedule(Act(name="a"), work.now - timedelta(days=1)))
+        assert Client(billing).get("/ready").status_code == 200
