@@ -80,8 +80,9 @@ def table(rows: Iterator[tuple[str, Any, bool]]) -> Iterator[str]:
         about = schema.get("description", "")
         if required:
             about = f"**Required.** {about}"
-        if schema.get("enum"):
-            about += " One of " + ", ".join(f"`{value}`" for value in schema["enum"] if value is not None) + "."
+        values = schema.get("enum") or schema.get("items", {}).get("enum") or ()
+        if values:
+            about += " One of " + ", ".join(f"`{value}`" for value in values if value is not None) + "."
         if "default" in schema:
             about += f" Default: `{json.dumps(schema['default'])}`."
         if schema.get("examples"):
