@@ -547,6 +547,7 @@ class Subscriptions(Resource):
         progressive_billing_disabled: bool | None = ...,
         purchase_order_number: str | None = ...,
         invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
+        authorization: Mapping[str, object] | None = ...,
     ) -> Subscription:
         """Put a customer on a plan.
 
@@ -554,6 +555,8 @@ class Subscriptions(Resource):
         starts today or started in the past, pending where it starts later. On the same plan, the existing one unchanged.
         On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
         interval ends. An unknown customer is created.
+
+        No amount is authorized at a payment provider beforehand: whoever asks for that gets `Invalid`, not a subscription.
 
         external_customer_id: The customer, by your own id. Required.
         plan_code: The plan, by code. Required.
@@ -571,6 +574,7 @@ class Subscriptions(Resource):
         progressive_billing_disabled: Whether usage thresholds are left out. Default: false.
         purchase_order_number: The customer's order number, shown on invoices.
         invoice_custom_section: The texts that its invoices end with.
+        authorization: An amount to be authorized at a payment provider first: refused, as it is not built.
         """
 
     def update(
