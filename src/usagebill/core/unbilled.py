@@ -195,7 +195,7 @@ def property_reason(metric: BillableMetric, event: Event) -> Reason:
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
     """Of the known names, one that `name` may have been meant to be."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)), None)
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def message_of(reason: Reason, event: Event, field_name: str | None = None, near: str | None = None) -> str:

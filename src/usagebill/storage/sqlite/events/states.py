@@ -98,7 +98,7 @@ _DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequ
 # There is none for what is inserted, which costs 3 % of ingestion: while no event is gone, all places are taken.
 # Marks of an event are no part of what is counted.
 _COUNTED_COLUMNS: Final = (
-    "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
+    "sequence, id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
     " precise_total_amount_cents, created_at, texts, millionths, long_numbers"
 )
 STATE_TRIGGERS: Final = (
