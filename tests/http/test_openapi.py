@@ -122,3 +122,30 @@ def test_lists_that_are_checked_by_hand_are_described_as_lists(described: dict[s
     assert set(fields) == {"to", "cc", "bcc"}
     assert all(field["type"] == ["array", "null"] for field in fields.values())
     assert all("string" in field["items"]["type"] for field in fields.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("charges/{charge_code}", "charge"),
+        ("charges/{charge_code}/filters/{filter_id}", "filter"),
+        ("fixed_charges/{fixed_charge_code}", "fixed_charge"),
+    ],
+)
+def test_a_deletion_that_may_cascade_describes_its_body(described: dict[str, Any], path: str, part: str) -> None:
+    operation = described["paths"][f"/api/v1/plans/{{code}}/{path}"]["delete"]
+    assert operation["requestBody"]["required"] is False
+    schemas = described["components"]["schemas"]
+    body = operation["requestBody"]["content"]["application/json"]["schema"]
+    options = schemas[body["$ref"].rsplit("/", 1)[1]]["properties"]
+    assert set(options) == {part, "cascade_updates"}
+    inside = schemas[options[part]["$ref"].rsplit("/", 1)[1]]["properties"]
+    assert inside["cascade_updates"]["type"] == ["boolean", "null"]
+    # In the query it is `charge[cascade_updates]=true`.
+    styles = {parameter["name"]: parameter.get("style") for parameter in operation["parameters"]}
+    assert (styles[part], styles["cascade_updates"]) == ("deepObject", None)
+
+
+def test_other_deletions_describe_no_body(described: dict[str, Any]) -> None:
+    with_body = [path for path, item in described["paths"].items() if "requestBody" in item.get("delete", {})]
+    assert [path.rsplit("/", 2)[1] for path in with_body] == ["charges", "filters", "fixed_charges"]

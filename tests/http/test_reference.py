@@ -174,7 +174,11 @@ class Story:
 
 @pytest.mark.now("2024-03-05T10:00:00Z")
 def test_every_example_is_accepted_and_nothing_it_needs_is_left_out(box: Scenario, described: dict[str, Any]) -> None:
-    rows = {f"{method} {endpoint.path}": endpoint for method, endpoint in VERBS if endpoint.body is not None}
+    rows = {
+        f"{method} {endpoint.path}": endpoint
+        for method, endpoint in VERBS
+        if "requestBody" in described["paths"][f"/api/v1{endpoint.path}"][method.lower()]
+    }
     assert {row.replace("PATCH", "PUT", 1) if row not in EXAMPLES else row for row in rows} == set(EXAMPLES)
     story = Story(box)
     for row, example in EXAMPLES.items():

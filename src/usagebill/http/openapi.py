@@ -135,8 +135,10 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
             },
         },
     }
-    if endpoint.body is not None:
-        operation["requestBody"] = _request_body(endpoint, method, inputs)
+    # Options with parts of their own may come as a body too, which is how clients send them.
+    body = endpoint.body or (endpoint.query if endpoint.query is not None and _has_parts(endpoint.query) else None)
+    if body is not None:
+        operation["requestBody"] = _request_body(endpoint, body, method, inputs)
     return operation
 
 
@@ -189,7 +191,7 @@ def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObjec
             ]
             if "array" in kinds:
                 yield {**row, "name": f"{name}[]", "style": "form", "explode": True}
-            elif "object" in kinds:
+            elif "object" in kinds or "$ref" in schema:
                 yield {**row, "style": "deepObject", "explode": True}
             else:
                 yield row
@@ -200,10 +202,8 @@ def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObjec
             yield {"name": name, "in": "query", "description": PAGING[name].about, "schema": schema}
 
 
-def _request_body(endpoint: Endpoint, method: str, inputs: _Inputs) -> JsonObject:
-    body, root = endpoint.body, endpoint.root
-    if body is None:
-        raise ValueError(f"{endpoint.path} takes no body")
+def _request_body(endpoint: Endpoint, body: type, method: str, inputs: _Inputs) -> JsonObject:
+    root = endpoint.root
     required = required_of(operation_name(endpoint))
     schema = inputs.reference(body, required, new=method == "POST")
     if root is not None:
@@ -433,6 +433,10 @@ def _has_new_parts(kind: type, above: tuple[type, ...] = ()) -> bool:
         return True
     parts = {part for hint in hints_of(kind).values() for part in _classes(hint)}
     return any(part not in above and _has_new_parts(part, (*above, kind)) for part in parts)
+
+
+def _has_parts(kind: type) -> bool:
+    return any(True for hint in hints_of(kind).values() for _ in _classes(hint))
 
 
 def _classes(hint: Any) -> Iterator[type]:

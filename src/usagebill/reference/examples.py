@@ -269,4 +269,7 @@ EXAMPLES: Mapping[str, Any] = {
         }
     },
     "POST /invoices/{invoice_id}/void": {},
+    "DELETE /plans/{code}/charges/{charge_code}/filters/{filter_id}": {"filter": {"cascade_updates": True}},
+    "DELETE /plans/{code}/charges/{charge_code}": {"charge": {"cascade_updates": True}},
+    "DELETE /plans/{code}/fixed_charges/{fixed_charge_code}": {"fixed_charge": {"cascade_updates": True}},
 }
