@@ -29,7 +29,6 @@ __all__ = [
     "PAGE",
     "SCENARIOS",
     "SHAPES",
-    "UNTESTED",
     "asked_by",
     "built",
     "documented",
@@ -55,8 +54,6 @@ NOT_SENT = {
     "quote.approved": "no quotes",
     "quote.voided": "no quotes",
 }
-# Types of message that are sent, and that no test names yet.
-UNTESTED = frozenset({"customer.payment_provider_error", "payment_provider.error", "payment_receipt.generated"})
 # Asks every operation once: the test of those that no other test asks in words of its own.
 EVERY_OPERATION = "tests/http/test_shapes.py::test_every_operation_was_asked"
 # What is said of endpoints that listen to a type says nothing of its being sent.

@@ -389,6 +389,33 @@ def test_an_outcome_that_nobody_can_find_out_is_left_to_a_person(box: Scenario) 
         life.assert_paid(invoice)
 
 
+def test_a_wrong_key_is_reported_as_a_webhook(box: Scenario) -> None:
+    with StripeServer() as stripe:
+        box.connect_payment_provider("stripe", code="main", url=stripe.url, secret_key="sk_live_wrong_key")
+    (message,) = [item for item in box.webhooks if item["webhook_type"] == "payment_provider.error"]
+    error = message["payment_provider_error"]
+    assert (error["payment_provider_code"], error["source"]) == ("main", "stripe")
+    assert error["provider_error"]["message"] == "The key is not valid"
+    assert "sk_live_wrong_key" not in str(message)
+
+
+def test_a_customer_that_the_provider_refuses_is_reported_as_a_webhook(box: Scenario) -> None:
+    gocardless = GoCardlessServer(now=lambda: box.now)
+    with living(box, gocardless) as life:
+        gocardless.error_once(422, "validation_failed", "email is invalid")
+        link = {"payment_provider": "gocardless", "payment_provider_code": "main", "sync_with_provider": True}
+        made = box.customer("globex", email="ap@globex.example", billing_configuration=link)
+        (message,) = [item for item in box.webhooks if item["webhook_type"] == "customer.payment_provider_error"]
+        assert message["payment_provider_customer_error"] == {
+            "svc_customer_id": made["svc_id"],
+            "external_customer_id": "globex",
+            "payment_provider": "gocardless",
+            "payment_provider_code": "main",
+            "provider_error": {"message": "email is invalid", "error_code": "422"},
+        }
+        assert life.sent("customer.payment_provider_created") == ["customer.payment_provider_created"]
+
+
 def _account(kind: str, box: Scenario) -> tuple[PaymentServer, str, Callable[[], Notice]]:
     """A server, what its charges are posted to, and the notice that gives the customer a method."""
     if kind == "stripe":
