@@ -366,10 +366,15 @@ def test_bodies_without_a_plan_are_unreadable(box: Scenario) -> None:
     assert missing(box.send("PUT", "/plans/nope", {"plan": {"name": "x"}})) == "plan"
 
 
-def test_an_open_range_sent_without_its_end_shows_null(box: Scenario) -> None:
-    ranges = [{"from_value": 0, "per_unit_amount": "1", "flat_amount": "0"}]
-    plan = box.plan(charge_on(box.metric("gb"), "graduated", graduated_ranges=ranges))
-    assert plan["charges"][0]["properties"]["graduated_ranges"] == [{**ranges[0], "to_value": None}]
+@pytest.mark.parametrize(
+    ("model", "unit"),
+    [("graduated", "per_unit_amount"), ("volume", "per_unit_amount"), ("graduated_percentage", "rate")],
+)
+def test_an_open_range_sent_without_its_end_shows_null(box: Scenario, model: str, unit: str) -> None:
+    open_range = {"from_value": 0, unit: "1", "flat_amount": "0"}
+    box.plan(charge_on(box.metric("gb"), model, **{f"{model}_ranges": [open_range]}))
+    (charge,) = box.get("/plans/basic")["plan"]["charges"]
+    assert charge["properties"][f"{model}_ranges"] == [{**open_range, "to_value": None}]
 
 
 def test_a_fixed_charge_without_a_name_shows_that_of_its_add_on(box: Scenario) -> None:
