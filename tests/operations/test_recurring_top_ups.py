@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.json_asserts import refused
 from tests.operations.test_wallets import create, created, funded
+from tests.payment_servers.stripe import StripeServer
 from tests.scenarios import Scenario
 
 pytestmark = [pytest.mark.now("2025-01-31T10:00:00Z"), pytest.mark.usefixtures("acme")]
@@ -134,3 +135,20 @@ def test_a_rule_keeps_to_the_limits_of_its_wallet_unless_it_ignores_them(box: Sc
     wallet_id = created(box, paid_top_up_max_amount_cents=1000, recurring_transaction_rules=[ignoring])["svc_id"]
     box.travel_to("2025-02-28T12:00:00Z")
     assert latest(box, wallet_id)["credit_amount"] == "20.0"
+
+
+def test_a_rule_pays_with_a_method_of_its_own_customer(box: Scenario) -> None:
+    with StripeServer(now=lambda: box.now) as stripe:
+        stripe.knows("cus_1", "pm_1")
+        box.connect_payment_provider("stripe", code="main", url=stripe.url, **stripe.credentials)
+        provider = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_1"}
+        box.customer("globex", currency="EUR", billing_configuration=provider)
+        box.run_due()
+    (method,) = box.get("/customers/globex/payment_methods")["payment_methods"]
+    chosen = {"payment_method_type": "provider", "payment_method_id": method["svc_id"]}
+    rule = {**MONTHLY, "paid_credits": "10", "payment_method": chosen}
+    assert refused(create(box, recurring_transaction_rules=[rule])) == {
+        "recurring_transaction_rules": ["invalid_recurring_rule"]
+    }
+    wallet = created(box, external_customer_id="globex", recurring_transaction_rules=[rule])
+    assert wallet["recurring_transaction_rules"][0]["payment_method"] == chosen

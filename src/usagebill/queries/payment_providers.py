@@ -175,11 +175,11 @@ def method_chosen(reader: Reader, customer_id: str, choice: PaymentMethodChoice 
     return method if method is not None and method.customer_id == customer_id and method.is_usable else None
 
 
-def names_method(reader: Reader, sent: object, customer_id: str | None = None) -> bool:
-    """Whether a request's `payment_method` is one of the customer's (of anybody's, where none is named), or none."""
+def names_method(reader: Reader, sent: object, customer_id: str) -> bool:
+    """Whether a request's `payment_method` is one of the customer's, or none."""
 
     def is_method(id: str) -> bool:
         method = reader.tx.get(PaymentMethod, id)
-        return method is not None and customer_id in (None, method.customer_id)
+        return method is not None and method.customer_id == customer_id
 
     return is_payment_method(sent, is_method)

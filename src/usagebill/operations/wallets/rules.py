@@ -117,7 +117,7 @@ def _sent_rule(
     fields: dict[str, Any] = {
         **_schedule(reader, sent),
         **_credits(sent),
-        **_transaction_fields(reader, sent, rule),
+        **_transaction_fields(reader, wallet, sent, rule),
     }
     rule = replace(rule, **fields, updated_at=reader.now)
     if inherits and rule.method == RuleMethod.FIXED:
@@ -189,7 +189,9 @@ def _number(value: Decimal | None) -> Decimal:
     return value
 
 
-def _transaction_fields(reader: Reader, sent: RuleInput, rule: RecurringTransactionRule) -> dict[str, Any]:
+def _transaction_fields(
+    reader: Reader, wallet: Wallet, sent: RuleInput, rule: RecurringTransactionRule
+) -> dict[str, Any]:
     """What the transactions of the rule are to say."""
     fields: dict[str, Any] = {}
     if is_given(sent.transaction_metadata) and sent.transaction_metadata is not None:
@@ -201,7 +203,7 @@ def _transaction_fields(reader: Reader, sent: RuleInput, rule: RecurringTransact
     if is_given(sent.purchase_order_number):
         number = order_number_of(sent.purchase_order_number)
         fields["purchase_order_number"] = _short_text(number, LONGEST_ORDER_NUMBER)
-    if not names_method(reader, sent.payment_method):
+    if not names_method(reader, value_or(sent.payment_method, None), wallet.customer_id):
         raise _Unsound
     if is_given(sent.payment_method):
         fields["payment_method"] = chosen_method(sent.payment_method)
