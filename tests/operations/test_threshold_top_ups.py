@@ -83,6 +83,18 @@ def test_a_purchase_that_waits_for_its_payment_holds_the_next_one_back(box: Scen
     assert top_ups(box, wallet_id) == [("purchased", "pending", "10.0")] * 2
 
 
+def test_a_purchase_whose_invoice_was_voided_holds_nothing_back(box: Scenario) -> None:
+    wallet_id = wallet_with(box, BUYS_TEN)
+    box.event("gb", value=6)
+    later(box, minutes=1)
+    (invoice,) = box.get("/invoices?invoice_type=credit")["invoices"]
+    box.post(f"/invoices/{invoice['svc_id']}/void")
+    assert top_ups(box, wallet_id) == [("purchased", "pending", "10.0")]
+    box.event("gb", value=1)
+    later(box, minutes=1)
+    assert top_ups(box, wallet_id) == [("purchased", "pending", "10.0")] * 2
+
+
 def test_a_rule_whose_payment_failed_buys_nothing_for_an_hour(box: Scenario) -> None:
     wallet_id = wallet_with(box, BUYS_TEN)
     failed = ("purchased", "failed", "10.0")

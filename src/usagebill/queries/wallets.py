@@ -136,9 +136,16 @@ def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:
 
 
 def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
-    """The wallet's purchases that are not paid yet."""
-    waiting = eq("status", WalletTransactionStatus.PENDING)
-    return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), waiting)
+    """The wallet's purchases that are not paid yet but may be: their invoices, if made by now, are not voided."""
+    waiting = reader.tx.find(
+        WalletTransaction, eq("wallet_id", wallet.id), eq("status", WalletTransactionStatus.PENDING)
+    )
+    invoice_ids = [purchase.invoice_id for purchase in waiting if purchase.invoice_id is not None]
+    if not invoice_ids:
+        return waiting
+    voided = reader.tx.find(Invoice, within("id", invoice_ids), eq("status", InvoiceStatus.VOIDED))
+    unpayable = {invoice.id for invoice in voided}
+    return [purchase for purchase in waiting if purchase.invoice_id not in unpayable]
 
 
 def transaction_of_invoice(reader: Reader, invoice_id: str) -> WalletTransaction | None:
@@ -155,7 +162,7 @@ def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransacti
 
 
 def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
-    """The credits of voided invoices that the wallet was not given back, because it had ended by then.
+    """The credits spent on invoices voided, or closed unpaid, that an ended wallet was not given back.
 
     Where a credit note gave back what was prepaid, nothing is lost.
     """
@@ -168,7 +175,7 @@ def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
         if spent.is_inbound or spent.invoice_id is None or spent.invoice_id in returned:
             continue
         invoice = reader.tx.get(Invoice, spent.invoice_id)
-        if invoice is None or invoice.status != InvoiceStatus.VOIDED:
+        if invoice is None or invoice.status not in (InvoiceStatus.VOIDED, InvoiceStatus.CLOSED):
             continue
         notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id))
         given_back = sum(note.total_amount_cents for note in notes)

@@ -112,6 +112,19 @@ def test_what_the_first_invoice_used_is_there_again_if_it_is_not_paid(box: Scena
     assert sound(box)
 
 
+def test_a_wallet_that_has_ended_says_what_an_unpaid_first_invoice_did_not_give_back(box: Scenario, gate: Gate) -> None:
+    wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "5"}
+    path = f"/wallets/{box.post('/wallets', wallet=wallet)['wallet']['svc_id']}"
+    box.run_due()
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    gate.subscribe()
+    box.delete(path)
+    assert "lost_credits" not in box.get(path)["wallet"]
+    gate.tell("payment_failed")
+    shown = box.get(path)["wallet"]
+    assert (shown["balance_cents"], shown["lost_credits"]) == (0, "5.0")
+
+
 @pytest.mark.parametrize("end", ["customer", "plan"])
 def test_what_is_deleted_waits_no_more(box: Scenario, gate: Gate, end: str) -> None:
     box.plan(amount_cents=3100, pay_in_advance=True)
