@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_arg
 import attrs
 
 from usagebill.core.errors import Invalid
+from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
 from usagebill.pricing import with_price_texts
@@ -271,8 +271,8 @@ class Operation(Generic[T]):
         return arguments
 
     def _unknown(self, name: str) -> str:
-        close = difflib.get_close_matches(name, [*self.path, *self.fields], n=1)
-        return f"unknown argument {name}" + (f"; did you mean {close[0]}?" if close else "")
+        near = near_name(name, [*self.path, *self.fields])
+        return f"unknown argument {name}" + (f"; did you mean {near}?" if near else "")
 
     def run(self, runner: Runner, arguments: Mapping[str, Any]) -> T:
         act = runner.writing if self._changes else runner.reading

@@ -7,7 +7,6 @@ Decimal('10')
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TypeAlias
@@ -15,6 +14,7 @@ from typing import TypeAlias
 from usagebill.core.aggregation import summed_totals
 from usagebill.core.currencies import CURRENCIES, subunits
 from usagebill.core.errors import Invalid
+from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded, parse_decimal, total
 from usagebill.core.pricing import MODELS, Properties, PropertiesError, parse_properties
 from usagebill.core.pricing import price as price_of
@@ -134,8 +134,8 @@ def _decimal(value: Number, name: str) -> Decimal:
 def _check_names(properties: Mapping[str, object], known: Iterable[str], charge_model: str) -> None:
     for name in properties:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            near = near_name(name, known)
+            hint = f"; did you mean {near}?" if near else ""
             raise TypeError(f"{charge_model} has no property {name}{hint}")
 
 

@@ -6,7 +6,6 @@ the library always, the API if it is asked to.
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import attrs
 
+from usagebill.core.near_names import near_name
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.pricing import MODELS
 from usagebill.inputs import Absent
@@ -55,7 +55,7 @@ def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[
     model = source.get("charge_model")
     for name, value in source.items():
         if name not in hints:
-            yield Slip(path + name, UNKNOWN, _near(name, hints))
+            yield Slip(path + name, UNKNOWN, near_name(name, hints))
         elif name == "properties" and not _is_priced(hints):
             # Those of events hold whatever their sender likes.
             continue
@@ -157,7 +157,7 @@ def _properties(properties: Mapping[str, object], path: str, model: str | None) 
         return
     for name, value in properties.items():
         if name not in keys and value is not None:
-            yield Slip(f"{path}.{name}", UNKNOWN, _near(name, keys))
+            yield Slip(f"{path}.{name}", UNKNOWN, near_name(name, keys))
         elif name in _RANGES:
             for place, item in enumerate(_listed(value)):
                 if isinstance(item, Mapping):
@@ -172,8 +172,4 @@ def _all_keys() -> frozenset[str]:
 def _unknown(value: Mapping[str, object], known: Collection[str], path: str) -> Iterator[Slip]:
     for name in value:
         if name not in known:
-            yield Slip(f"{path}.{name}", UNKNOWN, _near(name, known))
-
-
-def _near(name: str, known: Collection[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+            yield Slip(f"{path}.{name}", UNKNOWN, near_name(name, known))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, subscription_at
-from usagebill.core.unbilled import Reason, Service, Stretch, near_name, stretch_at, stretches_of
+from usagebill.core.unbilled import Reason, Service, Stretch, stretch_at, stretches_of
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -104,11 +104,3 @@ def test_what_came_before_a_charge_in_advance_is_told_by_when_it_came() -> None:
     event = at(NOW + DAY, received=NOW + DAY)
     assert stretch_at(stretches, event).reason is Reason.PERIOD_CLOSED
     assert stretch_at(stretches, event._replace(created_at=since)) == Stretch(None, NOW, None, since)
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [("token", "tokens"), ("Tokens", "tokens"), ("calls", None), ("", None), ("model_nmae", "model_name")],
-)
-def test_names_a_letter_off_are_near(name: str, near: str | None) -> None:
-    assert near_name(name, ["tokens", "model_name", "x"]) == near

@@ -7,7 +7,6 @@ default price.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +26,6 @@ __all__ = [
     "is_uncounted",
     "keeps_history",
     "message_of",
-    "near_name",
     "property_reason",
     "stretch_at",
     "stretches_of",
@@ -191,11 +189,6 @@ def property_reason(metric: BillableMetric, event: Event) -> Reason:
         return Reason.PROPERTY_MISSING
     numeric = AGGREGATIONS[metric.aggregation_type].numeric
     return Reason.PROPERTY_NOT_NUMERIC if numeric else Reason.OPERATION_UNKNOWN
-
-
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """Of the known names, one that `name` may have been meant to be."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def message_of(reason: Reason, event: Event, field_name: str | None = None, near: str | None = None) -> str:

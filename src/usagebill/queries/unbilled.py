@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, subscription_at
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.near_names import near_name
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.unbilled import (
     Reason,
@@ -16,7 +17,6 @@ from usagebill.core.unbilled import (
     UnbilledEvent,
     is_uncounted,
     message_of,
-    near_name,
     property_reason,
     stretch_at,
     stretches_of,
