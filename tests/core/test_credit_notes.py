@@ -225,7 +225,9 @@ def test_what_is_paid_back_of_a_fee_that_was_not_used_up(paid: int, share: str, 
     left = unused_time_credit(3100, 16, 31, fee_amount_cents=3100, credited_cents=Decimal(before))
     whole = _credited(draft, ("f0", str(left))).total_cents
     used = _credited(draft, ("f0", "1500"))
-    refund = refundable_of_fee(draft.fees[0], used, paid_cents=paid, invoice_cents=invoice_cents, total_cents=whole)
+    refund = refundable_of_fee(
+        draft.fees[0], used.total_cents, paid_cents=paid, invoice_cents=invoice_cents, total_cents=whole
+    )
     assert termination_parts("refund", whole, refund, 0) == parts
     offset = termination_parts("offset", whole, refund, whole)
     assert (offset.refund, offset.offset, offset.credit) == (parts.refund, parts.credit, 0)

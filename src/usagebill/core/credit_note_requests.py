@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from usagebill.core import limits
-from usagebill.core.credit_notes import Parts
+from usagebill.core.credit_note_balance import Balance
+from usagebill.core.credit_notes import (
+    Credited,
+    Parts,
+    adjusted_parts,
+    gross_total,
+    largest_parts,
+    validation_errors,
+)
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import CREDITABLE, InvoiceStatus, InvoiceType
-from usagebill.core.numbers import parse_decimal
+from usagebill.core.numbers import parse_decimal, round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = ["is_unpaid_top_up", "item_amount", "item_problem", "takes_notes", "takes_parts"]
+__all__ = [
+    "fitting_parts",
+    "is_unpaid_top_up",
+    "item_amount",
+    "item_problem",
+    "requested_items",
+    "takes_notes",
+    "takes_parts",
+    "takes_void_parts",
+]
 
 # Invoices of the first version take no notes.
 _FIRST_VERSION = 2
@@ -57,3 +77,57 @@ def item_problem(cents: int, *, left_cents: int, unused_cents: int | None) -> st
         return None
     beyond_wallet = unused_cents is not None and cents > unused_cents
     return "higher_than_wallet_balance" if beyond_wallet else "higher_than_remaining_fee_amount"
+
+
+def requested_items(balance: Balance, request: object, *, together: bool = True) -> list[tuple[Fee, Decimal]]:
+    """The items of a request, each a fee with an amount before taxes and coupons.
+
+    They are checked one by one; with `together`, those of the same fee add up. Raises `NotFound` for a fee that the
+    invoice does not have, and `Invalid`.
+    """
+    if not isinstance(request, (list, tuple)):
+        raise Invalid(items="must_be_an_array")
+    amounts: list[tuple[Fee, Decimal]] = []
+    credited_cents: dict[str, int] = {}
+    for sent in request:
+        fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
+        if fee is None:
+            raise NotFound("fee")
+        amount = item_amount(sent.get("amount_cents"))
+        if amount is None:
+            raise Invalid(amount_cents="invalid_value")
+        cents = round_cents(amount) + (credited_cents.get(fee.id, 0) if together else 0)
+        problem = item_problem(cents, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
+        if problem is not None and not is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status):
+            raise Invalid(amount_cents=problem)
+        credited_cents[fee.id] = cents
+        amounts.append((fee, round_to(amount, 5)))
+    return amounts
+
+
+def fitting_parts(balance: Balance, requested: Parts, result: Credited) -> Parts:
+    """The requested parts, adjusted by rounding cents. Raises `Invalid` if items or invoice do not allow them."""
+    invoice, others, gross = balance.invoice, balance.others(), gross_total(balance.fees)
+    total_cents, paid_cents = invoice.total_amount_cents, invoice.total_paid_amount_cents
+    problems = validation_errors(
+        requested,
+        result,
+        gross_cents=gross,
+        total_cents=total_cents,
+        paid_cents=paid_cents,
+        payment_succeeded=invoice.payment_status == PaymentStatus.SUCCEEDED,
+        others=others,
+        top_up=invoice.invoice_type == InvoiceType.CREDIT,
+    )
+    if problems:
+        raise Invalid(problems)
+    most = largest_parts(requested, others, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)
+    return adjusted_parts(requested, result, most)
+
+
+def takes_void_parts(balance: Balance, parts: Parts) -> bool:
+    """Whether a void may give back this much: no more than is left to credit, and no more than was paid as refund."""
+    creditable = balance.creditable()
+    if parts.credit < 0 or parts.refund < 0:
+        return False
+    return parts.total <= creditable and parts.refund <= balance.refundable

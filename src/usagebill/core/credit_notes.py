@@ -53,6 +53,7 @@ __all__ = [
     "transition",
     "validation_errors",
     "voided",
+    "with_amounts",
 ]
 
 _DECIMALS = 5
@@ -467,6 +468,26 @@ def voided(note: CreditNote, now: datetime) -> CreditNote:
     """The note without its balance."""
     status = transition(note.credit_status, CreditNoteEvent.VOID)
     return replace(note, credit_status=status, balance_amount_cents=0, voided_at=now, updated_at=now)
+
+
+def with_amounts(note: CreditNote, parts: Parts, result: Credited) -> CreditNote:
+    """The note split into `parts`, with what its items come to."""
+    return replace(
+        note,
+        total_amount_cents=parts.total,
+        credit_amount_cents=parts.credit,
+        refund_amount_cents=parts.refund,
+        offset_amount_cents=parts.offset,
+        balance_amount_cents=parts.credit,
+        taxes_amount_cents=result.taxes_cents,
+        precise_taxes_amount_cents=result.taxes_precise,
+        taxes_rate=result.taxes_rate,
+        sub_total_excluding_taxes_amount_cents=result.sub_total_cents,
+        coupons_adjustment_amount_cents=result.coupons_adjustment_cents,
+        precise_coupons_adjustment_amount_cents=result.coupons_adjustment_precise,
+        precise_total_amount_cents=result.precise_total,
+        applied_taxes=result.lines,
+    )
 
 
 def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int) -> list[Fee]:

@@ -1,136 +1,18 @@
-"""The balance of an invoice: its fees, its credit notes, and what may still be credited, refunded or offset."""
+"""Reads the balance of an invoice: its fees, its credit notes, and what the wallet of a top-up still holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-
-from usagebill.core.credit_note_remainders import Remainder, remainder
-from usagebill.core.credit_notes import (
-    Credited,
-    CreditNote,
-    CreditNoteItem,
-    CreditNoteStatus,
-    Parts,
-    creditable_fee,
-    creditable_invoice,
-    credited,
-    refundable_invoice,
-)
+from usagebill.core.credit_note_balance import Balance
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
+from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
-from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import WalletStatus
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["Balance", "balance_of"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
-    """An invoice with its fees and all its notes, whatever their status.
-
-    `unused_cents` is what the wallet still holds of a top-up; None for any other invoice.
-    """
-
-    invoice: Invoice
-    fees: tuple[Fee, ...]
-    notes: tuple[CreditNote, ...]
-    unused_cents: int | None = None
-
-    @property
-    def items(self) -> list[CreditNoteItem]:
-        """The items of all notes."""
-        return [item for note in self.notes for item in note.items]
-
-    def fee(self, fee_id: object) -> Fee | None:
-        """The fee of the invoice with this id."""
-        return next((fee for fee in self.fees if fee.id == fee_id), None)
-
-    def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
-        """What is left to credit of a fee, before taxes and coupons. `pending` items count as credited."""
-        left = creditable_fee(fee, [*self.items, *pending])
-        return left if self.unused_cents is None else min(left, self.unused_cents)
-
-    def left_of_fees(self) -> dict[str, int]:
-        """What is left to credit of each fee, by id."""
-        return {fee.id: self.left_of(fee) for fee in self.fees}
-
-    def creditable(self, pending: Sequence[CreditNoteItem] = ()) -> Decimal:
-        """What is left to credit of the invoice, taxes included; zero for a draft or a top-up."""
-        invoice = self.invoice
-        if invoice.status == InvoiceStatus.DRAFT or invoice.invoice_type == InvoiceType.CREDIT:
-            return ZERO
-        return self._creditable(pending)
-
-    def _creditable(self, pending: Sequence[CreditNoteItem]) -> Decimal:
-        invoice = self.invoice
-        reductions = invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents
-        return creditable_invoice(self.fees, [*self.items, *pending], reductions, invoice.fees_amount_cents)
-
-    @property
-    def refundable(self) -> int:
-        """What may still be refunded of the invoice."""
-        invoice = self.invoice
-        paid = invoice.total_paid_amount_cents
-        if invoice.status == InvoiceStatus.DRAFT or (
-            invoice.payment_status != PaymentStatus.SUCCEEDED and paid == invoice.total_amount_cents
-        ):
-            return 0
-        refunded = sum(note.refund_amount_cents for note in self.notes)
-        if self.unused_cents is not None:
-            return max(0, min(self.unused_cents, paid - refunded))
-        return refundable_invoice(self.creditable(), paid, refunded)
-
-    @property
-    def offsettable(self) -> int:
-        """What credit notes may offset of the invoice: at most the amount due."""
-        invoice, due = self.invoice, self.invoice.due_cents
-        if invoice.status == InvoiceStatus.VOIDED:
-            return 0
-        if invoice.invoice_type == InvoiceType.CREDIT:
-            return invoice.total_amount_cents if due > 0 and invoice.payment_status != PaymentStatus.SUCCEEDED else 0
-        return max(0, min(due, truncate_cents(self.creditable())))
-
-    @property
-    def remainder(self) -> Remainder:
-        """What is left to credit of the invoice after all its notes, in whole cents."""
-        invoice = self.invoice
-        sub_total, taxes = invoice.sub_total_excluding_taxes_amount_cents, invoice.taxes_amount_cents
-        return remainder(sub_total, taxes, invoice.applied_taxes, self.notes)
-
-    def others(self, note_id: str | None = None) -> Parts:
-        """The parts of the invoice's finalized notes, voided ones included, except one note."""
-        counted = [note for note in self.notes if note.status == CreditNoteStatus.FINALIZED and note.id != note_id]
-        return Parts(
-            credit=sum(note.credit_amount_cents for note in counted),
-            refund=sum(note.refund_amount_cents for note in counted),
-            offset=sum(note.offset_amount_cents for note in counted),
-        )
-
-    def credited(
-        self, reader: Reader, items: Sequence[tuple[Fee, Decimal]], pending: Sequence[CreditNoteItem] | None
-    ) -> Credited:
-        """The amounts of items. `pending` are the same amounts as items of a note that may exhaust the invoice, else
-        None."""
-        excess = None
-        if pending is not None and self._creditable(pending) == ZERO:
-            excess = total(
-                subtract(Decimal(note.taxes_amount_cents), note.precise_taxes_amount_cents) for note in self.notes
-            )
-        return credited(
-            items,
-            self.invoice.applied_taxes,
-            last_note_excess=excess,
-            currency=self.invoice.currency,
-            now=reader.now,
-            new_id=reader.new_id,
-        )
+__all__ = ["balance_of"]
 
 
 def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) -> Balance:

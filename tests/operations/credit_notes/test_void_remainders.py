@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests import builders
 from tests.core.builders import coupon, fee, settle, tax
 
+from usagebill.core.credit_note_balance import Balance
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
@@ -24,7 +25,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.operations.credit_notes import on_void
 from usagebill.operations.credit_notes.automatic import check_void_amounts
 from usagebill.operations.credit_notes.creation import make
-from usagebill.queries.credit_note_balance import Balance, balance_of
+from usagebill.queries.credit_note_balance import balance_of
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -112,7 +113,7 @@ def note(work: Work, invoice: Invoice, fee_id: str, share: Decimal) -> None:
     line = balance.fee(fee_id)
     assert line is not None
     items = [(line, balance.left_of(line) * share)]
-    whole = balance.credited(work, items, None).total_cents
+    whole = balance.worth(items)
     if whole > 0:
         make(work, balance, items, Parts(credit=whole), reason=CreditNoteReason.OTHER)
 

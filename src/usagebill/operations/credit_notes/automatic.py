@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, tzinfo
+from datetime import date
 from decimal import Decimal
 
 from usagebill.core.contracts import Contract
 from usagebill.core.credit_note_remainders import within_parts
+from usagebill.core.credit_note_requests import takes_void_parts
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, proportional_items, surplus_items
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
@@ -14,14 +15,13 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.numbers import ZERO, round_cents, total, truncate_to
-from usagebill.core.periods import Period, Succession, Window
-from usagebill.core.plans import Plan
-from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
+from usagebill.core.periods import Succession
+from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit
 from usagebill.core.subscriptions import Subscription
-from usagebill.core.unused_time import refundable_of_fee, termination_parts
+from usagebill.core.unused_time import plan_amount_of, refundable_of_fee, termination_parts, used_amount
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
-from usagebill.queries.credit_note_balance import Balance, balance_of
+from usagebill.queries.credit_note_balance import balance_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import asc, desc, eq, ne, related
 from usagebill.work import Reader, Work
@@ -47,7 +47,7 @@ def on_termination(work: Work, contract: Contract, *, option: str = "credit") ->
     period = periods.period(ended_on, periods.interval)
     if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, periods.tz) < ended_on:
         return None
-    plan_amount = _plan_amount(fee, plan)
+    plan_amount = plan_amount_of(fee, plan)
     trial_end = end_of_trial(work, ended, plan.trial_period)
     balance = balance_of(work, invoice)
     credited_items = [item for item in balance.items if item.fee_id == fee.id]
@@ -66,13 +66,13 @@ def on_termination(work: Work, contract: Contract, *, option: str = "credit") ->
         credited_cents=total(item.precise_amount_cents for item in credited_items),
     )
     items = [(fee, amount)]
-    whole = balance.credited(work, items, None).total_cents
+    whole = balance.worth(items)
     if amount == ZERO or whole <= 0:
         return None
-    used = _used_amount(plan_amount, period, fee, ended.terminated_at, periods.tz, trial_end)
+    used = used_amount(plan_amount, period, fee, ended.terminated_at, periods.tz, trial_end)
     refundable = refundable_of_fee(
         fee,
-        balance.credited(work, [(fee, used)], None),
+        balance.worth([(fee, used)]),
         paid_cents=invoice.total_paid_amount_cents,
         invoice_cents=invoice.sub_total_including_taxes_amount_cents,
         total_cents=whole,
@@ -102,11 +102,11 @@ def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNot
     period = periods.period(first, periods.interval)
     balance = balance_of(work, invoice)
     amount = min(
-        truncate_to(prorated(_plan_amount(fee, contract.plan), max(0, days), period.days), 5),
+        truncate_to(prorated(plan_amount_of(fee, contract.plan), max(0, days), period.days), 5),
         Decimal(balance.left_of(fee)),
     )
     items = [(fee, amount)]
-    if amount <= ZERO or balance.credited(work, items, None).total_cents <= 0:
+    if amount <= ZERO or balance.worth(items) <= 0:
         return None
     return make(work, balance, items, None, reason=CreditNoteReason.ORDER_CHANGE, automatic=True)
 
@@ -123,23 +123,6 @@ def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
     return None if fee is None or fee.amount_cents == 0 else fee
 
 
-def _plan_amount(fee: Fee, plan: Plan) -> int:
-    """The plan's amount that the fee was computed from."""
-    noted = fee.amount_details.get("plan_amount_cents")
-    return int(noted) if isinstance(noted, (int, str, Decimal)) else plan.amount_cents
-
-
-def _used_amount(
-    plan_amount: int, period: Period, fee: Fee, ended_at: datetime, tz: tzinfo, trial_end: datetime | None
-) -> Decimal:
-    """What the days of the fee's period that were used come to, cut to 5 decimals of a cent."""
-    if fee.from_datetime is None or fee.to_datetime is None:
-        return ZERO
-    window = Window(start=fee.from_datetime, end=fee.to_datetime, duration=period.days)
-    days = min(used_days(ended_at, window, tz, trial_end=trial_end), period.days)
-    return truncate_to(prorated(plan_amount, days, period.days), 5)
-
-
 def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
     """Give back what progressive billing invoices billed in excess of the period's usage.
 
@@ -151,7 +134,7 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     pieces = surplus_items(balance.fees, balance.left_of_fees(), cents, gross=not earlier)
     items = [(fee, amount) for fee, amount, _ in pieces]
     request: list[CreditNote] = []
-    if items and balance.credited(work, items, None).total_cents > 0:
+    if items and balance.worth(items) > 0:
         request.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
     rest = cents - sum(taken for _, _, taken in pieces)
     for credit in earlier:
@@ -172,11 +155,8 @@ def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
 
 def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
     """Raises `Invalid` if a void would give back more than the invoice allows."""
-    balance = balance_of(reader, invoice)
-    creditable = balance.creditable()
-    asked = credit_cents + refund_cents
-    negative = credit_cents < 0 or refund_cents < 0
-    if negative or asked > creditable or credit_cents > creditable or refund_cents > balance.refundable:
+    parts = Parts(credit=credit_cents, refund=refund_cents)
+    if not takes_void_parts(balance_of(reader, invoice), parts):
         raise Invalid(credit_refund_amount="total_amount_exceeds_invoice_amount")
 
 
@@ -190,7 +170,7 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     made = []
     balance = balance_of(work, invoice)
     wanted = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)
-    whole = balance.credited(work, _rest(balance), None).total_cents
+    whole = balance.worth(balance.rest())
     if wanted.total > 0:
         shares = proportional_items(balance.left_of_fees(), wanted.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
@@ -198,12 +178,6 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
         balance = balance_of(work, invoice)
     left = Parts(credit=balance.remainder.total_cents)
     if round_cents(balance.creditable()) > 0 and left.total > 0:
-        rest = _rest(balance)
+        rest = balance.rest()
         made.append(make(work, balance, rest, left, reason=reason, description=text, checked=True, void=True))
     return made
-
-
-def _rest(balance: Balance) -> list[tuple[Fee, Decimal]]:
-    """All that is left to credit of an invoice, as items."""
-    left = ((fee, balance.left_of(fee)) for fee in balance.fees)
-    return [(fee, Decimal(cents)) for fee, cents in left if cents > 0]

@@ -7,21 +7,18 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from usagebill.core.credit_note_balance import Balance
 from usagebill.core.credit_note_remainders import within, within_parts
-from usagebill.core.credit_note_requests import is_unpaid_top_up, item_amount, item_problem, takes_notes, takes_parts
+from usagebill.core.credit_note_requests import fitting_parts, requested_items, takes_notes, takes_parts
 from usagebill.core.credit_notes import (
-    Credited,
     CreditNote,
     CreditNoteItem,
     CreditNoteReason,
     CreditNoteStatus,
     Parts,
-    adjusted_parts,
     fitted_to,
-    gross_total,
-    largest_parts,
-    validation_errors,
     voided,
+    with_amounts,
 )
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
@@ -44,7 +41,7 @@ from usagebill.operations.refunds import order_refund
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import refund
 from usagebill.queries.contracts import parties_of
-from usagebill.queries.credit_note_balance import Balance, balance_of
+from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
@@ -56,11 +53,9 @@ __all__ = [
     "credited_invoice",
     "make",
     "note_number",
-    "sent_items",
     "sent_metadata",
     "settle_invoice",
     "tell",
-    "with_amounts",
 ]
 
 
@@ -82,7 +77,7 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
         raise Invalid(reason="value_is_invalid")
     metadata = sent_metadata(request.metadata)
     balance = balance_of(work, invoice)
-    items = sent_items(balance, request.items)
+    items = requested_items(balance, request.items)
     return make(
         work,
         balance,
@@ -117,31 +112,6 @@ def sent_metadata(request: Maybe[Mapping[str, object]]) -> Metadata | None:
     return {key: value if isinstance(value, str) else None for key, value in request.items()}
 
 
-def sent_items(balance: Balance, request: object, *, together: bool = True) -> list[tuple[Fee, Decimal]]:
-    """The items sent, each a fee with an amount before taxes and coupons.
-
-    They are looked at one by one, those of the same fee `together`. Raises `NotFound` for a fee and `Invalid`.
-    """
-    if not isinstance(request, (list, tuple)):
-        raise Invalid(items="must_be_an_array")
-    amounts: list[tuple[Fee, Decimal]] = []
-    asked: dict[str, int] = {}
-    for sent in request:
-        fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
-        if fee is None:
-            raise NotFound("fee")
-        amount = item_amount(sent.get("amount_cents"))
-        if amount is None:
-            raise Invalid(amount_cents="invalid_value")
-        whole = round_cents(amount) + (asked.get(fee.id, 0) if together else 0)
-        problem = item_problem(whole, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
-        if problem is not None and not is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status):
-            raise Invalid(amount_cents=problem)
-        asked[fee.id] = whole
-        amounts.append((fee, round_to(amount, 5)))
-    return amounts
-
-
 def _stored_item(reader: Reader, invoice: Invoice, fee: Fee, amount: Decimal) -> CreditNoteItem:
     return CreditNoteItem(
         id=reader.new_id(),
@@ -151,26 +121,6 @@ def _stored_item(reader: Reader, invoice: Invoice, fee: Fee, amount: Decimal) ->
         amount_currency=invoice.currency,
         created_at=reader.now,
     )
-
-
-def _fitting(balance: Balance, asked: Parts, result: Credited) -> Parts:
-    """The requested parts, adjusted by rounding cents. Raises `Invalid` if items or invoice do not allow them."""
-    invoice, others, gross = balance.invoice, balance.others(), gross_total(balance.fees)
-    total_cents, paid_cents = invoice.total_amount_cents, invoice.total_paid_amount_cents
-    problems = validation_errors(
-        asked,
-        result,
-        gross_cents=gross,
-        total_cents=total_cents,
-        paid_cents=paid_cents,
-        payment_succeeded=invoice.payment_status == PaymentStatus.SUCCEEDED,
-        others=others,
-        top_up=invoice.invoice_type == InvoiceType.CREDIT,
-    )
-    if problems:
-        raise Invalid(problems)
-    most = largest_parts(asked, others, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)
-    return adjusted_parts(asked, result, most)
 
 
 def make(
@@ -195,13 +145,13 @@ def make(
     invoice = balance.invoice
     note_id = work.new_id()
     stored = tuple(_stored_item(work, invoice, fee, amount) for fee, amount in items)
-    result = balance.credited(work, items, stored)
+    result = balance.credited(items, stored, now=work.now, new_id=work.new_id)
     asked = Parts(credit=result.total_cents) if parts is None else parts
     if checked:
         request = within_parts(asked, balance.remainder)
         result = within(request, result, balance.remainder)
     else:
-        request = _fitting(balance, asked, result)
+        request = fitting_parts(balance, asked, result)
         result = fitted_to(request, result)
     parties = parties_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1
@@ -244,26 +194,6 @@ def make(
             refund(work, purchase, note.id, request.refund)
         tell(work, note)
     return note
-
-
-def with_amounts(note: CreditNote, request: Parts, result: Credited) -> CreditNote:
-    """The note with the parts it is given in and what its items come to."""
-    return replace(
-        note,
-        total_amount_cents=request.total,
-        credit_amount_cents=request.credit,
-        refund_amount_cents=request.refund,
-        offset_amount_cents=request.offset,
-        balance_amount_cents=request.credit,
-        taxes_amount_cents=result.taxes_cents,
-        precise_taxes_amount_cents=result.taxes_precise,
-        taxes_rate=result.taxes_rate,
-        sub_total_excluding_taxes_amount_cents=result.sub_total_cents,
-        coupons_adjustment_amount_cents=result.coupons_adjustment_cents,
-        precise_coupons_adjustment_amount_cents=result.coupons_adjustment_precise,
-        precise_total_amount_cents=result.precise_total,
-        applied_taxes=result.lines,
-    )
 
 
 def note_number(invoice: Invoice, sequential_id: int) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, fitted_to
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, fitted_to, with_amounts
 from usagebill.core.days import local_date
 from usagebill.core.draft_credit_notes import followed_item, followed_parts, within_due
 from usagebill.core.errors import NotAllowed
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
-from usagebill.operations.credit_notes.creation import note_number, settle_invoice, tell, with_amounts
+from usagebill.operations.credit_notes.creation import note_number, settle_invoice, tell
 from usagebill.operations.issuers import version_of
 from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
@@ -33,7 +33,7 @@ def _drafts(reader: Reader, invoice: Invoice) -> list[CreditNote]:
 
 
 def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
-    """Recompute the notes of a draft  after its fees have been: each item keeps its part of its fee.
+    """Recompute the notes of a draft after its fees have been: each item keeps its part of its fee.
 
     `before` are the fees as they were.
     """
@@ -44,9 +44,10 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
         # A note that comes to nothing does not take on the rounding of the others, though nothing is left to credit.
         credits_something = any(item.precise_amount_cents for item in items)
         result = balance_of(work, invoice, without=note.id).credited(
-            work,
             [(by_id[item.fee_id], item.precise_amount_cents) for item in items],
             items if credits_something else None,
+            now=work.now,
+            new_id=work.new_id,
         )
         whole = max(0, result.sub_total_cents + result.taxes_cents)
         parts = followed_parts(note, whole)

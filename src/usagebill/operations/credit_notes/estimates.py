@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from usagebill.core.credit_note_estimates import CreditNoteEstimate
+from usagebill.core.credit_note_requests import requested_items
 from usagebill.core.credit_notes import CreditNoteItem, Estimate, estimated
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.numbers import truncate_to
 from usagebill.core.statuses import PaymentStatus
-from usagebill.operations.credit_notes.creation import credited_invoice, sent_items
+from usagebill.operations.credit_notes.creation import credited_invoice
 from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.work import Work
@@ -22,7 +23,7 @@ def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate
     if invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status != PaymentStatus.SUCCEEDED:
         raise NotAllowed("invalid_type_or_status")
     balance = balance_of(work, invoice)
-    sent = sent_items(balance, request.items, together=False)
+    sent = requested_items(balance, request.items, together=False)
     items = [(fee, truncate_to(amount, 0)) for fee, amount in sent]
     empties = sum(int(amount) for _, amount in items) == sum(balance.left_of_fees().values())
     pending = [
@@ -36,7 +37,7 @@ def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate
         )
         for fee, amount in items
     ]
-    result = balance.credited(work, items, pending if empties else None)
+    result = balance.credited(items, pending if empties else None, now=work.now, new_id=work.new_id)
     amounts = estimated(result, balance.refundable)
     if invoice.invoice_type == InvoiceType.CREDIT:
         left = min(int(sum(amount for _, amount in items)), invoice.total_paid_amount_cents)
