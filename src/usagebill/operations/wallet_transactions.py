@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection
@@ -12,15 +11,10 @@ from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.payments import PaymentPage
 from usagebill.core.wallet_checks import (
-    LONGEST_ORDER_NUMBER,
-    LONGEST_TRANSACTION_NAME,
-    MOST_PAIRS_OF_A_TOP_UP,
-    credit_amount,
     metadata_pairs,
-    metadata_pairs_code,
     priority_of,
-    rounds_to_zero,
 )
+from usagebill.core.wallet_requests import TopUpRequest, sent_credits, top_up_problems, voided_amount
 from usagebill.core.wallet_transactions import (
     TransactionKind,
     TransactionType,
@@ -31,13 +25,8 @@ from usagebill.core.wallet_transactions import (
 from usagebill.core.wallets import (
     LOWEST_PRIORITY,
     Wallet,
-    WalletStatus,
-    cents_of_credits,
-    floored_credits,
-    is_priority,
-    taken_credits,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
@@ -109,7 +98,7 @@ def create(work: Work, request: WalletTransactionInput) -> list[WalletTransactio
     if wallet is not None:
         settle_backlog(work, wallet.customer_id, needed=False)
         wallet = wallet_by_id(work, wallet.id)
-    problems = _problems(work, wallet, request)
+    problems = top_up_problems(wallet, _sent(work, wallet, request))
     if problems or wallet is None:
         raise Invalid(problems)
     order = _order(work, wallet, request)
@@ -118,66 +107,27 @@ def create(work: Work, request: WalletTransactionInput) -> list[WalletTransactio
     return made if void is None else [*made, void]
 
 
-def _credits(sent: Maybe[object]) -> Decimal | None:
-    """The credits that were sent, zero for none; None if they are no amount of credits."""
-    return ZERO if sent is None or not is_given(sent) else credit_amount(sent)
-
-
-def _problems(reader: Reader, wallet: Wallet | None, request: WalletTransactionInput) -> dict[str, object]:
-    problems: dict[str, object] = {}
-    if wallet is None:
-        problems["wallet_id"] = ["wallet_not_found"]
-    elif wallet.status == WalletStatus.TERMINATED:
-        problems["wallet_id"] = ["wallet_is_terminated"]
-    for field in ("paid_credits", "granted_credits", "voided_credits"):
-        credits = _credits(getattr(request, field))
-        if credits is None:
-            problems[field] = [f"invalid_{field}", "invalid_amount"]
-        elif wallet is None:
-            continue
-        elif field != "voided_credits" and rounds_to_zero(wallet, credits):
-            problems[field] = ["amount_rounds_to_zero"]
-        elif field == "voided_credits" and floored_credits(credits) > wallet.credits_balance:
-            problems[field] = ["insufficient_credits"]
-    if request.voided_transaction_id and wallet is not None:
-        code = _target_code(reader, wallet, request.voided_transaction_id)
-        if code is not None:
-            problems["voided_transaction_id"] = [code]
-    return problems | _problems_of_words(reader, request, wallet)
-
-
-def _target_code(reader: Reader, wallet: Wallet, transaction_id: str) -> str | None:
-    target = reader.tx.get(WalletTransaction, transaction_id)
-    if target is None or target.wallet_id != wallet.id or not target.is_inbound:
-        return "wallet_transaction_not_found"
-    return None if (target.remaining_amount_cents or 0) > 0 else "no_remaining_amount"
-
-
-def _problems_of_words(reader: Reader, request: WalletTransactionInput, wallet: Wallet | None) -> dict[str, object]:
-    """What is wrong with what the transactions are to say."""
-    problems: dict[str, object] = {}
-    if request.metadata is not None and is_given(request.metadata) and request.metadata != {}:
-        code = metadata_pairs_code(request.metadata, MOST_PAIRS_OF_A_TOP_UP)
-        if code is not None:
-            problems["metadata"] = [code]
-    name = value_or(request.name, "")
-    if not isinstance(name, str):
-        problems["name"] = ["invalid_value"]
-    elif len(name) > LONGEST_TRANSACTION_NAME:
-        problems["name"] = ["too_long"]
-    if not names_method(reader, value_or(request.payment_method, None), "" if wallet is None else wallet.customer_id):
-        problems["payment_method"] = ["invalid_payment_method"]
-    if not is_priority(priority_of(value_or(request.priority, LOWEST_PRIORITY)) or 0):
-        problems["priority"] = ["value_is_invalid"]
-    if len(order_number_of(request.purchase_order_number) or "") > LONGEST_ORDER_NUMBER:
-        problems["purchase_order_number"] = ["value_is_too_long"]
-    return problems
+def _sent(reader: Reader, wallet: Wallet | None, request: WalletTransactionInput) -> TopUpRequest:
+    target_id = request.voided_transaction_id or None
+    method = value_or(request.payment_method, None)
+    return TopUpRequest(
+        paid_credits=value_or(request.paid_credits, None),
+        granted_credits=value_or(request.granted_credits, None),
+        voided_credits=value_or(request.voided_credits, None),
+        voided_transaction_id=target_id,
+        target=None if target_id is None else reader.tx.get(WalletTransaction, target_id),
+        metadata=value_or(request.metadata, None),
+        name=value_or(request.name, ""),
+        knows_method=names_method(reader, method, "" if wallet is None else wallet.customer_id),
+        priority=value_or(request.priority, LOWEST_PRIORITY),
+        purchase_order_number=order_number_of(request.purchase_order_number),
+    )
 
 
 def _order(reader: Reader, wallet: Wallet, request: WalletTransactionInput) -> TopUp:
     return TopUp(
-        paid=_credits(request.paid_credits) or ZERO,
-        granted=_credits(request.granted_credits) or ZERO,
+        paid=sent_credits(value_or(request.paid_credits, None)) or ZERO,
+        granted=sent_credits(value_or(request.granted_credits, None)) or ZERO,
         ignore_limits=bool(value_or(request.ignore_paid_top_up_limits, False)),
         requires_payment=value_or(
             request.invoice_requires_successful_payment, wallet.invoice_requires_successful_payment
@@ -194,21 +144,10 @@ def _order(reader: Reader, wallet: Wallet, request: WalletTransactionInput) -> T
 def _void(work: Work, wallet: Wallet, request: WalletTransactionInput, order: TopUp) -> WalletTransaction | None:
     """Take credits away, from the whole wallet or from one inbound transaction; None for no credits at all."""
     target = wallet_transaction_by_id(work, request.voided_transaction_id) if request.voided_transaction_id else None
-    if target is not None and value_or(request.voided_credits, None) is None:
-        # A credit note or an overdue invoice may have used it up just now.
-        cents = target.remaining_amount_cents or 0
-        credits = taken_credits(wallet, cents)
-        nothing = cents == 0
-    else:
-        credits = floored_credits(_credits(request.voided_credits) or ZERO)
-        cents = cents_of_credits(credits, wallet.rate_amount, wallet.currency)
-        nothing = credits == ZERO
-    if nothing:
+    amount = voided_amount(wallet, target, value_or(request.voided_credits, None))
+    if amount is None:
         return None
-    if target is not None and cents > (target.remaining_amount_cents or 0):
-        raise Invalid(amount_cents="exceeds_remaining_transaction_amount")
-    if cents > wallet.balance_cents:
-        raise Invalid(amount_cents="exceeds_available_amount")
+    cents, credits = amount
     void = new_transaction(work, wallet, order, TransactionKind.VOIDED, cents, credits)
     if target is not None:
         void = replace(void, billing_entity_id=target.billing_entity_id or wallet.billing_entity_id)

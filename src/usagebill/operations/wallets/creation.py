@@ -15,25 +15,17 @@ from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.wallet_checks import (
-    LONGEST_TRANSACTION_NAME,
-    MOST_PAIRS,
-    are_fee_types,
-    credit_amount,
-    limit_code,
     metadata_pairs,
-    metadata_pairs_code,
     priority_of,
-    rounds_to_zero,
     wallet_problems,
 )
+from usagebill.core.wallet_requests import NewWallet, check_first_credits, new_wallet_problems, sent_credits
 from usagebill.core.wallets import (
     LOWEST_PRIORITY,
-    MOST_ACTIVE_WALLETS,
     Wallet,
     WalletStatus,
     code_of_name,
     floored_credits,
-    is_priority,
 )
 from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
@@ -67,9 +59,10 @@ def create_of_customer(work: Work, external_id: str, request: WalletInput) -> Wa
 
 
 def _create(work: Work, customer: Customer | None, request: WalletInput) -> Wallet:
-    paid, granted = _credits(request.paid_credits), _credits(request.granted_credits)
+    paid = sent_credits(value_or(request.paid_credits, None))
+    granted = sent_credits(value_or(request.granted_credits, None))
     metric_ids = _metric_ids(work, request.applies_to)
-    problems = _request_problems(work, customer, request, paid, granted, metric_ids)
+    problems = new_wallet_problems(_sent(work, customer, request, paid, granted, metric_ids), work.now)
     draft = _drafted(work, customer, request, metric_ids or ())
     rules: list[RecurringTransactionRule] = []
     try:
@@ -103,49 +96,29 @@ def _create(work: Work, customer: Customer | None, request: WalletInput) -> Wall
     return wallet
 
 
-def _credits(sent: Maybe[object]) -> Decimal | None:
-    """The credits that were sent, zero for none; None if they are no amount of credits."""
-    return ZERO if sent is None or not is_given(sent) else credit_amount(sent)
-
-
-def _request_problems(
+def _sent(
     reader: Reader,
     customer: Customer | None,
     request: WalletInput,
     paid: Decimal | None,
     granted: Decimal | None,
     metric_ids: tuple[str, ...] | None,
-) -> dict[str, object]:
-    problems: dict[str, object] = {}
-    if customer is None:
-        problems["customer"] = ["customer_not_found"]
-    elif _active_count(reader, customer) >= MOST_ACTIVE_WALLETS:
-        problems["customer"] = ["wallet_limit_reached"]
-    if paid is None:
-        problems["paid_credits"] = ["invalid_paid_credits", "invalid_amount"]
-    if granted is None:
-        problems["granted_credits"] = ["invalid_granted_credits", "invalid_amount"]
-    expires = request.expiration_at
-    if expires is not None and is_given(expires) and expires != "":
-        instant = instant_of(expires)
-        if instant is None or instant <= reader.now:
-            problems["expiration_at"] = ["invalid_date"]
-    if request.transaction_metadata is not None and is_given(request.transaction_metadata):
-        code = metadata_pairs_code(request.transaction_metadata, MOST_PAIRS)
-        if code is not None:
-            problems["metadata"] = [code]
-    applies_to = request.applies_to
-    if metric_ids is None or (applies_to and not are_fee_types(value_or(applies_to.fee_types, ()))):
-        problems["applies_to"] = ["invalid_limitations"]
-    if not names_method(reader, value_or(request.payment_method, None), "" if customer is None else customer.id):
-        problems["payment_method"] = ["invalid_payment_method"]
-    name = value_or(request.transaction_name, None)
-    if name is not None and (not isinstance(name, str) or len(name) > LONGEST_TRANSACTION_NAME):
-        problems["name"] = ["too_long" if isinstance(name, str) else "invalid_value"]
-    priority = value_or(request.transaction_priority, None)
-    if priority is not None and not is_priority(priority_of(priority) or 0):
-        problems["transaction_priority"] = ["value_is_invalid"]
-    return problems
+) -> NewWallet:
+    expires = value_or(request.expiration_at, None)
+    method = value_or(request.payment_method, None)
+    return NewWallet(
+        active_wallets=None if customer is None else _active_count(reader, customer),
+        paid=paid,
+        granted=granted,
+        has_expiration=expires is not None and expires != "",
+        expires_at=instant_of(expires),
+        transaction_metadata=value_or(request.transaction_metadata, None),
+        knows_metrics=metric_ids is not None,
+        fee_types=value_or(request.applies_to.fee_types, ()) if request.applies_to else (),
+        knows_method=names_method(reader, method, "" if customer is None else customer.id),
+        transaction_name=value_or(request.transaction_name, None),
+        transaction_priority=value_or(request.transaction_priority, None),
+    )
 
 
 def _active_count(reader: Reader, customer: Customer) -> int:
@@ -236,13 +209,7 @@ def _first_top_up(
 ) -> TopUp:
     """The credits that the wallet begins with. Raises `Invalid` if they are worth nothing, or break its limits."""
     ignoring = bool(value_or(request.ignore_paid_top_up_limits_on_creation, False))
-    for field, credits in (("paid_credits", paid), ("granted_credits", granted)):
-        if rounds_to_zero(wallet, credits):
-            raise Invalid({field: ["amount_rounds_to_zero"]})
-    if floored_credits(paid) > ZERO and not ignoring:
-        problem = limit_code(wallet, paid)
-        if problem is not None:
-            raise Invalid(paid_credits=problem)
+    check_first_credits(wallet, paid, granted, ignores_limits=ignoring)
     name = value_or(request.transaction_name, None)
     ordered = next((rule.purchase_order_number for rule in rules if rule.purchase_order_number), None)
     return TopUp(
