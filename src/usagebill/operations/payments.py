@@ -8,8 +8,8 @@ from uuid import UUID
 from dateutil import parser
 
 from usagebill.core.customers import Customer
-from usagebill.core.errors import Forbidden, Invalid, NotFound
-from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceType
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.changes import payment_refusal
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_errors
@@ -57,8 +57,9 @@ def create(work: Work, request: PaymentInput) -> Payment:
     invoice = work.tx.get(Invoice, request.invoice_id)
     if invoice is None:
         raise NotFound("invoice")
-    if invoice.invoice_type != InvoiceType.ADVANCE_CHARGES and invoice.status not in PAYABLE:
-        raise Forbidden("feature_unavailable")
+    refusal = payment_refusal(invoice.invoice_type, invoice.status)
+    if refusal is not None:
+        raise refusal
     paid_at = _paid_at(work, request.paid_at)
     reference = request.reference or ""
     problems = payment_errors(invoice, amount, reference)

@@ -23,6 +23,7 @@ from usagebill.core.periods import day_start, next_period
 from usagebill.core.periods.calendar import BillingTime
 from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, trial_end_run
 from usagebill.core.plans import Plan
+from usagebill.core.subscription_requests import preview_problem
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
 from usagebill.json_text import JsonObject
@@ -325,15 +326,13 @@ def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
 
 
 def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datetime, Invoice]:
-    """The next run of all `found`, which must fall on one day; a downgrade that waits for it is applied."""
-    runs = {_next_run(work, subscription) for subscription in subscriptions}
-    if len({plan_of(work, subscription).amount_currency for subscription in subscriptions}) > 1:
-        raise Invalid(base="subscription_currencies_does_not_match")
-    if len({subscription.billing_entity_id for subscription in subscriptions}) > 1:
-        raise Invalid(base="subscription_billing_entities_do_not_match")
-    if len(runs) > 1:
-        raise Invalid(base="billing_periods_does_not_match")
-    at = max(runs.pop(), work.now)
+    """The next run of these subscriptions, which must be one; a downgrade that waits for it is applied."""
+    runs = [_next_run(work, subscription) for subscription in subscriptions]
+    currencies = [plan_of(work, subscription).amount_currency for subscription in subscriptions]
+    problem = preview_problem(currencies, [subscription.billing_entity_id for subscription in subscriptions], runs)
+    if problem is not None:
+        raise Invalid(base=problem)
+    at = max(runs[0], work.now)
     customer_id = subscriptions[0].customer_id
     if len(subscriptions) == 1 and (noticed := _trial_end_before(work, subscriptions[0], at)) is not None:
         later = work.at(noticed)

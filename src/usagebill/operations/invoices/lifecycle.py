@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.errors import Invalid, NotAllowed
+from usagebill.core.invoices.changes import metadata_problems, update_refusal
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceEvent, InvoiceStatus, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
-from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
+from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
@@ -28,10 +27,6 @@ from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
 
 __all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "retry", "update", "void"]
-
-_MOST_METADATA = 5
-_LONGEST_KEY = 20
-_LONGEST_VALUE = 140
 
 
 @Input
@@ -63,19 +58,17 @@ class InvoiceVoid:
 def update(work: Work, invoice_id: str, request: InvoiceUpdate) -> Invoice:
     """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status == InvoiceStatus.VOIDED:
-        raise NotAllowed("update_on_voided_invoice")
-    metadata = None if request.metadata is ABSENT or request.metadata is None else request.metadata
-    if metadata is not None and invoice.status == InvoiceStatus.DRAFT:
-        raise NotAllowed("metadata_on_draft_invoice")
+    metadata = value_or(request.metadata, None)
     sent = request.payment_status if is_given(request.payment_status) else None
-    if is_given(request.payment_status) and sent not in INVOICE_PAYMENT_STATUSES:
-        raise Invalid(payment_status="value_is_invalid")
+    refusal = update_refusal(
+        invoice.status,
+        invoice.payment_status,
+        sent_status=str(sent) if is_given(request.payment_status) else None,
+        items=None if metadata is None else len(metadata),
+    )
+    if refusal is not None:
+        raise refusal
     status = None if sent is None else PaymentStatus(str(sent))
-    if metadata is not None and len(metadata) > _MOST_METADATA:
-        raise Invalid(metadata="invalid_count")
-    if status is not None and status != invoice.payment_status and invoice.status == InvoiceStatus.DRAFT:
-        raise NotAllowed("payment_status_update_on_draft_invoice")
     if metadata is not None:
         invoice = replace(invoice, metadata=_metadata(work, invoice, metadata))
     invoice = replace(invoice, updated_at=work.now)
@@ -93,24 +86,10 @@ def _metadata(reader: Reader, invoice: Invoice, sent: tuple[MetadataItemInput, .
         key = known.key if item.key is ABSENT else value_or(item.key, "")
         value = known.value if item.value is ABSENT else value_or(item.value, "")
         items.append(replace(known, key=key, value=value))
-    problems = _metadata_problems(items)
+    problems = metadata_problems(items)
     if problems:
         raise Invalid(problems)
     return tuple(items)
-
-
-def _metadata_problems(items: list[InvoiceMetadata]) -> Mapping[str, object]:
-    problems: dict[str, object] = {}
-    for field, longest in (("key", _LONGEST_KEY), ("value", _LONGEST_VALUE)):
-        texts = [getattr(item, field) for item in items]
-        if any(not text.strip() for text in texts):
-            problems[field] = ["value_is_mandatory"]
-        elif any(len(text) > longest for text in texts):
-            problems[field] = ["value_is_too_long"]
-    keys = Counter(item.key for item in items)
-    if "key" not in problems and any(count > 1 for count in keys.values()):
-        problems["key"] = ["value_already_exist"]
-    return problems
 
 
 def lose_dispute(work: Work, invoice_id: str) -> Invoice:

@@ -8,6 +8,7 @@ from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
+from usagebill.core.subscription_requests import termination_problems
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
@@ -28,9 +29,6 @@ from usagebill.views.subscriptions import entitled_subscription, subscription_we
 from usagebill.work import Work
 
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
-
-CREDIT_NOTE_OPTIONS = ("credit", "refund", "offset", "skip")
-INVOICE_OPTIONS = ("generate", "skip")
 
 
 @after_backlog(of_subscription)
@@ -54,11 +52,7 @@ def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Su
 
 def termination_options(advance: bool, credit_note: object, invoice: object) -> None:
     """Raises `Invalid` for options that do not exist. In arrears there is nothing to credit, whatever is asked."""
-    problems = {}
-    if advance and credit_note is not None and credit_note not in CREDIT_NOTE_OPTIONS:
-        problems["on_termination_credit_note"] = ["invalid_value"]
-    if invoice is not None and invoice not in INVOICE_OPTIONS:
-        problems["on_termination_invoice"] = ["invalid_value"]
+    problems = termination_problems(credit_note, invoice, pay_in_advance=advance)
     if problems:
         raise Invalid(problems)
 

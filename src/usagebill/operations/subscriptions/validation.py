@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from usagebill.core.activation import ActivationRule, rule_errors
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
 from usagebill.core.payment_methods import chosen_method
+from usagebill.core.subscription_requests import date_problems, payer_problems
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoice_custom_sections import ids_of_codes
@@ -22,8 +22,6 @@ from usagebill.work import Reader
 __all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
 
 _LONGEST_PURCHASE_ORDER_NUMBER = 255
-# Periods before the first and after the last are asked for too, in any time zone.
-_EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
 def request_errors(
@@ -36,24 +34,14 @@ def request_errors(
 
     `customer_id` is whose method it must be; null for a customer that does not exist yet, who has none.
     """
-    problems: dict[str, object] = {}
     starts = instant_of(subscription_at)
-    if starts is None or not _EARLIEST_YEAR <= starts.year <= _LATEST_YEAR:
-        problems["subscription_at"] = ["invalid_date"]
-    if request.ending_at and not _is_later(reader, instant_of(request.ending_at), starts):
-        problems["ending_at"] = ["invalid_date"]
+    has_ending = bool(request.ending_at)
+    problems = date_problems(starts, instant_of(request.ending_at), reader.now, has_ending=has_ending)
     if not names_method(reader, request.payment_method, customer_id or ""):
         problems["payment_method"] = ["invalid_payment_method"]
     if request.activation_rules is not None and is_given(request.activation_rules):
         problems |= rule_errors(request.activation_rules) or _payer_errors(reader, request, customer_id)
     return problems
-
-
-def _is_later(reader: Reader, ending: datetime | None, starts: datetime | None) -> bool:
-    if ending is None:
-        return False
-    day = ending.astimezone(UTC).date()
-    return day > reader.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
 
 
 def _payer_errors(
@@ -63,15 +51,12 @@ def _payer_errors(
     if not request.activation_rules:
         return {}
     method = chosen_method(request.payment_method)
-    if method is not None and method.kind == "manual":
-        return {"customer": ["manual_payment_method_invalid_for_payment_activation_rules"]}
     customer = None if customer_id is None else find_customer(reader, customer_id)
-    if customer is None or payment_connection_of(reader, customer) is None:
-        return {"customer": ["no_linked_payment_provider"]}
-    if method_chosen(reader, customer.id, method) is None:
-        missing = "no_default_payment_method" if method is None or method.id is None else "payment_method_not_found"
-        return {"customer": [missing]}
-    return {}
+    return payer_problems(
+        method,
+        has_provider=customer is not None and payment_connection_of(reader, customer) is not None,
+        has_method=customer is not None and method_chosen(reader, customer.id, method) is not None,
+    )
 
 
 def _rules(reader: Reader, sent: object) -> tuple[ActivationRule, ...]:
