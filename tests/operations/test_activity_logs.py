@@ -130,6 +130,22 @@ def test_the_refresh_of_an_ongoing_balance_is_no_activity(box: Scenario) -> None
     assert types(box) == before
 
 
+def test_the_credits_that_an_invoice_takes_are_one_activity_of_each_wallet(box: Scenario) -> None:
+    box.customer()
+    box.plan(charge_on(box.metric("calls"), amount="1"))
+    box.subscribe()
+    for credits in ("3", "5"):
+        fields = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": credits}
+        box.post("/wallets", wallet=fields)
+    box.event("calls", value=7)
+    before = len(activities(box))
+    box.travel_to("2024-04-01T01:00:00Z")
+    new = activities(box)[:-before]
+    moved = [activity for activity in new if activity["resource_type"] == "Wallet"]
+    assert [activity["activity_type"] for activity in moved] == ["wallet_transaction.created"] * 2
+    assert {activity["activity_object"]["transaction_status"] for activity in moved} == {"invoiced"}
+
+
 def test_parts_of_a_wallet_are_changes_of_it(box: Scenario) -> None:
     box.customer()
     rule = {"trigger": "interval", "interval": "monthly", "paid_credits": "10"}

@@ -99,9 +99,13 @@ def _plan(reader: Reader, plan: Plan) -> Mapping[str, Any]:
     return shown
 
 
-# What the refresh of a wallet's ongoing balance writes, every few minutes.
-_ONGOING = frozenset(
+# What a wallet's transactions come to, which are activities themselves, and what a refresh of ongoing balances writes.
+_BALANCES = frozenset(
     {
+        "balance_cents",
+        "credits_balance",
+        "consumed_credits",
+        "last_consumed_credit_at",
         "ongoing_balance_cents",
         "ongoing_usage_balance_cents",
         "credits_ongoing_balance",
@@ -164,7 +168,7 @@ LOGGED: Mapping[type, _Logged] = {
     Subscription: _Logged(resource_type="Subscription", activities=subscription_activities, view=subscription_view),
     Tax: _Logged(resource_type="Tax", activities=definition_activities("tax"), view=tax_view),
     Wallet: _Logged(
-        resource_type="Wallet", activities=record_activities("wallet", ignoring=_ONGOING), view=wallet_view
+        resource_type="Wallet", activities=record_activities("wallet", ignoring=_BALANCES), view=wallet_view
     ),
     WalletTransaction: _Logged(
         resource_type="Wallet",

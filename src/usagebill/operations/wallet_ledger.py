@@ -6,6 +6,7 @@ with its transactions; `usagebill audit` checks it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,7 +26,7 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased, taken_credits
 from usagebill.operations.alert_watch import watch_wallet
-from usagebill.queries.wallets import drawable_transactions, transactions_paying, wallet_of
+from usagebill.queries.wallets import drawable_transactions, transactions_paying, wallet_of, wallets_by_ids
 from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
@@ -67,21 +68,21 @@ def take_out(work: Work, transaction: WalletTransaction, *, source: WalletTransa
     They are drawn from its inbound transactions in the order of consumption, or from `source` alone. Raises
     `ValueError` where less is left of them: callers check before.
     """
-    wallet = _drawn(work, transaction, source)
-    want_refresh(work, wallet.customer_id)
-    return wallet
-
-
-def _drawn(work: Work, transaction: WalletTransaction, source: WalletTransaction | None) -> Wallet:
-    if transaction.transaction_type != TransactionType.OUTBOUND:
-        raise ValueError(f"transaction {transaction.id} brings credits in")
     wallet = wallet_of(work, transaction)
     inbound = drawable_transactions(work, [wallet]) if source is None else [source]
-    for draw in drawn(inbound, transaction.amount_cents):
+    want_refresh(work, wallet.customer_id)
+    return _drawn(work, transaction, wallet, inbound)
+
+
+def _drawn(work: Work, transaction: WalletTransaction, wallet: Wallet, inbound: Iterable[WalletTransaction]) -> Wallet:
+    if transaction.transaction_type != TransactionType.OUTBOUND:
+        raise ValueError(f"transaction {transaction.id} brings credits in")
+    draws = drawn(inbound, transaction.amount_cents)
+    for id, draw in zip(work.new_ids(len(draws)), draws, strict=True):
         work.tx.replace(after_draw(draw, work.now))
         work.tx.insert(
             WalletConsumption(
-                id=work.new_id(),
+                id=id,
                 organization_id=work.organization.id,
                 wallet_id=wallet.id,
                 inbound_id=draw.inbound.id,
@@ -93,10 +94,20 @@ def _drawn(work: Work, transaction: WalletTransaction, source: WalletTransaction
     return _moved(work, decreased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
 
 
-def pay(work: Work, transaction: WalletTransaction) -> Wallet:
-    """The wallet once a new outbound transaction has paid for an invoice; who stores that wants a refresh for all."""
-    keep(work, transaction)
-    return _drawn(work, transaction, None)
+def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
+    """Pay for an invoice with new outbound transactions, one for each wallet.
+
+    Whoever stores the invoice has ongoing balances refreshed, for all of the customer's wallets at once.
+    """
+    if not transactions:
+        return
+    wallets = wallets_by_ids(work, [transaction.wallet_id for transaction in transactions])
+    inbound: dict[str, list[WalletTransaction]] = {id: [] for id in wallets}
+    for source in drawable_transactions(work, list(wallets.values())):
+        inbound[source.wallet_id].append(source)
+    for transaction in transactions:
+        keep(work, transaction)
+        _drawn(work, transaction, wallets[transaction.wallet_id], inbound[transaction.wallet_id])
 
 
 def return_prepaid(work: Work, voided: Invoice) -> None:

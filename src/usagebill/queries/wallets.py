@@ -44,6 +44,7 @@ __all__ = [
     "wallet_entity",
     "wallet_of",
     "wallet_transaction_by_id",
+    "wallets_by_ids",
     "wallets_of_customer",
 ]
 
@@ -95,6 +96,11 @@ def wallet_of(reader: Reader, transaction: WalletTransaction) -> Wallet:
     if wallet is None:
         raise LookupError(f"no wallet {transaction.wallet_id}")
     return wallet
+
+
+def wallets_by_ids(reader: Reader, ids: Sequence[str]) -> dict[str, Wallet]:
+    """The wallets with these ids, by id."""
+    return {wallet.id: wallet for wallet in reader.tx.find(Wallet, within("id", ids))}
 
 
 def wallet_entity(reader: Reader, wallet: Wallet) -> BillingEntity:
@@ -190,7 +196,9 @@ def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | N
 
 
 def running_rules(reader: Reader, wallets: Sequence[Wallet]) -> list[RecurringTransactionRule]:
-    """The recurring rules of the wallets that are neither terminated nor expired."""
+    """The recurring rules of the wallets that are neither terminated nor expired. Cheap if there are none at all."""
+    if reader.tx.first(RecurringTransactionRule) is None:
+        return []
     of_wallets = within("wallet_id", [wallet.id for wallet in wallets])
     active = eq("status", RuleStatus.ACTIVE)
     rules = reader.tx.find(RecurringTransactionRule, of_wallets, active, order=[asc("created_at"), asc("id")])

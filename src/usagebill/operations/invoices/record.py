@@ -41,8 +41,7 @@ def record(work: Work, bill: Bill) -> Invoice:
         ask_about(work, TaxSubject.INVOICE, invoice.id, request_id=invoice.tax_request_id)
     for changed in bill.changed:
         work.tx.replace(changed)
-    for transaction in bill.prepaid:
-        pay(work, transaction)
+    pay(work, bill.prepaid)
     _give_back(work, bill)
     if not bill.is_new:
         follow(work, invoice, former)

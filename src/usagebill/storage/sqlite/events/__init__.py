@@ -38,6 +38,7 @@ class SqliteEvents:
         self._connection = connection
         self._opened_for = organization_id
         self._wants = wants
+        self._kept: StateAnswers | None = None
 
     @property
     def _organization_id(self) -> str:
@@ -214,7 +215,9 @@ class SqliteEvents:
         return buckets
 
     def _states(self) -> StateAnswers:
-        return StateAnswers(self._connection, self._organization_id, self._wants)
+        if self._kept is None:
+            self._kept = StateAnswers(self._connection, self._organization_id, self._wants)
+        return self._kept
 
     def rebuild_states(self) -> int:
         return rebuild(self._connection, self._organization_id)

@@ -60,6 +60,8 @@ class StateAnswers:
         self._connection = connection
         self._organization_id = organization_id
         self._wants = wants
+        # Subscriptions seen without any series: if one is begun meanwhile, their events are still counted right.
+        self._without: set[str] = set()
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult] | None:
         """See `storage.ports.EventLog.tallies`; None if the events are to be counted."""
@@ -97,6 +99,8 @@ class StateAnswers:
             self._wants.note(self._organization_id, question.external_subscription_id, question.code, shape)
 
     def _series(self, question: EventQuery, shape: Shape) -> _Series | None:
+        if question.external_subscription_id in self._without:
+            return None
         kind, field, keys = shape.columns
         row = self._connection.execute(
             "SELECT id, width FROM usage_series WHERE organization_id = ? AND external_subscription_id = ?"
@@ -112,7 +116,13 @@ class StateAnswers:
                 FORM,
             ),
         ).fetchone()
-        return None if row is None else (int(row[0]), int(row[1]))
+        if row is not None:
+            return int(row[0]), int(row[1])
+        of_subscription = self._organization_id, question.external_subscription_id
+        any_series = "SELECT 1 FROM usage_series WHERE organization_id = ? AND external_subscription_id = ? LIMIT 1"
+        if self._connection.execute(any_series, of_subscription).fetchone() is None:
+            self._without.add(question.external_subscription_id)
+        return None
 
     def _cells(self, question: EventQuery, filters: FilterIndex, shape: Shape) -> dict[Place, Cell] | None:
         series = self._series(question, shape)
