@@ -228,6 +228,7 @@ def test_metrics_count_requests_jobs_invoices_events_and_webhooks() -> None:
         assert requests["GET", "other", "404"] == 1
         assert told["usagebill_http_request_duration_seconds_count"]["POST", "/api/v1/customers"] == 2
         assert told["usagebill_events_total"][()] == 1
+        assert told["usagebill_events_unbilled"]["period_already_billed",] == 0
         assert told["usagebill_invoices"]["finalized",] == 1
         assert told["usagebill_webhook_messages"]["pending",] > 0
         assert told["usagebill_jobs_due"]["billing",] >= 1

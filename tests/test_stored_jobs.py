@@ -299,6 +299,13 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "{}",
         "count_unbilled_events",
     ),
+    (
+        CountUnbilledEvents(organization_id="org", counted={"property_missing": 2}),
+        "org",
+        "count_unbilled_events:org",
+        '{"counted":{"property_missing":2}}',
+        "count_unbilled_events",
+    ),
     (CleanWebhookMessages(organization_id="org"), "org", "clean_webhook_messages:org", "{}", ""),
     (ChangeEuRates(organization_id="org"), "org", "change_eu_rates:org", "{}", ""),
     (ChaseCustomer(customer_id="cus"), "cus", "chase_customer:cus", "{}", ""),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, subscription_at
-from usagebill.core.unbilled import Reason, Service, Stretch, stretch_at, stretches_of
+from usagebill.core.unbilled import Closing, Reason, Service, Stretch, stretch_at, stretches_of
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -58,6 +58,13 @@ def test_an_event_lies_in_the_time_of_a_subscription_if_one_is_its_own(
     owner = subscription_at([Known(start, end) for start, end in lives], event.timestamp, event.created_at)
     holding = [stretch for stretch in stretches if stretch.holds(event)]
     assert len(holding) == 1
+    closed = [
+        Service(start=start, end=end, closings=() if end is None else (Closing(start, end, end),))
+        for start, end in lives
+    ]
+    late = stretches_of(closed, metric())
+    for received in (event.timestamp, event.timestamp + timedelta(seconds=1), event.created_at):
+        assert sum(stretch.holds(event._replace(created_at=received)) for stretch in late) == 1
     assert holding[0].reason == (None if owner is not None else Reason.SUBSCRIPTION_NOT_ACTIVE)
 
 
@@ -69,6 +76,24 @@ CASES: dict[str, tuple[list[Service], BillableMetric | None, int, Reason | None]
     "no charge": ([Service(start=NOW, is_charged=False)], metric(), 1, Reason.CHARGE_NOT_FOUND),
     "closed": ([Service(start=NOW, closed_before=NOW + 3 * DAY)], metric(), 2, Reason.PERIOD_CLOSED),
     "still open": ([Service(start=NOW, closed_before=NOW + 3 * DAY)], metric(), 3, None),
+    "received after its period was billed": (
+        [Service(start=NOW, closings=(Closing(NOW, NOW + 3 * DAY, NOW + 3 * DAY),))],
+        metric(),
+        2,
+        Reason.PERIOD_ALREADY_BILLED,
+    ),
+    "history counts later, whatever was billed": (
+        [Service(start=NOW, closings=(Closing(NOW, NOW + 3 * DAY, NOW + 3 * DAY),))],
+        metric("sum_agg", recurring=True),
+        2,
+        None,
+    ),
+    "history that no later period counts": (
+        [Service(start=NOW, end=NOW + 3 * DAY, closings=(Closing(NOW, NOW + 3 * DAY, NOW + 3 * DAY),))],
+        metric("sum_agg", recurring=True),
+        -2,
+        Reason.PERIOD_ALREADY_BILLED,
+    ),
     "history counts": ([Service(start=NOW)], metric("sum_agg", recurring=True), -30, None),
     "history of a subscription that went on": (
         [Service(start=NOW, end=NOW + DAY), Service(start=NOW + 5 * DAY)],

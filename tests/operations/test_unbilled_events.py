@@ -15,6 +15,7 @@ from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
 
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.operations import unbilled_events
+from usagebill.operations.standing import standing
 
 pytestmark = pytest.mark.beyond_reference
 
@@ -167,6 +168,95 @@ def test_what_comes_too_late_stays_with_another_reason(box: Scenario) -> None:
     assert unbilled(box) == [("march", "period_closed", False)]
 
 
+def test_what_comes_after_the_invoice_of_its_period_is_listed(box: Scenario) -> None:
+    box.travel_to("2024-03-31T23:00:00Z")
+    send(box, "in time", timestamp=MARCH_10)
+    box.travel_to("2024-04-02T01:00:00Z")
+    send(box, "late", timestamp=MARCH_10)
+    send(box, "of april")
+    assert unbilled(box) == [("late", "period_already_billed", False)]
+    (event,) = box.billing.events.unbilled().items
+    assert event.message == "the event came after its period had been billed"
+    box.travel_to("2024-05-01T01:00:00Z")
+    assert _billed_units(box, "calls") == 2
+    assert [id for id, _, _ in unbilled(box)] == ["late"]
+
+
+def test_what_comes_between_the_end_of_a_period_and_its_billing_is_billed(box: Scenario) -> None:
+    box.travel_to("2024-04-01T00:05:00Z")
+    send(box, "a little late", timestamp=MARCH_10)
+    box.travel_to("2024-04-02T01:00:00Z")
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == []
+
+
+def test_a_draft_takes_what_comes_late_until_it_is_final(box: Scenario) -> None:
+    box.entity(billing_configuration={"invoice_grace_period": 3})
+    box.travel_to("2024-04-02T01:00:00Z")
+    send(box, "late", timestamp=MARCH_10)
+    assert unbilled(box) == []
+    box.travel_to("2024-04-05T01:00:00Z")
+    send(box, "too late", timestamp=MARCH_10)
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == [("too late", "period_already_billed", False)]
+    invoice = box.invoices()[-1]
+    box.post(f"/invoices/{invoice['svc_id']}/void")
+    assert unbilled(box) == [("too late", "period_already_billed", False)]
+
+
+def test_what_a_charge_in_advance_or_a_later_period_counts_is_never_too_late(box: Scenario) -> None:
+    metric = box.metric("advance", "count_agg")
+    box.post("/plans/basic/charges", charge=charge_in_advance_on(metric, amount="1", code="advance"))
+    level = box.metric("level", "sum_agg", field_name="level", recurring=True)
+    box.post("/plans/basic/charges", charge=charge_on(level, amount="1", code="level"))
+    box.travel_to("2024-04-02T01:00:00Z")
+    send(box, "advance", code="advance", timestamp=MARCH_10)
+    send(box, "level", code="level", timestamp=MARCH_10, properties={"level": 5})
+    assert unbilled(box) == []
+    box.travel_to("2024-05-01T01:00:00Z")
+    assert (_billed_units(box, "advance"), _billed_units(box, "level")) == (1, 5)
+    box.unsubscribe()
+    box.travel_to("2024-05-02T00:00:00Z")
+    send(box, "too late", code="level", timestamp=MARCH_10, properties={"level": 5})
+    send(box, "advance too", code="advance", timestamp=MARCH_10)
+    assert unbilled(box) == [("too late", "period_already_billed", False)]
+
+
+def test_usage_that_passed_a_threshold_closes_no_period(box: Scenario) -> None:
+    box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 100}]})
+    box.travel_to("2024-03-10T12:00:00Z")
+    send(box, "passes it")
+    assert [invoice["invoice_type"] for invoice in box.invoices()] == ["progressive_billing"]
+    box.travel_to("2024-03-12T12:00:00Z")
+    send(box, "of an earlier day", timestamp=MARCH_10)
+    send(box, "wrong", code="tokens")
+    assert unbilled(box) == [("wrong", "property_missing", True)]
+
+
+def test_an_event_of_the_second_of_an_upgrade_is_late_for_the_plan_that_it_belongs_to(box: Scenario) -> None:
+    charges = [charge_on(box.get("/billable_metrics/calls")["billable_metric"]["svc_id"], amount="1")]
+    box.plan(*charges, code="bigger", amount_cents=10000)
+    box.travel_to("2024-03-10T12:00:00.600Z")
+    box.subscribe("bigger")
+    box.travel_to("2024-03-10T12:00:00.900Z")
+    send(box, "of the new plan", timestamp=MARCH_10)
+    send(box, "of the old plan", timestamp=MARCH_10 - 1)
+    assert unbilled(box) == [("of the old plan", "period_already_billed", False)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert _billed_units(box, "calls") == 1
+    send(box, "of the new plan too", timestamp=MARCH_10)
+    assert [id for id, _, _ in unbilled(box)] == ["of the new plan too", "of the old plan"]
+
+
+def test_monitoring_shows_what_was_counted_last(box: Scenario) -> None:
+    box.billing.writing(unbilled_events.schedule)
+    box.travel_to("2024-04-02T01:00:00Z")
+    send(box, "late", timestamp=MARCH_10)
+    assert standing(box.billing.store, box.now).unbilled == {}
+    box.travel_to("2024-04-02T07:00:00Z")
+    assert standing(box.billing.store, box.now).unbilled == {"period_already_billed": 1}
+
+
 def test_a_subscription_made_later_counts_what_came_in_its_time(box: Scenario) -> None:
     for id, day in (("january", "2024-01-10"), ("march", "2024-03-01")):
         send(box, id, subscription="late", timestamp=datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
@@ -191,7 +281,11 @@ def test_what_comes_after_an_end_or_between_two_is_listed(box: Scenario) -> None
         ("in the first second", "2024-03-08T00:00:00"),
     ):
         send(box, id, timestamp=int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()))
-    assert [id for id, _, _ in unbilled(box)] == ["between", "after"]
+    assert [(id, reason) for id, reason, _ in unbilled(box)] == [
+        ("between", "subscription_not_active"),
+        ("after", "subscription_not_active"),
+        ("in the last second", "period_already_billed"),
+    ]
 
 
 def test_pending_subscriptions_bill_nothing_yet(box: Scenario) -> None:
@@ -263,20 +357,27 @@ _MOMENTS = st.builds(
 )
 
 
+_DELAYS = st.sampled_from(
+    [timedelta(), timedelta(), timedelta(seconds=1), timedelta(hours=1), timedelta(days=4), timedelta(days=40)]
+)
+
+
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    moments=st.lists(_MOMENTS, min_size=1, max_size=12),
+    moments=st.lists(st.tuples(_MOMENTS, _DELAYS), min_size=1, max_size=12),
+    grace=st.sampled_from([0, 0, 3, 20]),
     backdated=st.integers(0, 70),
     ends_after=st.none() | st.integers(1, 80),
     priced_after=st.integers(0, 80),
 )
 def test_an_event_is_billed_or_listed_and_never_both(
-    moments: list[datetime], backdated: int, ends_after: int | None, priced_after: int
+    moments: list[tuple[datetime, timedelta]], grace: int, backdated: int, ends_after: int | None, priced_after: int
 ) -> None:
     """Whatever is there first, the sum of what was billed and what is listed is what was sent."""
     with Scenario(now=START) as box:
         box.customer()
+        box.entity(billing_configuration={"invoice_grace_period": grace})
         metric = box.metric("gb", field_name="gb")
         box.plan()
         steps: list[tuple[datetime, int, Any]] = []
@@ -286,9 +387,8 @@ def test_an_event_is_billed_or_listed_and_never_both(
         steps.append(
             (priced_at, 0, lambda: box.post("/plans/basic/charges", charge=charge_on(metric, amount="1", code="gb")))
         )
-        for number, moment in enumerate(sorted(moments)):
-            # Sent when it happens, or in the past from before the start; never after its period was billed.
-            sent_at = START if moment < START else moment
+        for number, (moment, delay) in enumerate(sorted(moments)):
+            sent_at = max(START, moment + delay)
             steps.append(
                 (
                     sent_at,

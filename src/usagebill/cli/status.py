@@ -73,6 +73,7 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
             for worker in queue.workers
         ],
         "events": known.events,
+        "events_unbilled": dict(known.unbilled),
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
     }
@@ -90,7 +91,7 @@ def _print(known: Standing, problems: list[str]) -> None:
     if not queue.workers:
         click.echo("worker    none was seen")
     click.echo(f"events    {known.events}")
-    for name, counts in (("invoices", known.invoices), ("webhooks", known.webhooks)):
+    for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):
         listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         click.echo(f"{name:8}  {listed or 'none'}")
     for problem in problems:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from usagebill.core.tasks import Task
@@ -18,3 +19,5 @@ class CountUnbilledEvents(Task):
     leased = True
 
     organization_id: str
+    # What the last count came to, by reason: what monitoring shows until the next one. None before the first.
+    counted: Mapping[str, int] | None = None

@@ -18,6 +18,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
 
 __all__ = [
+    "Closing",
     "Reason",
     "Service",
     "Stretch",
@@ -42,10 +43,19 @@ class Reason(StrEnum):
     SUBSCRIPTION_NOT_ACTIVE = "subscription_not_active"  # not at the time of the event
     METRIC_NOT_FOUND = "billable_metric_not_found"
     CHARGE_NOT_FOUND = "charge_not_found"  # the plan has none on the metric
-    PERIOD_CLOSED = "period_closed"  # it could have been counted, but its period had been billed by then
+    PERIOD_CLOSED = "period_closed"  # what it lacked came after its period had been billed
+    PERIOD_ALREADY_BILLED = "period_already_billed"  # it came itself after its period had been billed
     PROPERTY_MISSING = "property_missing"
     PROPERTY_NOT_NUMERIC = "property_not_numeric"
     OPERATION_UNKNOWN = "operation_type_unknown"
+
+
+class Closing(NamedTuple):
+    """A period of usage, both ends inclusive, that is billed for good, with what had been received at `counted_at`."""
+
+    earliest: datetime
+    latest: datetime
+    counted_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +64,7 @@ class Service:
 
     `is_charged`: its plan charges for the metric in question. What lies before `closed_before` was billed before that
     could be counted. `advance_since`: the metric is charged in advance, so what was received earlier brought no fee.
+    `closings`: its periods that were billed, of metrics charged in arrears only.
     """
 
     start: datetime
@@ -61,6 +72,7 @@ class Service:
     is_charged: bool = True
     closed_before: datetime | None = None
     advance_since: datetime | None = None
+    closings: tuple[Closing, ...] = ()
 
 
 class Stretch(NamedTuple):
@@ -138,12 +150,38 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
             stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - _INSTANT))
         earliest = free_from if start is None or (free_from is not None and free_from > start) else start
         latest = None if service.end is None else cut_to_milliseconds(service.end)
-        stretches += _within(service, earliest, latest)
+        stretches += _served_by(ordered[position:], earliest, latest)
         if latest is None:
             return stretches
         free_from = latest + _INSTANT
     stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from))
     return stretches
+
+
+def _served_by(services: Sequence[Service], earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
+    """How events fare in the time of the first of `services`. If the next one starts in the second in which it ends,
+    what is received after that start belongs to the next one.
+    """
+    service, rest = services[0], services[1:]
+    if not rest or latest is None or cut_to_seconds(rest[0].start) > latest:
+        return _within(service, earliest, latest)
+    shared = cut_to_seconds(rest[0].start)
+    shared = shared if earliest is None else max(earliest, shared)
+    alone = [] if shared == earliest else _within(service, earliest, shared - _INSTANT)
+    since = rest[0].start + _INSTANT
+    before = [_received(stretch, None, since) for stretch in _within(service, shared, latest)]
+    after = [_received(stretch, since, None) for stretch in _served_by(rest, shared, latest)]
+    return [*alone, *(stretch for stretch in (*before, *after) if stretch is not None)]
+
+
+def _received(stretch: Stretch, start: datetime | None, end: datetime | None) -> Stretch | None:
+    """The stretch with only those events that are received from `start` on and before `end`; None if it has none."""
+    starts = [instant for instant in (stretch.received_from, start) if instant is not None]
+    ends = [instant for instant in (stretch.received_before, end) if instant is not None]
+    received_from, received_before = max(starts, default=None), min(ends, default=None)
+    if received_from is not None and received_before is not None and received_from >= received_before:
+        return None
+    return stretch._replace(received_from=received_from, received_before=received_before)
 
 
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -159,8 +197,11 @@ def _with_history(ordered: Sequence[Service]) -> list[Service]:
     if not charged:
         return list(ordered)
     last = charged[-1]
-    whole = replace(ordered[last], start=_ALWAYS, closed_before=None)
-    return [whole, *ordered[last + 1 :]]
+    ending, end = ordered[last], ordered[last].end
+    # A later period counts what comes too late for its own, until there is none.
+    final = () if end is None else tuple(part for part in ending.closings if part.latest >= cut_to_milliseconds(end))
+    closings = tuple(part._replace(earliest=_ALWAYS) for part in final)
+    return [replace(ending, start=_ALWAYS, closed_before=None, closings=closings), *ordered[last + 1 :]]
 
 
 def _within(service: Service, earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
@@ -172,10 +213,31 @@ def _within(service: Service, earliest: datetime | None, latest: datetime | None
         return [late, Stretch(None, earliest, latest, received_from=since)]
     closed = service.closed_before
     if closed is None or (earliest is not None and closed <= earliest):
-        return [Stretch(None, earliest, latest)]
+        return _punctual(service, earliest, latest)
     if latest is not None and closed > latest:
         return [Stretch(Reason.PERIOD_CLOSED, earliest, latest)]
-    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - _INSTANT), Stretch(None, closed, latest)]
+    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - _INSTANT), *_punctual(service, closed, latest)]
+
+
+def _punctual(service: Service, earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
+    """What is billed if it comes before its period is."""
+    stretches: list[Stretch] = []
+    free_from = earliest
+    for closing in service.closings:
+        start = closing.earliest if free_from is None else max(free_from, closing.earliest)
+        end = closing.latest if latest is None else min(latest, closing.latest)
+        if start > end:
+            continue
+        if start != free_from and start != _ALWAYS:
+            stretches.append(Stretch(None, free_from, start - _INSTANT))
+        since = closing.counted_at + _INSTANT
+        first = None if start == _ALWAYS else start
+        stretches.append(Stretch(None, first, end, received_before=since))
+        stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
+        if end == latest:
+            return stretches
+        free_from = end + _INSTANT
+    return [*stretches, Stretch(None, free_from, latest)]
 
 
 def stretch_at(stretches: Iterable[Stretch], event: Event) -> Stretch:
@@ -204,6 +266,7 @@ def message_of(reason: Reason, event: Event, field_name: str | None = None, near
             f"the plan of {event.external_subscription_id!r} has no charge on the metric {event.code!r}"
         ),
         Reason.PERIOD_CLOSED: "its period had been billed before the event could be counted",
+        Reason.PERIOD_ALREADY_BILLED: "the event came after its period had been billed",
         Reason.PROPERTY_MISSING: f"the metric {event.code!r} needs the property {field_name!r}",
         Reason.PROPERTY_NOT_NUMERIC: f"the property {field_name!r} of the metric {event.code!r} is no number",
         Reason.OPERATION_UNKNOWN: "the property 'operation_type' is neither 'add' nor 'remove'",

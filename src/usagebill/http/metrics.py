@@ -18,6 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from usagebill.billing import Billing
+from usagebill.core.unbilled import Reason
 from usagebill.operations.standing import Standing, standing
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -87,6 +88,12 @@ class _Database(Collector):
 def _families(known: Standing) -> Iterator[Metric]:
     queue, now = known.queue, known.at
     yield CounterMetricFamily("usagebill_events", "Events stored so far.", value=known.events)
+    unbilled = GaugeMetricFamily(
+        "usagebill_events_unbilled", "Events that are not billed, as counted once a day.", labels=["reason"]
+    )
+    for reason in Reason:
+        unbilled.add_metric([reason], known.unbilled.get(reason, 0))
+    yield unbilled
     due = GaugeMetricFamily("usagebill_jobs_due", "Jobs that are due and not being done.", labels=["lane"])
     age = GaugeMetricFamily(
         "usagebill_jobs_oldest_due_age_seconds", "For how long the first due job has waited.", labels=["lane"]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import QueueState, WorkerSeen
+from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.webhooks import MessageStatus, WebhookMessage
 from usagebill.operations import organizations
 from usagebill.storage.conditions import eq
+from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
 
 __all__ = ["Standing", "age_of_oldest_job", "is_copy", "note_worker", "standing"]
@@ -21,13 +24,17 @@ _LIVE = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How it stands `at` that instant. `invoices` and `webhooks` count by status; `events` is how many were stored."""
+    """How it stands `at` that instant. `invoices` and `webhooks` count by status; `events` is how many were stored.
+
+    `unbilled` is how many of them are not billed, by reason, as a worker last counted them (once a day).
+    """
 
     at: datetime
     queue: QueueState
     invoices: Mapping[str, int]
     webhooks: Mapping[str, int]
     events: int
+    unbilled: Mapping[str, int]
 
     @property
     def live_workers(self) -> tuple[WorkerSeen, ...]:
@@ -68,9 +75,19 @@ def standing(store: Store, now: datetime) -> Standing:
                 for status in MessageStatus
             },
             events=tx.events.stored(),
+            unbilled=_unbilled(scoped),
         )
 
     return store.read(None, look)
+
+
+def _unbilled(scoped: Iterable[Transaction]) -> dict[str, int]:
+    counted: Counter[str] = Counter()
+    for tx in scoped:
+        job = tx.jobs.get(CountUnbilledEvents(organization_id=tx.organization_id or "").key)
+        if job is not None:
+            counted.update(task_of(CountUnbilledEvents, job).counted or {})
+    return dict(counted)
 
 
 def age_of_oldest_job(store: Store, now: datetime) -> timedelta:

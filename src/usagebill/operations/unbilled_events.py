@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 
 from usagebill.core.billable_metrics import declared_values
@@ -138,12 +138,12 @@ def undeclared_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[s
     return counted
 
 
-def schedule(work: Work, *, counted_at: datetime | None = None) -> None:
+def schedule(work: Work, *, counted_at: datetime | None = None, counted: Mapping[str, int] | None = None) -> None:
     """Have unbilled events counted the next time that it is 06:00 UTC, and on every day from then on.
 
-    `counted_at` is when that was last due.
+    `counted_at` is when that was last due, and `counted` what it came to, by reason.
     """
     now = work.now if counted_at is None else max(work.now, counted_at)
     due = datetime.combine(now.astimezone(UTC).date(), _COUNTED_AT)
-    task = CountUnbilledEvents(organization_id=work.organization.id)
+    task = CountUnbilledEvents(organization_id=work.organization.id, counted=counted)
     work.schedule(task, due if due > now else due + timedelta(days=1))

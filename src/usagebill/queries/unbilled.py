@@ -7,10 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, subscription_at
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.unbilled import (
+    Closing,
     Reason,
     Service,
     Stretch,
@@ -24,7 +27,7 @@ from usagebill.core.unbilled import (
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.storage.conditions import asc, desc, eq, less, present, related
+from usagebill.storage.conditions import asc, desc, eq, less, present, related, within
 from usagebill.work import Reader
 
 __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
@@ -33,6 +36,7 @@ __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
 _NAMES = 2000
 _INSTANT = timedelta(microseconds=1)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
+_CLOSED = (InvoiceStatus.FINALIZED, InvoiceStatus.VOIDED, InvoiceStatus.CLOSED)
 _SERVED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
 
 
@@ -89,7 +93,50 @@ def _service(reader: Reader, subscription: Subscription, metric: BillableMetric 
         is_charged=bool(charges),
         closed_before=None if in_advance or not charges else _closed_before(reader, subscription, since),
         advance_since=max(since, begun) if in_advance and max(since, begun) > started_at else None,
+        closings=()
+        if not charges or any(charge.pay_in_advance for charge in charges)
+        else reader.cached(("closings", subscription.id), lambda: _closings(reader, subscription)),
     )
+
+
+def _closings(reader: Reader, subscription: Subscription) -> tuple[Closing, ...]:
+    """The periods of the subscription whose usage is billed for good, in order and without overlaps."""
+    periods = reader.tx.find(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        within("invoicing_reason", WHOLE_REASONS),
+        present("charges_to_datetime"),
+        order=[asc("charges_from_datetime"), asc("created_at")],
+    )
+    ids = {period.invoice_id for period in periods}
+    invoices = {invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", sorted(ids)))} if ids else {}
+    closings: list[Closing] = []
+    for period in periods:
+        start, end = period.charges_from_datetime, period.charges_to_datetime
+        invoice = invoices.get(period.invoice_id)
+        if start is None or end is None or invoice is None or invoice.skip_charges or invoice.status not in _CLOSED:
+            continue
+        if start == end and period.invoicing_reason != InvoicingReason.TERMINATING:
+            # A start bills no usage.
+            continue
+        # The second in which a subscription starts is its own.
+        start = cut_to_seconds(start)
+        # The first of several that bill a period decides: one that takes the place of a void one counts nothing again.
+        if closings and start <= closings[-1].latest:
+            start = closings[-1].latest + _INSTANT
+        if start <= end:
+            closings.append(Closing(start, end, _counted_at(reader, invoice)))
+    return tuple(closings)
+
+
+def _counted_at(reader: Reader, invoice: Invoice) -> datetime:
+    """What the invoice counts had been received by then."""
+    if invoice.tax_status is not None:
+        # It waited for its taxes after it had been counted.
+        fee = reader.tx.first(Fee, eq("invoice_id", invoice.id), order=[desc("created_at")], deleted=True)
+        if fee is not None:
+            return fee.created_at
+    return invoice.finalized_at or invoice.updated_at
 
 
 def _closed_before(reader: Reader, subscription: Subscription, since: datetime) -> datetime | None:
@@ -120,6 +167,7 @@ def _closed_before(reader: Reader, subscription: Subscription, since: datetime) 
         billed = reader.tx.first(
             BillingPeriod,
             eq("subscription_id", subscription.id),
+            within("invoicing_reason", WHOLE_REASONS),
             present("charges_to_datetime"),
             related(Invoice, "invoice_id", less("finalized_at", since)),
             order=[desc("charges_to_datetime")],
@@ -184,6 +232,7 @@ def _open_from(reader: Reader, subscription: Subscription) -> datetime | None:
     last = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
+        within("invoicing_reason", WHOLE_REASONS),
         present("charges_to_datetime"),
         related(Invoice, "invoice_id", present("finalized_at")),
         order=[desc("charges_to_datetime")],
