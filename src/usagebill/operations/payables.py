@@ -84,9 +84,13 @@ class InvoicePayables:
         work.tx.replace(replace(invoice, payment_attempts=invoice.payment_attempts + 1, updated_at=work.now))
 
     def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
-        """See `Payables`. A payment that succeeded gets its receipt; of a closed invoice it is not wanted any more."""
-        invoice = move_payment(work, _invoice(work, id), event)
-        if payment is not None and invoice.status == InvoiceStatus.CLOSED:
+        """See `Payables`. A payment that succeeded gets its receipt; of a voided or closed invoice it is given back."""
+        invoice = _invoice(work, id)
+        is_voided = invoice.status == InvoiceStatus.VOIDED
+        if is_voided and payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED:
+            event = PaymentEvent.UNWANTED
+        invoice = move_payment(work, invoice, event)
+        if payment is not None and invoice.status in _NOT_TO_BE_PAID:
             _refuse(work, payment, invoice)
         elif payment is not None:
             payment_receipts.issue(work, payment)

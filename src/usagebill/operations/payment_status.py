@@ -10,18 +10,18 @@ from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceTy
 from usagebill.core.invoices.payment_states import PaymentEvent, Telling, move
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_tasks import AskPaymentProvider, SettleActivation
-from usagebill.core.payments import Payment, PaymentPage
+from usagebill.core.payments import LIVE, Payment, PaymentPage
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import SettleTopUp
 from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
 from usagebill.queries.payments import paid_cents
-from usagebill.storage.conditions import eq, missing
+from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["end_pages", "move_payment", "payment_of", "set_payment_status"]
+__all__ = ["cancel_charges", "end_pages", "move_payment", "payment_of", "set_payment_status"]
 
 _UPDATED = "invoice.payment_status_updated"
 
@@ -106,3 +106,9 @@ def end_pages(work: Work, column: str, payable_id: str) -> None:
         work.tx.replace(replace(page, ended_at=work.now))
         if page.provider_page_id is not None and page.expires_at > work.now:
             work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)
+
+
+def cancel_charges(work: Work, invoice_id: str) -> None:
+    """Have the invoice's charges that are under way canceled at their providers, as far as these can do that."""
+    for payment in work.tx.find(Payment, eq("invoice_id", invoice_id), within("payment_status", LIVE)):
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)

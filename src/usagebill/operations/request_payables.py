@@ -132,6 +132,8 @@ def _move_invoices(work: Work, request: PaymentRequest, event: PaymentEvent) -> 
     if follows is None:
         return
     for invoice in requested_invoices(work, request):
+        if invoice.status == InvoiceStatus.VOIDED:
+            continue
         is_left = follows is PaymentEvent.REQUEST_SUCCEEDED and invoice.due_cents > 0
         # The rest of one that is not paid in full can be charged again.
         move_payment(work, invoice, PaymentEvent.CHARGE_PENDING if is_left else follows)

@@ -34,6 +34,7 @@ class PaymentEvent(StrEnum):
     REQUEST_SUCCEEDED = "request_succeeded"  # a payment request that holds it was paid
     REQUEST_PENDING = "request_pending"
     REQUEST_FAILED = "request_failed"
+    UNWANTED = "unwanted"  # money came for a voided invoice, and is given back
     VOIDED = "voided"
     DISPUTE_LOST = "dispute_lost"
 
@@ -77,6 +78,7 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.REQUEST_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
     _E.REQUEST_PENDING: Move(status=_P.PENDING, ready=False),
     _E.REQUEST_FAILED: Move(status=_P.FAILED, ready=True, tells=_CHANGE),
+    _E.UNWANTED: Move(counts=True),
     _E.VOIDED: Move(ready=False),
     _E.DISPUTE_LOST: Move(),
 }
@@ -88,6 +90,7 @@ _PAID: Mapping[PaymentEvent, Move] = {
     _E.REQUEST_SUCCEEDED: Move(counts=True),
     _E.PAID_BY_HAND: Move(counts=True),
     _E.PAID_IN_PART: Move(counts=True),
+    _E.UNWANTED: Move(counts=True),
 }
 
 MOVES: Mapping[tuple[PaymentStatus, PaymentEvent], Move] = {

@@ -19,7 +19,7 @@ from usagebill.operations.credit_notes.automatic import check_void_amounts, on_v
 from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
-from usagebill.operations.payment_status import end_pages, set_payment_status
+from usagebill.operations.payment_status import cancel_charges, end_pages, set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.invoices import visible_invoice
@@ -140,6 +140,7 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     )
     work.tx.replace(voided)
     end_pages(work, "invoice_id", voided.id)
+    cancel_charges(work, voided.id)
     work.cancel(MarkOverdue(customer_id=voided.customer_id, invoice_id=voided.id))
     applied_coupons.give_back(work, voided)
     want_refresh(work, voided.customer_id)

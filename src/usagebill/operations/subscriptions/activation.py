@@ -14,10 +14,8 @@ from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.life_cycle import transition as invoice_transition
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
-from usagebill.core.payment_tasks import AskPaymentProvider, ExpireActivation, SettleActivation
-from usagebill.core.payments import LIVE, Payment
+from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.periods import day_start
-from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
 from usagebill.operations import applied_coupons, credit_notes
@@ -25,7 +23,7 @@ from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import bill
-from usagebill.operations.payment_status import end_pages
+from usagebill.operations.payment_status import cancel_charges, end_pages
 from usagebill.operations.subscriptions.change import end_for
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start
@@ -34,7 +32,7 @@ from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.invoices import find_invoice
 from usagebill.rating.invoice import Entry
 from usagebill.rating.top_ups import paid_today
-from usagebill.storage.conditions import Condition, asc, eq, within
+from usagebill.storage.conditions import Condition, asc, eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Reader, Work
 
@@ -85,8 +83,7 @@ def _give_up(work: Work, subscription: Subscription, event: Event) -> None:
     invoice = _awaited(work, subscription)
     if invoice is None:
         raise LookupError(f"subscription {subscription.id} waits for no invoice")
-    for payment in work.tx.find(Payment, eq("invoice_id", invoice.id), within("payment_status", LIVE)):
-        work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)
+    cancel_charges(work, invoice.id)
     _cancel(work, subscription, invoice, event)
 
 

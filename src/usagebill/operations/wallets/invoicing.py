@@ -32,8 +32,8 @@ def invoice_top_up(work: Work, task: InvoiceTopUp) -> None:
 def settle_top_up(work: Work, task: SettleTopUp) -> None:
     """Job: a top-up invoice was paid, or its payment failed. The purchase follows it, and is settled once.
 
-    Credits come in only for a payment: an invoice that a credit note settled brings none. One that nobody could see
-    until it was paid is issued now.
+    Credits come in only for a payment: an invoice that a credit note settled brings none, and neither does one that was
+    voided unpaid. One that nobody could see until it was paid is issued now.
     """
     invoice = find_invoice(work, task.invoice_id)
     purchase = None if invoice is None else transaction_of_invoice(work, invoice.id)
@@ -41,6 +41,8 @@ def settle_top_up(work: Work, task: SettleTopUp) -> None:
         return
     if task.payment_status == PaymentStatus.FAILED:
         _keep(work, purchase, unpaid(purchase, WalletTransactionEvent.PAYMENT_FAILED, work.now))
+        return
+    if invoice.status == InvoiceStatus.VOIDED and invoice.payment_status != PaymentStatus.SUCCEEDED:
         return
     if invoice.total_offset_amount_cents > 0:
         _keep(work, purchase, unpaid(purchase, WalletTransactionEvent.OFFSET, work.now))
