@@ -243,6 +243,21 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "ask_payment_provider",
     ),
     (
+        AskPaymentProvider(
+            errand=ProviderErrand.RELEASE_HOLD,
+            subject_id="auth-cus-r1",
+            connection_id="con",
+            provider_customer_id="cus_1",
+            provider_payment_id="pi_1",
+            since=DUE,
+        ),
+        "auth-cus-r1",
+        "ask_payment_provider:release_hold:auth-cus-r1",
+        '{"errand":"release_hold","connection_id":"con","provider_customer_id":"cus_1","provider_payment_id":"pi_1",'
+        '"since":"2024-02-01T10:00:00+00:00"}',
+        "ask_payment_provider",
+    ),
+    (
         GenerateDocuments(
             subject=DocumentSubject.CREDIT_NOTE, subject_id="note", kinds=(DocumentKind.XML, DocumentKind.PDF)
         ),

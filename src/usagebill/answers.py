@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
-from usagebill.job_host import PaymentProviders
+from usagebill.job_host import JobHost
 from usagebill.provider_calls import answer_of
-from usagebill.tax_provider import TaxProvider, taxes_of
+from usagebill.tax_provider import taxes_of
 from usagebill.work import Answers, DrawingWanted, ProviderAnswer, ProviderWanted, TaxesWanted
 
 __all__ = ["answering"]
@@ -18,9 +19,7 @@ T = TypeVar("T")
 _MOST_QUESTIONS = 20
 
 
-def answering(
-    act: Callable[[Answers], T], tax_provider: TaxProvider | None, payment_providers: PaymentProviders | None
-) -> T:
+def answering(act: Callable[[Answers], T], host: JobHost, organization: Organization) -> T:
     """The result of `act`, run again until every answer and file that it needs is there."""
     taxes: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
     drawings: dict[Hashable, bytes] = {}
@@ -34,8 +33,10 @@ def answering(
         if isinstance(wanted, DrawingWanted):
             drawings[wanted.key] = wanted.draw()
         elif isinstance(wanted, ProviderWanted):
-            answer = answer_of(payment_providers, wanted.connection, wanted.request)
+            if wanted.first is not None:
+                host.writing(wanted.first, organization)
+            answer = answer_of(host.payment_providers, wanted.connection, wanted.request)
             payments[wanted.key] = ProviderAnswer(wanted.request, answer)
         else:
             patient = len(taxes) < _MOST_QUESTIONS
-            taxes[wanted.key] = taxes_of(tax_provider, wanted.connection, wanted.question, patient=patient)
+            taxes[wanted.key] = taxes_of(host.tax_provider, wanted.connection, wanted.question, patient=patient)

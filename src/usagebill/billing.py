@@ -201,9 +201,6 @@ class Billing(Resources):
     def _log_changes(self, work: Work, changes: Sequence[Change]) -> None:
         log_changes(work, changes, self.clock.now())
 
-    def _answering(self, act: Callable[[Answers], T]) -> T:
-        return answering(act, self.tax_provider, self.payment_providers)
-
     def _tell(self, messages: list[JsonObject]) -> None:
         if self._on_message is not None:
             for message in messages:
@@ -229,7 +226,7 @@ class Billing(Resources):
             return self.store.read(chosen.id, look)
 
         with self._serving():
-            return self._answering(ask)
+            return answering(ask, self, chosen)
 
     def writing(
         self, change: Callable[[Work], T], organization: Organization | None = None, *, actor: Actor | None = None
@@ -257,7 +254,7 @@ class Billing(Resources):
 
         try:
             with self._serving():
-                result, work = self._answering(attempt)
+                result, work = answering(attempt, self, chosen)
         except ThirdPartyError as problem:
             if problem.note is not None:
                 self.writing(problem.note, chosen)

@@ -17,6 +17,7 @@ __all__ = [
     "AlertThresholdFields",
     "AppliedPricingUnitFields",
     "AppliesToFields",
+    "AuthorizationFields",
     "BillingConfigurationFields",
     "Cascade",
     "ChargeFields",
@@ -115,6 +116,13 @@ class AppliesToFields(TypedDict, total=False):
 
     fee_types: Sequence[str] | None
     billable_metric_codes: Sequence[str] | None
+
+
+class AuthorizationFields(TypedDict, total=False):
+    """An amount that Stripe is to authorize on the customer's payment method: cents of a currency, above zero."""
+
+    amount_cents: int | None
+    amount_currency: str | None
 
 
 class BillingConfigurationFields(TypedDict, total=False):

@@ -82,11 +82,18 @@ A = TypeVar("A")
 class ProviderWanted(Exception):
     """The work needs a payment provider's answer, which is requested while no transaction is open."""
 
-    def __init__(self, key: Hashable, connection: PaymentConnection, request: Request[Any]) -> None:
+    def __init__(
+        self,
+        key: Hashable,
+        connection: PaymentConnection,
+        request: Request[Any],
+        first: Callable[[Work], object] | None = None,
+    ) -> None:
         super().__init__(f"{connection.kind} is to be asked")
         self.key = key
         self.connection = connection
         self.request = request
+        self.first = first
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +218,25 @@ class Reader:
             raise wanted
         return self._answers.taxes[wanted.key]
 
-    def asked(self, key: Hashable, connection: PaymentConnection, request: Request[Any]) -> ProviderAnswer:
+    def asked(
+        self,
+        key: Hashable,
+        connection: PaymentConnection,
+        request: Request[Any],
+        first: Callable[[Work], object] | None = None,
+    ) -> ProviderAnswer:
         """The answer of a payment provider to the request of this key, with the request that was really sent: this one
-        may have other ids, made when the work was run again.
+        may have other ids, made when the work was run again. `first` is done in a change of its own before that.
 
         Raises `ProviderWanted` if it has not been sent yet: the work is rolled back, and run again with the answer.
         """
         if key not in self._answers.payments:
-            raise ProviderWanted(key, connection, request)
+            raise ProviderWanted(key, connection, request, first)
         return self._answers.payments[key]
+
+    def answered(self, key: Hashable) -> ProviderAnswer | None:
+        """What a payment provider has answered to the request of this key in this unit of work; None if not asked."""
+        return self._answers.payments.get(key)
 
     def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
         """The file of this key; `prepare` reads what it is of, and gives what makes it from that alone.

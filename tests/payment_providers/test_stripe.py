@@ -24,6 +24,7 @@ from tests.payment_providers.asking import (
 )
 from tests.payment_servers.server import Fault, Notice
 from tests.payment_servers.stripe import StripeServer
+from usagebill.core.authorizations import Authorize, ReleaseHold
 from usagebill.core.customers import Address
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.provider_requests import (
@@ -458,6 +459,38 @@ def test_a_charge_is_given_its_number_and_cancelled(
     assert (cancelled.status, cancelled.payment_status) == ("canceled", ChargeStatus.FAILED)
     assert sent(stripe, "POST /v1/payment_intents/pi_1/cancel") == {"cancellation_reason": "abandoned"}
     assert http.ask(main, Cancel(provider_payment_id="pi_1", key="cancel-p-1")) is None
+
+
+def hold(**fields: Any) -> Authorize:
+    """An authorization of 10.50."""
+    made = {"key": "auth-1", "amount_cents": 1050, "currency": "EUR", "payer": payer(), "metadata": {}, **fields}
+    return Authorize(**made)
+
+
+def test_an_amount_is_held_on_the_method_that_stripe_knows_and_let_go_of(
+    http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
+) -> None:
+    held = http.ask(main, hold())
+    assert held.status == "requires_capture"
+    asked = sent(stripe, "POST /v1/payment_intents")
+    assert (asked["payment_method"], asked["amount"], asked["capture_method"]) == ("pm_1", "1050", "manual")
+    assert http.ask(main, hold()) == held
+    # Without its id it is known by its key, among the customer's charges.
+    http.ask(main, hold(key="auth-2"))
+    http.ask(main, ReleaseHold(key="auth-1", provider_customer_id="cus_acme", since=NOW))
+    assert [intent["status"] for intent in stripe.intents.values()] == ["canceled", "requires_capture"]
+    other = ReleaseHold(key="auth-2", provider_customer_id="cus_acme", since=NOW, provider_payment_id="pi_2")
+    assert http.ask(main, other) == Done()
+    assert http.ask(main, other) == Done()
+    assert {intent["status"] for intent in stripe.intents.values()} == {"canceled"}
+
+
+def test_nothing_is_held_without_a_method(
+    http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
+) -> None:
+    stripe.knows("cus_bare")
+    failure = failure_of(http, main, hold(payer=payer(provider_customer_id="cus_bare")))
+    assert (failure.kind, failure.code) == (FailureKind.REFUSED, "customer_has_no_payment_method")
 
 
 # Refunds

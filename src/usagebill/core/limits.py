@@ -18,6 +18,7 @@ __all__ = [
     "ADD_ON_PRICE",
     "ALERT_THRESHOLD",
     "APPLIED_COUPON_AMOUNT",
+    "AUTHORIZED_AMOUNT",
     "CHARGE_AMOUNT",
     "CHARGE_MINIMUM",
     "CHARGE_RATE",
@@ -138,6 +139,7 @@ CHARGE_MINIMUM = _cents("Minimum of a charge", "`min_amount_cents`", 0)
 ADD_ON_PRICE = _cents("Price of an add-on", "`amount_cents` of add-ons", 1)
 COUPON_AMOUNT = _cents("Amount of a coupon", "`amount_cents` of coupons", 1)
 APPLIED_COUPON_AMOUNT = _cents("Amount of a coupon for one customer", "`amount_cents` of applied coupons", 0)
+AUTHORIZED_AMOUNT = _cents("Amount to be authorized before a subscription", "`authorization.amount_cents`", 1)
 ONE_OFF_UNIT_PRICE = _cents("Price of one unit, one-off invoice", "`fees[].unit_amount_cents`", -(10**15))
 ONE_OFF_TOTAL = Range(
     what="All fees of a one-off invoice together",

@@ -64,6 +64,7 @@ class ProviderKind:
     request_pages: bool = True
     refunds: bool = False
     cancels: bool = False
+    authorizes: bool = False
     takes_back: bool = False
     decimals: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
@@ -93,6 +94,7 @@ KINDS: Mapping[str, ProviderKind] = {
             charges=True,
             refunds=True,
             cancels=True,
+            authorizes=True,
             statuses=_words(
                 "processing requires_capture requires_action requires_confirmation",
                 "succeeded",

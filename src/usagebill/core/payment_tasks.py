@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.tasks import Task
@@ -14,7 +15,8 @@ __all__ = ["AskPaymentProvider", "CollectPayment", "ExpireActivation", "SettleAc
 class AskPaymentProvider(Task):
     """A payment provider is asked for something other than a charge.
 
-    `attempts` have had no answer so far; `request_key` is the idempotency key, the same for each of them.
+    `attempts` have had no answer so far; `request_key` is the idempotency key, the same for each of them. The last four
+    say which hold is to be released (`ReleaseHold`).
     """
 
     kind = "ask_payment_provider"
@@ -26,6 +28,10 @@ class AskPaymentProvider(Task):
     subject_id: str
     request_key: str | None = None
     attempts: int = 0
+    connection_id: str | None = None
+    provider_customer_id: str | None = None
+    provider_payment_id: str | None = None
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -414,6 +414,7 @@ class ProviderErrand(StrEnum):
     REFUND = "refund"  # an attempt at a refund is to be made
     EXPIRE_PAGE = "expire_page"  # a page is not to be paid on any more
     NOTICE = "notice"  # a notice has come in
+    RELEASE_HOLD = "release_hold"  # what was authorized is not to be held; the subject is the key of that request
 
 
 # Failures

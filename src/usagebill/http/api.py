@@ -28,8 +28,6 @@ from usagebill.core.errors import (
     Forbidden,
     Invalid,
     NotFound,
-    ThirdPartyError,
-    TooManyProviderRequests,
     TooManyRequests,
     Unauthorized,
 )
@@ -37,6 +35,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.security_logs import refused_use
 from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.errors import error_body
 from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
@@ -50,13 +49,6 @@ from usagebill.work import Reader, Work
 __all__ = ["Answer", "Api", "Request", "request_id"]
 
 BASE = "/api/v1"
-_TITLES = {
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    422: "Unprocessable Entity",
-    503: "Service Unavailable",
-}
 # So many callers are known at a time; the others are looked up.
 _MOST_CALLERS = 1000
 _KEY_USE_NOTED_EVERY = timedelta(hours=1)
@@ -232,25 +224,6 @@ def meta_of(page: Page[Any]) -> JsonObject:
         "total_pages": pages,
         "total_count": page.total_count,
     }
-
-
-def error_body(problem: BillingError) -> JsonObject:
-    """What is said about a refusal, for every endpoint alike."""
-    if isinstance(problem, BadRequest):
-        return {"status": 400, "error": problem.code}
-    if isinstance(problem, Unauthorized):
-        return {"status": 401, "error": "Unauthorized"}
-    if isinstance(problem, TooManyRequests):
-        return {"status": 429, "error": "Too Many Requests"}
-    if isinstance(problem, TooManyProviderRequests):
-        text = f"Service {problem.provider} is not available. Try again later."
-        details = {"provider_name": problem.provider, "message": text}
-        error = "Too Many Provider Requests"
-        return {"status": 429, "error": error, "code": problem.code, "error_details": details}
-    body: JsonObject = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
-    if isinstance(problem, (Invalid, ThirdPartyError)):
-        body["error_details"] = problem.details
-    return body
 
 
 def _only_looks(endpoint: Endpoint) -> bool:

@@ -135,8 +135,9 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
             },
         },
     }
-    # Options with parts of their own may come as a body too, which is how clients send them.
-    body = endpoint.body or (endpoint.query if endpoint.query is not None and _has_parts(endpoint.query) else None)
+    # Options with parts of their own come in the body, which is how clients send them.
+    parted = endpoint.query is not None and _has_parts(endpoint.query)
+    body = endpoint.body or (endpoint.query if parted else None)
     if body is not None:
         operation["requestBody"] = _request_body(endpoint, body, method, inputs)
     return operation
@@ -207,7 +208,8 @@ def _request_body(endpoint: Endpoint, body: type, method: str, inputs: _Inputs) 
     required = required_of(operation_name(endpoint))
     schema = inputs.reference(body, required, new=method == "POST")
     if root is not None:
-        schema = {"type": "object", "required": [root], "properties": {root: schema}}
+        beside = {} if endpoint.query is None else dict(inputs.parts(endpoint.query))
+        schema = {"type": "object", "required": [root], "properties": {root: schema, **beside}}
     content: JsonObject = {"schema": schema}
     example = EXAMPLES.get(f"{method} {endpoint.path}", EXAMPLES.get(f"{endpoint.method} {endpoint.path}"))
     if example is not None:
@@ -267,6 +269,10 @@ def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
                 "description": "Field -> codes; for a batch, position -> field -> codes; sometimes one text.",
                 "oneOf": [{"type": "object"}, {"type": "string"}],
             }
+            # Of an authorization that a payment provider refuses, or cannot make.
+            code = {"type": "string", "description": "The connection to the provider that refuses."}
+            properties["provider"] = {"type": "object", "required": ["code"], "properties": {"code": code}}
+            properties["message"] = {"type": "string", "description": "The reason, for people."}
         if status == 429:
             properties |= {"code": {"type": "string"}, "error_details": {"type": "object"}}
         yield name, {"type": "object", "required": required, "properties": properties}
@@ -313,6 +319,12 @@ class _Inputs:
     def fields(self, kind: type) -> list[tuple[str, JsonObject]]:
         """The fields of an input class, each with its schema."""
         return [(_named(name, self.prefix), self.field(kind, name)) for name in hints_of(kind)]
+
+    def parts(self, kind: type) -> Iterator[tuple[str, JsonObject]]:
+        """The fields of an input class that have parts of their own, each with its schema."""
+        for name, hint in hints_of(kind).items():
+            if any(True for _ in _classes(hint)):
+                yield _named(name, self.prefix), self.field(kind, name)
 
     def reference(self, kind: type, required: tuple[str, ...] = (), *, new: bool = False) -> JsonObject:
         """A reference to the schema of `kind` in a request that cannot lack the `required` fields.

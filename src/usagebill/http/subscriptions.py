@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import subscriptions
-from usagebill.views.subscriptions import subscription_and_plan_view, subscription_view
+from usagebill.views.subscriptions import created_subscription_view, subscription_and_plan_view, subscription_view
 
 __all__ = ["ENDPOINTS"]
 
@@ -17,8 +17,7 @@ ENDPOINTS = [
         body=subscriptions.SubscriptionInput,
         root="subscription",
         query=subscriptions.AuthorizationOptions,
-        returns="subscription",
-        view=subscription_and_plan_view,
+        view=created_subscription_view,
         summary="Put a customer on a plan, or change the plan of a subscription",
     ),
     Endpoint(

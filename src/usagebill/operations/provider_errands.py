@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from usagebill.core.authorizations import HOLD_LASTS, ReleaseHold
 from usagebill.core.collection import MOST_QUICK_ATTEMPTS, retry_delay
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.payment_states import charge_event
@@ -268,6 +269,20 @@ def _prepare_update_charge(work: Work, task: AskPaymentProvider) -> Prepared | N
     )
 
 
+def _prepare_release(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    connection = find_connection(work, task.connection_id)
+    if connection is None or task.provider_customer_id is None or task.since is None:
+        return None
+    if work.now - task.since > HOLD_LASTS:
+        return None
+    return connection, ReleaseHold(
+        key=task.subject_id,
+        provider_customer_id=task.provider_customer_id,
+        since=task.since,
+        provider_payment_id=task.provider_payment_id,
+    )
+
+
 # Pages
 
 
@@ -290,4 +305,5 @@ ERRANDS: Mapping[ProviderErrand, Errand] = {
     ProviderErrand.UPDATE_CHARGE: Errand(_prepare_update_charge, _ignore, _ignore),
     ProviderErrand.REFUND: Errand(refunds.prepare, refunds.conclude, refunds.fail),
     ProviderErrand.EXPIRE_PAGE: Errand(_prepare_expire, _ignore, _ignore),
+    ProviderErrand.RELEASE_HOLD: Errand(_prepare_release, _ignore, _ignore),
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from usagebill.core.authorizations import Authorize, Authorized, ReleaseHold
 from usagebill.core.payment_providers import PaymentConnection, UnsupportedAmount
 from usagebill.core.provider_requests import (
     Cancel,
@@ -117,6 +118,14 @@ class PaymentProvider(ABC):
         """See `ListCharges`; all pages of the provider's list. Raises as `create_customer`."""
         raise _unsupported(connection, "lists of charges")
 
+    def authorize(self, connection: PaymentConnection, request: Authorize) -> Authorized:
+        """See `Authorize`. Raises as `charge`; without a method `REFUSED`, of the code `NO_METHOD`."""
+        raise _unsupported(connection, "authorizations")
+
+    def release(self, connection: PaymentConnection, request: ReleaseHold) -> Done:
+        """See `ReleaseHold`. Raises as `create_customer`."""
+        raise _unsupported(connection, "authorizations")
+
     @abstractmethod
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
@@ -167,6 +176,8 @@ _METHODS: Mapping[type[Request[Any]], Callable[[PaymentProvider, PaymentConnecti
     CheckoutUrl: lambda provider, *asked: provider.checkout_url(*asked),
     ExpirePage: lambda provider, *asked: provider.expire_page(*asked),
     ListCharges: lambda provider, *asked: provider.list_charges(*asked),
+    Authorize: lambda provider, *asked: provider.authorize(*asked),
+    ReleaseHold: lambda provider, *asked: provider.release(*asked),
 }
 
 

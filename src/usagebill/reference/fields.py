@@ -167,7 +167,7 @@ FIELDS: Mapping[str, Field] = {
         values=("calendar", "anniversary"),
         default="calendar",
     ),
-    "authorization": Field("An amount to be authorized at a payment provider first: refused, as it is not built."),
+    "authorization": Field("What Stripe has to authorize on the customer's payment method first; it is not taken."),
     "subscription_at": Field("When it starts; in the past, it is billed from then on.", default="now"),
     "ending_at": Field("When it ends by itself.", example="2030-12-31T23:59:59Z"),
     "plan_overrides": Field("What this subscription alone says differently from its plan."),

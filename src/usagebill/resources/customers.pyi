@@ -10,6 +10,7 @@ from usagebill.fields import (
     ActivationRuleFields,
     AddressFields,
     AppliedPricingUnitFields,
+    AuthorizationFields,
     BillingConfigurationFields,
     ChargeFilterFields,
     ChargeProperties,
@@ -547,7 +548,7 @@ class Subscriptions(Resource):
         progressive_billing_disabled: bool | None = ...,
         purchase_order_number: str | None = ...,
         invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
-        authorization: Mapping[str, object] | None = ...,
+        authorization: AuthorizationFields | Mapping[str, Any] | None = ...,
     ) -> Subscription:
         """Put a customer on a plan.
 
@@ -556,7 +557,9 @@ class Subscriptions(Resource):
         On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
         interval ends. An unknown customer is created.
 
-        No amount is authorized at a payment provider beforehand: whoever asks for that gets `Invalid`, not a subscription.
+        With an `authorization`, Stripe has to authorize that amount first, which is neither taken nor held afterwards.
+        There is no subscription if it refuses (`AuthorizationRefused`), if another provider or none collects from the
+        customer (`StripeRequired`), or if there is no payment method (`Invalid`).
 
         external_customer_id: The customer, by your own id. Required.
         plan_code: The plan, by code. Required.
@@ -574,7 +577,7 @@ class Subscriptions(Resource):
         progressive_billing_disabled: Whether usage thresholds are left out. Default: false.
         purchase_order_number: The customer's order number, shown on invoices.
         invoice_custom_section: The texts that its invoices end with.
-        authorization: An amount to be authorized at a payment provider first: refused, as it is not built.
+        authorization: What Stripe has to authorize on the customer's payment method first; it is not taken.
         """
 
     def update(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 from zoneinfo import ZoneInfo
 
 from usagebill.core.activation import ActivationRule
+from usagebill.core.authorizations import Authorize, Authorized, authorization_question
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.periods import Cycle, current_billing_period, downgrade_plan_date
@@ -33,6 +34,7 @@ __all__ = [
     "SubscriptionView",
     "ThresholdReached",
     "contract_view",
+    "created_subscription_view",
     "entitled_subscription",
     "subscription_and_plan_view",
     "subscription_view",
@@ -93,6 +95,21 @@ class SubscriptionAndPlanView(SubscriptionView):
     applicable_usage_thresholds: list[ApplicableThresholdView]
 
 
+class AuthorizationView(TypedDict):
+    """What Stripe has authorized, and let go of again."""
+
+    payment_provider_code: str
+    provider_payment_id: str
+    status: str
+    amount_cents: int
+    amount_currency: str
+
+
+class CreatedSubscriptionView(TypedDict):
+    subscription: SubscriptionAndPlanView
+    authorization: NotRequired[AuthorizationView]
+
+
 class SubscriptionMessage(SubscriptionView):
     plan: PlanView
     customer: CustomerSummary
@@ -114,6 +131,21 @@ class ThresholdReached(SubscriptionMessage):
 def subscription_view(reader: Reader, subscription: Subscription) -> SubscriptionView:
     """The subscription's own fields, as lists show them."""
     return contract_view(reader, _shown_contract(reader, subscription))
+
+
+def created_subscription_view(reader: Reader, subscription: Subscription) -> CreatedSubscriptionView:
+    """The answer to a request for a subscription, with what was authorized for it."""
+    shown = CreatedSubscriptionView(subscription=subscription_and_plan_view(reader, subscription))
+    asked = reader.answered(authorization_question(subscription.customer_id))
+    if asked is not None and isinstance(asked.request, Authorize) and isinstance(asked.answer, Authorized):
+        shown["authorization"] = {
+            "payment_provider_code": asked.request.payer.connection_code,
+            "provider_payment_id": asked.answer.provider_payment_id,
+            "status": asked.answer.status,
+            "amount_cents": asked.request.amount_cents,
+            "amount_currency": asked.request.currency,
+        }
+    return shown
 
 
 def _shown_contract(reader: Reader, subscription: Subscription) -> Contract:

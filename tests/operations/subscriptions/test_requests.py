@@ -272,15 +272,3 @@ def test_a_start_on_the_day_of_an_end_bills_nothing_of_before_it() -> None:
         assert again["started_at"] == "2024-03-10T12:00:00.000Z"
         box.travel_to("2024-04-02T00:00:00Z")
         assert box.billing.audit().findings == ()
-
-
-@pytest.mark.now("2024-03-05T10:00:00Z")
-def test_a_subscription_is_not_made_without_the_authorization_that_was_asked_for(box: Scenario) -> None:
-    box.plan()
-    box.customer()
-    wanted = {"external_customer_id": "acme", "plan_code": "basic", "external_id": "sub"}
-    body = {"subscription": wanted, "authorization": {"amount_cents": 1000, "amount_currency": "EUR"}}
-    refused = box.ask("POST", "/subscriptions", body, status=422)
-    assert refused["error_details"] == {"authorization": ["not_supported"]}
-    assert box.get("/subscriptions")["subscriptions"] == []
-    box.ask("POST", "/subscriptions", {**body, "authorization": None})

@@ -2,6 +2,7 @@
 
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (
+    AuthorizationInput,
     AuthorizationOptions,
     StatusOptions,
     SubscriptionFilters,
@@ -15,6 +16,7 @@ from usagebill.operations.subscriptions.termination import cancel_pending, delet
 from usagebill.operations.subscriptions.update import find_to_change, update
 
 __all__ = [
+    "AuthorizationInput",
     "AuthorizationOptions",
     "StatusOptions",
     "SubscriptionFilters",

@@ -22,6 +22,7 @@ from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
+from usagebill.operations.subscriptions.authorization import authorize, check_authorization
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.gate import begin
 from usagebill.operations.subscriptions.inputs import AuthorizationOptions, SubscriptionInput, instant_of
@@ -46,10 +47,21 @@ def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions
     On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
     interval ends. An unknown customer is created.
 
-    No amount is authorized at a payment provider beforehand: whoever asks for that gets `Invalid`, not a subscription.
+    With an `authorization`, Stripe has to authorize that amount first, which is neither taken nor held afterwards.
+    There is no subscription if it refuses (`AuthorizationRefused`), if another provider or none collects from the
+    customer (`StripeRequired`), or if there is no payment method (`Invalid`).
     """
-    if value_or(options.authorization, None) is not None:
-        raise Invalid(authorization="not_supported")
+    sent = value_or(options.authorization, None)
+    if sent is not None:
+        check_authorization(sent)
+    subscription = _created(work, request)
+    if sent is not None:
+        # Last, so that nothing is asked of Stripe that comes to nothing here.
+        authorize(work, subscription, sent)
+    return subscription
+
+
+def _created(work: Work, request: SubscriptionInput) -> Subscription:
     entity = _entity(work, request)
     plan = _plan(work, request)
     owner = work.tx.first(Customer, eq("external_id", _text(request.external_customer_id) or ""))

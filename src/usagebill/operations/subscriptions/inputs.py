@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant
 from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
 
 __all__ = [
+    "AuthorizationInput",
+    "AuthorizationOptions",
     "StatusOptions",
     "SubscriptionFilters",
     "SubscriptionInput",
@@ -49,10 +53,18 @@ class SubscriptionInput:
 
 
 @Input
-class AuthorizationOptions:
-    """`authorization`: an amount that a payment provider is to authorize first, which we refuse to pass over."""
+class AuthorizationInput:
+    """An amount that Stripe is to authorize on the customer's payment method: cents of a currency, above zero."""
 
-    authorization: Maybe[Mapping[str, object]] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.AUTHORIZED_AMOUNT]] = ABSENT
+    amount_currency: Maybe[str] = ABSENT
+
+
+@Input
+class AuthorizationOptions:
+    """`authorization`: what is to be authorized before there is a subscription."""
+
+    authorization: Maybe[AuthorizationInput] = ABSENT
 
 
 @Input

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from usagebill.core.authorizations import NO_METHOD, Authorize, Authorized, ReleaseHold
 from usagebill.core.payment_providers import PaymentConnection, minor_units, redirect_url
 from usagebill.core.provider_requests import (
     Cancel,
@@ -58,6 +59,8 @@ _REASONS = {
     "order_cancellation": "requested_by_customer",
     "fraudulent_charge": "fraudulent",
 }
+# Where an intent carries the key that it was authorized with.
+_AUTHORIZATION = "svc_authorization_key"
 # Stripe may forget a key a day after it was used.
 _KEYS_LAST = timedelta(hours=23)
 # How far its clock may be off ours.
@@ -235,6 +238,42 @@ class StripeProvider(PaymentProvider):
             if problem.failure.code == "payment_intent_unexpected_state":
                 return None
             raise
+
+    def authorize(self, connection: PaymentConnection, request: Authorize) -> Authorized:
+        """Make a payment intent that is confirmed and not captured."""
+        method = request.provider_method_id
+        if method is None:
+            listed = self.list_methods(connection, ListMethods(payer=request.payer)).methods
+            if not listed:
+                raise failed(FailureKind.REFUSED, NO_METHOD, "the customer has no payment method at Stripe")
+            method = listed[0].provider_method_id
+        fields: JsonObject = {
+            "amount": minor_units("stripe", request.amount_cents, request.currency),
+            "currency": request.currency.lower(),
+            "customer": request.payer.provider_customer_id,
+            "payment_method": method,
+            "capture_method": "manual",
+            "confirm": True,
+            "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
+            "return_url": redirect_url(connection),
+            "description": "Pre-authorization for subscription",
+            "metadata": {**request.metadata, _AUTHORIZATION: request.key},
+        }
+        intent = self._client.post(connection, "/payment_intents", fields, request.key)
+        return Authorized(provider_payment_id=required_text(intent, "id"), status=required_text(intent, "status"))
+
+    def release(self, connection: PaymentConnection, request: ReleaseHold) -> Done:
+        """Cancel the intent, or whichever of the customer's intents carries the key."""
+        ids = [request.provider_payment_id]
+        if request.provider_payment_id is None:
+            since = int((request.since - _CLOCK_SKEW).timestamp())
+            fields: JsonObject = {"customer": request.provider_customer_id, "created": {"gte": since}}
+            intents = self._client.all(connection, "/payment_intents", fields)
+            ids = [text(intent, "id") for intent in intents if text(intent, "metadata", _AUTHORIZATION) == request.key]
+        for id in ids:
+            if id is not None:
+                self.cancel(connection, Cancel(provider_payment_id=id, key=f"cancel-{request.key}"))
+        return Done()
 
     def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
         """Pay back part of an intent."""
