@@ -2,13 +2,17 @@
 
 The whole answer is measured: customer, subscription, plan, period, aggregation, price and taxes.
 
-- By states at many events beside what it costs at 10,000: at most 3, alone and by 10 groups.
+- By states at many events beside what it costs at 10,000: at most 3, alone and by 10 groups. Events are a second apart,
+  so that 10,000 of them are 3 hours, 1,000,000 are 12 days, and from 2,500,000 on a month is filled again and again.
 - Beside the bare SQL aggregate over the same rows, the one that a careful person would write by hand, through the same
   index, without exactness (it adds up floats): while events are counted at least half of its speed.
 - What ingestion costs while all those states are kept up beside ingestion into a file without states and without the
   triggers that guard them: at most 1.1 times the processor time.
 
-    python -m benchmarks.current_usage [events]
+The first 10,000 events come in through the library and all others are copied from them in SQL, so that the curve up to
+5,000,000 takes some minutes; above 1,000,000 nothing is counted for comparison.
+
+    python -m benchmarks.current_usage [events ...]
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +31,16 @@ from benchmarks.event_rows import START, sent
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.plans import Charge
 from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.storage.conditions import eq
+from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.work import Work
 
 FEW = 10_000
-EVENTS = 1_000_000
+SIZES = (100_000, 1_000_000)
+COUNTED_AT_MOST = 1_000_000
+COPIED_AT_ONCE = 250_000
 LOADED_AT_ONCE = 10_000
 ROUNDS = 5
 GROWTH_RATIO = 3
@@ -62,13 +70,13 @@ def events(first: int, count: int, subscription: str) -> list[Any]:
     return rows
 
 
-def prepared(path: Path, count: int) -> Billing:
-    """Two subscriptions with so many events each in the current period, one of which is billed by groups."""
+def prepared(path: Path, count: int, plans: Sequence[str] = tuple(PLANS)) -> Billing:
+    """A subscription to each plan, with so many events each in the current period."""
     billing = Billing(path, clock=ManualClock(START), deliver=False)
     billing.customers.upsert(external_id="acme", currency="EUR")
     metric = billing.billable_metrics.create(name="Calls", code="api_calls", aggregation_type="count_agg")
-    for name, properties in PLANS.items():
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": properties}
+    for name in plans:
+        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": PLANS[name]}
         billing.plans.create(
             name=name,
             code=name,
@@ -79,9 +87,33 @@ def prepared(path: Path, count: int) -> Billing:
             charges=[charge],
         )
         billing.subscriptions.create(external_customer_id="acme", external_id=name, plan_code=name)
-        for first in range(0, count, LOADED_AT_ONCE):
+        for first in range(0, min(count, FEW), LOADED_AT_ONCE):
             billing.events.ingest(events(first, LOADED_AT_ONCE, name))
+    for first in range(FEW, count, COPIED_AT_ONCE):
+        rest = min(COPIED_AT_ONCE, count - first)
+        billing.store.write(None, lambda tx, window=(first, rest): copy_events(tx, *window))  # type: ignore[misc]
+    if count > FEW:
+        billing.store.write(None, lambda tx: count_all_events(tx._connection))  # type: ignore[attr-defined]
     return billing
+
+
+def copy_events(tx: Any, first: int, count: int) -> None:
+    """So many events of the one subscription more, a second after each other within the month, as they are stored."""
+    tx._connection.execute(
+        "WITH RECURSIVE numbers (number) AS (VALUES (?) UNION ALL SELECT number + 1 FROM numbers WHERE number + 1 < ?)"
+        " INSERT INTO events SELECT NULL, printf('00000000-0000-7000-8000-%012x', number), organization_id,"
+        " printf('copy-%012d', number), code, external_subscription_id, ? + (number % 2500000) * 1000000,"
+        " properties, precise_total_amount_cents, created_at, texts, millionths, long_numbers, in_advance, uncounted"
+        " FROM numbers JOIN events ON sequence = number % ? + 1",
+        (first, first + count, 1704067200 * 1_000_000, FEW),
+    )
+
+
+def price_by(work: Work, properties: dict[str, Any]) -> None:
+    """Have the one charge priced alone, or by groups."""
+    charge = work.tx.first(Charge)
+    assert charge is not None
+    work.tx.replace(replace(charge, properties=properties))
 
 
 def best(act: Callable[[], object]) -> float:
@@ -105,9 +137,10 @@ def roll_up(billing: Billing) -> None:
         pass
 
 
-def measured(billing: Billing, plan: str) -> Iterator[tuple[str, float, float, str]]:
+def measured(billing: Billing, plan: str, *, counts: bool) -> Iterator[tuple[float | None, float, str]]:
     """Of each aggregation the seconds by counting and by states, and whether both came to the same."""
-    options = UsageOptions(external_subscription_id=plan)
+    options = UsageOptions(external_subscription_id="alone")
+    billing.writing(lambda work: price_by(work, PLANS[plan]))
 
     def ask() -> object:
         usage = billing.reading(lambda work: current(work, "acme", options))
@@ -117,41 +150,57 @@ def measured(billing: Billing, plan: str) -> Iterator[tuple[str, float, float, s
         billing.writing(lambda work, how=(aggregation_type, field): aggregate_by(work, *how))  # type: ignore[misc]
         # Series of other questions may answer this one too.
         billing.store.write(billing.organization.id, forget_states)
-        counting, counted = best(ask), ask()
+        # The first question is counted, and asks for the series.
+        counted = ask()
+        counting = best(ask) if counts else None
         roll_up(billing)
-        yield aggregation_type, counting, best(ask), "same" if ask() == counted else "DIFFERENT"
+        yield counting, best(ask), "same" if ask() == counted else "DIFFERENT"
 
 
 def forget_states(tx: Any) -> None:
     tx._connection.execute("DELETE FROM usage_series")
 
 
-def growth(folder: Path, many: int) -> None:
-    with prepared(folder / "few.db", FEW) as few, prepared(folder / "many.db", many) as big:
-        bare = sqlite3.connect(folder / "many.db")
-        bare.execute("PRAGMA cache_size = -65536")
-        bare.execute("PRAGMA mmap_size = 1073741824")
-        print(f"current usage, ms: {FEW:,} and {many:,} events of one subscription, best of {ROUNDS} rounds")
-        print(f"{'':32}{'counted':>20}{'by states':>20}   growth (at most {GROWTH_RATIO})   bare SQL (at least 0.5)")
-        for plan in PLANS:
-            rows = zip(measured(few, plan), measured(big, plan), AGGREGATIONS, strict=True)
-            for (name, few_counted, few_stated, _), (_, counted, stated, same), (*_, sql) in rows:
-                start = int(START.timestamp()) * 1_000_000
-                statement = (
-                    f"SELECT {sql} FROM events WHERE organization_id = ? AND external_subscription_id = ?"
-                    " AND code = 'api_calls' AND timestamp BETWEEN ? AND ?"
-                )
-                if plan != "alone":
-                    statement += " GROUP BY json_extract(properties, '$.zone')"
-                bounds = (big.organization.id, plan, start, start + 31 * 86_400_000_000)
-                floor = best(lambda: bare.execute(statement, bounds).fetchall())  # noqa: B023
-                ratio = stated / few_stated
-                print(
-                    f"{name:18}{plan:14}{few_counted * 1000:8.1f} {counted * 1000:11.1f}"
-                    f"{few_stated * 1000:9.1f} {stated * 1000:10.1f}"
-                    f"   {ratio:8.2f}{'  OVER' if ratio > GROWTH_RATIO else ''}   {floor / counted:8.2f}   {same}"
-                )
-        bare.close()
+def growth(folder: Path, sizes: Sequence[int]) -> None:
+    """The curve: one file for each size, dropped once it is measured."""
+    few: dict[tuple[str, str], float] = {}
+    print(f"current usage, ms: events of one subscription, best of {ROUNDS} rounds; growth is at most {GROWTH_RATIO}")
+    print(f"{'':32}{'events':>10}{'counted':>10}{'by states':>10}{'growth':>8}      bare SQL (at least 0.5)")
+    for size in (FEW, *sizes):
+        path = folder / f"{size}.db"
+        with prepared(path, size, ["alone"]) as billing:
+            for plan in PLANS:
+                rows = zip(measured(billing, plan, counts=size <= COUNTED_AT_MOST), AGGREGATIONS, strict=True)
+                for (counted, stated, same), (name, _, sql) in rows:
+                    ratio = stated / few.setdefault((name, plan), stated)
+                    over = "OVER" if ratio > GROWTH_RATIO else ""
+                    beside = "" if counted is None else f"{bare_seconds(path, billing, plan, sql) / counted:8.2f}"
+                    shown = "" if counted is None else f"{counted * 1000:.1f}"
+                    print(
+                        f"{name:18}{plan:14}{size:10,}{shown:>10}{stated * 1000:10.1f}{ratio:8.2f} {over:4}"
+                        f"{beside:>10}   {same}",
+                        flush=True,
+                    )
+        for left in folder.glob(f"{size}.db*"):
+            left.unlink()
+
+
+def bare_seconds(path: Path, billing: Billing, plan: str, sql: str) -> float:
+    """What the aggregate takes that one would write by hand."""
+    bare = sqlite3.connect(path)
+    bare.execute("PRAGMA cache_size = -65536")
+    bare.execute("PRAGMA mmap_size = 1073741824")
+    start = int(START.timestamp()) * 1_000_000
+    statement = (
+        f"SELECT {sql} FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+        " AND code = 'api_calls' AND timestamp BETWEEN ? AND ?"
+    )
+    if plan != "alone":
+        statement += " GROUP BY json_extract(properties, '$.zone')"
+    bounds = (billing.organization.id, "alone", start, start + 31 * 86_400_000_000)
+    seconds = best(lambda: bare.execute(statement, bounds).fetchall())
+    bare.close()
+    return seconds
 
 
 def ingestion(folder: Path) -> None:
@@ -188,10 +237,10 @@ def drop_triggers(tx: Any) -> None:
 
 
 def main() -> None:
-    many = int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS
+    sizes = tuple(int(text) for text in sys.argv[1:]) or SIZES
     with tempfile.TemporaryDirectory() as folder:
         ingestion(Path(folder))
-        growth(Path(folder), many)
+        growth(Path(folder), sizes)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_bills_are_and_their_audit_finds_what_is_wrong(used: Scenario) -> None:
     assert invoice["fees_amount_cents"] == 101_000
     (finding,) = (item for item in used.billing.audit().findings if item.check == "usage_states")
     assert str(finding) == (
-        "usage_states: usage of sub, numbers of gb: expected what the events come to, found 1 states that differ"
+        "usage_states: usage of sub, numbers of gb: expected what the events come to, found 2 states that differ"
     )
 
 

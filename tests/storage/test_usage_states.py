@@ -141,7 +141,8 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
     run(few, "UPDATE usage_states SET low = low + 1000000 WHERE dims = ''")
     assert units(own, question) == 191
     (fault,) = own.ask(lambda tx: list(tx.events.state_faults()))
-    assert (fault.external_subscription_id, fault.code, fault.kind, fault.differing) == ("sub", "calls", "numbers", 1)
+    # An hour, and its day.
+    assert (fault.external_subscription_id, fault.code, fault.kind, fault.differing) == ("sub", "calls", "numbers", 2)
     assert own.store.write(own.id, lambda tx: tx.events.rebuild_states()) == 1
     assert units(own, question) == 190
     rolled_up(few)
@@ -156,6 +157,10 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
         "UPDATE usage_states SET rest = '1'",
         "UPDATE usage_slots SET received_at = 0",
         "DELETE FROM usage_slots",
+        "DELETE FROM usage_states WHERE series < 0",
+        "DELETE FROM usage_slots WHERE series < 0",
+        "UPDATE usage_states SET n = n + 1 WHERE series < 0",
+        "UPDATE usage_slots SET last_at = last_at - 1 WHERE series < 0",
         "INSERT INTO usage_states SELECT series, slot, dims, 'x', n, low, high, top, longs, rest, long_top, first_at,"
         " first_sequence, last_at FROM usage_states",
     ],
@@ -217,6 +222,58 @@ def test_states_of_another_form_are_not_believed_and_made_again(few: SqliteStore
     rolled_up(few)
     assert units(own, question) == 190
     assert few.read(None, lambda tx: tx.is_usage_behind()) is False
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "known_at"),
+    [
+        (None, None, None),
+        (0, 40 * 3600, None),
+        (5400, 20 * 86_400, None),
+        (3 * 86_400, 9 * 86_400 - 1, None),
+        (3 * 86_400 + 7, 9 * 86_400 + 5 * 3600, None),
+        (0, 11 * 86_400, 6 * 86_400),
+        (50_000, 51_000, None),
+        (30 * 86_400, 31 * 86_400, None),
+    ],
+)
+@pytest.mark.parametrize("aggregation_type", ["count_agg", "sum_agg", "max_agg", "latest_agg"])
+def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
+    few: SqliteStore, aggregation_type: str, earliest: int | None, latest: int | None, known_at: int | None
+) -> None:
+    own = new_organization(few)
+    count = 170
+    # An event every 100 minutes for twelve days; each ninth is received two days late.
+    own.append(
+        *(
+            event(
+                own.id,
+                number,
+                {"value": (number * 37) % 101, "region": ("eu", "us", "ap")[number % 3]},
+                at=second(number * 6000),
+                received=second(number * 6000 + (172_800 if number % 9 == 0 else 0)),
+            )
+            for number in range(count)
+        )
+    )
+    question = EventQuery(
+        code="calls",
+        external_subscription_id="sub",
+        aggregation_type=aggregation_type,
+        field_name="value",
+        earliest=None if earliest is None else second(earliest),
+        latest=None if latest is None else second(latest),
+        known_at=None if known_at is None else second(known_at),
+        group_keys=("region",),
+    )
+    own.ask(lambda tx: tx.events.tallies(question))
+    rolled_up(few)
+    own.append(event(own.id, 999, {"value": 500, "region": "eu"}, at=second(4 * 86_400), received=second(5 * 86_400)))
+    for _ in range(2):
+        assert own.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, own, question)
+        rolled_up(few)
+    assert few._writer.execute("SELECT COUNT(*) FROM usage_slots WHERE series < 0").fetchone() == (12,)
+    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
 def test_a_metric_that_counts_another_field_is_answered_by_states_of_that_field(few: SqliteStore) -> None:

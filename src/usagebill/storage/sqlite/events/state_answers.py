@@ -8,8 +8,9 @@ answer: the events are counted as if there were no states.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -24,12 +25,15 @@ from usagebill.storage.sqlite.events.lists import EventLists
 from usagebill.storage.sqlite.events.rows import microseconds
 from usagebill.storage.sqlite.events.states import (
     COUNT,
+    DAY,
     FORM,
+    HOUR,
     NUMBERS,
     READY,
     VALUES,
     Shape,
     Wants,
+    days_of,
     rolled_up_to,
 )
 
@@ -45,6 +49,8 @@ _KINDS: Final = {
 _NO_FILTERS: Final = FilterIndex([], {})
 # So many stretches of time are read event by event; with more of them everything is.
 _STRETCHES_AT_MOST: Final = 20
+# With more days than this that must be looked at hour by hour, all are.
+_DAYS_AT_MOST: Final = 20
 # States are told apart by the texts of so many properties at most.
 _KEYS_AT_MOST: Final = 8
 # What had so many events to count is worth a series.
@@ -137,26 +143,27 @@ class StateAnswers:
     ) -> dict[Place, Cell] | None:
         id, width = series
         bounds = _Bounds(question)
-        slots = f"series = {id} AND slot BETWEEN {bounds.earliest // width} AND {bounds.latest // width}"
-        partial = self._connection.execute(
-            f"SELECT slot, first_at, last_at FROM usage_slots WHERE {slots} AND NOT (first_at >= {bounds.whole_from}"
-            f" AND last_at <= {bounds.whole_to} AND received_at <= {bounds.known_at}) ORDER BY slot"
-        ).fetchall()
-        stretches = _stretches(
-            [slot for slot, first_at, last_at in partial if last_at >= bounds.earliest and first_at <= bounds.latest]
-        )
+        # Days that do not count as a whole are looked at hour by hour; if they are many, all are.
+        days = self._partial(days_of(id), DAY, bounds) if width == HOUR else None
+        within = None
+        if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
+            within = [day * 24 + hour for day, reaches_in in days.items() if reaches_in for hour in range(24)]
+        partial = self._partial(id, width, bounds, within)
+        stretches = _stretches([slot for slot, reaches_in in partial.items() if reaches_in])
         if len(stretches) > _STRETCHES_AT_MOST:
             return None
         asked = Asked(self._connection, self._organization_id, question)
         spread = Spread(asked, question, filters)
-        if partial:
-            slots += f" AND slot NOT IN {asked.query.listed_numbers([slot for slot, _, _ in partial])}"
+        slots = [_slots(asked, id, width, bounds, without=partial, within=within)]
+        if days is not None and within is not None:
+            slots.append(_slots(asked, days_of(id), DAY, bounds, without=days))
+        states = " UNION ALL ".join(f"SELECT * FROM usage_states WHERE {condition}" for condition in slots)
         kept = (
             "(SELECT dims, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
             " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
             " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
             " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at"
-            f" FROM usage_states WHERE {slots} GROUP BY dims) AS s"
+            f" FROM ({states}) GROUP BY dims) AS s"
         )
         whole = Spread(asked.among_rows(kept, _dimensions(shape)), question, filters)
         read = self._read(asked, [(first * width, (last + 1) * width - 1) for first, last in stretches])
@@ -177,6 +184,20 @@ class StateAnswers:
         if question.aggregation_type == "latest_agg":
             fill_in_latest(spread, cells, last_at)
         return cells
+
+    def _partial(
+        self, series: int, width: int, bounds: _Bounds, within: Sequence[int] | None = None
+    ) -> dict[int, bool]:
+        """The slots that do not count as they are kept, in order, and whether events of theirs may count; of the slots
+        `within` alone if these are given.
+        """
+        among = "" if within is None else f" AND slot IN (SELECT value FROM json_each('{json.dumps(within)}'))"
+        rows = self._connection.execute(
+            f"SELECT slot, last_at >= {bounds.earliest} AND first_at <= {bounds.latest} FROM usage_slots"
+            f" WHERE series = {series} AND {_between(width, bounds)}{among} AND NOT (first_at >= {bounds.whole_from}"
+            f" AND last_at <= {bounds.whole_to} AND received_at <= {bounds.known_at}) ORDER BY slot"
+        )
+        return {slot: bool(reaches_in) for slot, reaches_in in rows.fetchall()}
 
     def _unique_cells(
         self, series: _Series, question: EventQuery, filters: FilterIndex, shape: Shape
@@ -265,6 +286,28 @@ class _Bounds:
             self.whole_from = max(self.earliest, microseconds(question.first_end))
         strict = [*ends, *([] if question.last_start is None else [question.last_start])]
         self.whole_to = min([self.latest, *(microseconds(end) - 1 for end in strict)])
+
+
+def _between(width: int, bounds: _Bounds) -> str:
+    return f"slot BETWEEN {bounds.earliest // width} AND {bounds.latest // width}"
+
+
+def _slots(
+    asked: Asked,
+    series: int,
+    width: int,
+    bounds: _Bounds,
+    *,
+    without: Collection[int],
+    within: Sequence[int] | None = None,
+) -> str:
+    """The condition for the states of a series that may count: `within` some slots, and `without` others."""
+    tests = [f"series = {series}", _between(width, bounds)]
+    if within is not None:
+        tests.append(f"slot IN {asked.query.listed_numbers(within)}")
+    if without:
+        tests.append(f"slot NOT IN {asked.query.listed_numbers(list(without))}")
+    return " AND ".join(tests)
 
 
 _FIRST: Final = -(2**62)

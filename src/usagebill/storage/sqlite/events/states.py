@@ -6,6 +6,9 @@ extremes and counts, which can be put together in any order. Events are rolled u
 that everything up to `usage_rolled_up` is in them and the rest is read as it is (`state_answers`). A new series takes
 part from then on; what was stored before is added slice by slice, and until that is done the series answers nothing.
 
+Series by the hour are kept by the day as well, so that a month of hours is not added up for each answer: `days_of` says
+where.
+
 Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and none is made
 until they are rebuilt: until then all is counted.
 """
@@ -28,7 +31,9 @@ from usagebill.storage.sqlite.events.lists import EventLists
 
 __all__ = [
     "COUNT",
+    "DAY",
     "FORM",
+    "HOUR",
     "NUMBERS",
     "READY",
     "STATE_TABLES",
@@ -36,6 +41,7 @@ __all__ = [
     "VALUES",
     "Shape",
     "Wants",
+    "days_of",
     "faults",
     "is_behind",
     "keep_up",
@@ -52,10 +58,10 @@ NUMBERS: Final = "numbers"
 VALUES: Final = "values"
 
 # Goes up whenever states of the same events would look different: series of another form are made again.
-FORM: Final = 1
+FORM: Final = 2
 _BUILDING, READY, _USELESS = 0, 1, 2
-_HOUR: Final = 3_600_000_000
-_DAY: Final = 24 * _HOUR
+HOUR: Final = 3_600_000_000
+DAY: Final = 24 * HOUR
 # A subscription has a series for a code with so many events; fewer are counted as fast as they are.
 _DENSE: Final = 10_000
 # No more series than this for one subscription and code.
@@ -178,6 +184,11 @@ def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int 
     return _Series(id, (organization_id, external_subscription_id, code), shape, width, stage, base, built_to)
 
 
+def days_of(id: int) -> int:
+    """The number under which the days of a series by the hour are kept, in the same tables as its hours."""
+    return -id
+
+
 def rolled_up_to(connection: sqlite3.Connection) -> int:
     """The place of the last event that is in the states of all series."""
     row = connection.execute("SELECT sequence FROM usage_rolled_up").fetchone()
@@ -212,7 +223,7 @@ def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
             pair,
         ).fetchone()[0]
         if there < _SERIES_AT_MOST:
-            _begin(connection, pair, shape, _HOUR)
+            _begin(connection, pair, shape, HOUR)
 
 
 def _is_worth_another_try(connection: sqlite3.Connection, pair: _Pair, shape: Shape) -> bool:
@@ -256,7 +267,7 @@ def rebuild(connection: sqlite3.Connection, organization_id: str) -> int:
     connection.execute("DELETE FROM usage_series WHERE organization_id = ?", (organization_id,))
     for row in rows:
         series = _series_of(row)
-        _begin(connection, series.pair, series.shape, _HOUR)
+        _begin(connection, series.pair, series.shape, HOUR)
     return len(rows)
 
 
@@ -279,7 +290,7 @@ def is_behind(connection: sqlite3.Connection, wants: Wants) -> bool:
         return True
     row = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM usage_series), EXISTS (SELECT 1 FROM usage_series WHERE stage = ? OR form <> ?),"
-        " EXISTS (SELECT 1 FROM usage_slots WHERE series NOT IN (SELECT id FROM usage_series))",
+        " EXISTS (SELECT 1 FROM usage_slots WHERE abs(series) NOT IN (SELECT id FROM usage_series))",
         (_BUILDING, FORM),
     ).fetchone()
     has_any, is_building, has_left_over = row
@@ -303,7 +314,7 @@ def roll_up(connection: sqlite3.Connection, wants: Wants) -> None:
 
 def _drop_slice(connection: sqlite3.Connection) -> None:
     row = connection.execute(
-        "SELECT series, slot FROM usage_slots WHERE series NOT IN (SELECT id FROM usage_series) LIMIT 1"
+        "SELECT series, slot FROM usage_slots WHERE abs(series) NOT IN (SELECT id FROM usage_series) LIMIT 1"
     ).fetchone()
     if row is None:
         return
@@ -391,8 +402,8 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         return
     # Slices that are too short for what tells the states apart.
     connection.execute("DELETE FROM usage_series WHERE id = ?", (series.id,))
-    is_last = series.width == _DAY or series.shape.kind == VALUES
-    _begin(connection, series.pair, series.shape, _DAY)
+    is_last = series.width == DAY or series.shape.kind == VALUES
+    _begin(connection, series.pair, series.shape, DAY)
     if is_last:
         connection.execute(
             f"UPDATE usage_series SET stage = ?, built_to = ? {_NAMED}",
@@ -451,8 +462,26 @@ _STATE_COLUMNS: Final = (
 )
 
 
+# The slot of the day that an hour is in, also before 1970.
+_DAY_OF_HOUR: Final = "(slot - (slot % 24 + 24) % 24) / 24"
+# Hours of the same day and the same properties, put together.
+_BY_DAY: Final = (
+    f"SELECT -series AS series, {_DAY_OF_HOUR} AS slot, dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high,"
+    " MAX(top) AS top, SUM(longs) AS longs, exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
+    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
+    " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at, MAX(received_at) AS received_at,"
+    " MAX(spoken) AS spoken FROM {fresh}"
+    f" WHERE series IN (SELECT id FROM usage_series WHERE width = {HOUR} AND kind <> '{VALUES}') GROUP BY 1, 2, 3, 4"
+)
+
+
 def _merge(connection: sqlite3.Connection, fresh: str) -> None:
-    """Add fresh states to those that are kept."""
+    """Add fresh states to those that are kept, and to those of their days."""
+    _add(connection, fresh)
+    _add(connection, f"({_BY_DAY.format(fresh=fresh)})")
+
+
+def _add(connection: sqlite3.Connection, fresh: str) -> None:
     connection.execute(
         f"INSERT INTO usage_states ({_STATE_COLUMNS}) SELECT {_STATE_COLUMNS} FROM {fresh} WHERE 1 ON CONFLICT DO"
         " UPDATE SET n = n + excluded.n, low = low + excluded.low, high = high + excluded.high,"
@@ -480,7 +509,9 @@ def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[Sta
     done = rolled_up_to(connection)
     for row in rows:
         series = _series_of(row)
-        differing = _differing(connection, series, done)
+        differing = _differing(connection, series, done, series.id, series.width)
+        if series.width == HOUR and series.shape.kind != VALUES:
+            differing += _differing(connection, series, done, days_of(series.id), DAY)
         if differing:
             _, external_subscription_id, code = series.pair
             yield StateFault(
@@ -491,11 +522,11 @@ def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[Sta
             )
 
 
-def _differing(connection: sqlite3.Connection, series: _Series, done: int) -> int:
+def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: int, width: int) -> int:
+    """How many states and slots under this number are not what the events come to in slices of this width."""
     query = EventSql()
     source = f"events WHERE {_of_pair(query, series.pair)} AND +sequence <= {int(done)}"
-    id = int(series.id)
-    events = fresh_sql(query, series.shape, source, str(id), str(int(series.width)))
+    events = fresh_sql(query, series.shape, source, str(int(id)), str(int(width)))
     counted = connection.execute(events, query.values).fetchall()
     states = {row[:4]: _comparable(row[4:14]) for row in counted}
     kept = connection.execute(f"SELECT {_STATE_COLUMNS} FROM usage_states WHERE series = {id}").fetchall()
