@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from usagebill.cli import main
 from usagebill.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
-KINDS = ("invoices", "fees", "events", "payments", "usage")
+KINDS = ("invoices", "fees", "events", "payments", "credit_notes", "taxes", "usage")
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -59,6 +59,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
             billing.run_due(strict=True)
         (invoice,) = billing.invoices.list().items
         billing.payments.create(invoice_id=invoice.id, amount_cents=100, reference="by hand")
+        billing.credit_notes.create(
+            invoice_id=invoice.id,
+            reason="other",
+            description=HOSTILE,
+            offset_amount_cents=108,
+            items=[{"fee_id": invoice.fees[0].id, "amount_cents": 100}],
+        )
     return str(path)
 
 
@@ -119,6 +126,24 @@ def test_rows_are_what_the_library_shows(file: str, tmp_path: Path) -> None:
     assert (payment["amount"], payment["reference"], payment["invoice_number"]) == ("1.0", "by hand", shown["number"])
 
 
+def test_taxes_are_those_of_invoices_less_those_of_credit_notes(file: str, tmp_path: Path) -> None:
+    with Billing(file, read_only=True) as billing:
+        (invoice,) = billing.invoices.list().items
+        (note,) = billing.credit_notes.list().items
+    (shown,) = exported(file, "credit_notes", tmp_path / "n.parquet")
+    assert (shown["number"], shown["invoice_number"]) == (note.number, invoice.number)
+    assert (shown["total_amount_cents"], shown["taxes_amount_cents"]) == (108, note.taxes_amount_cents)
+    path = tmp_path / "t.parquet"
+    billed, credited = exported(file, "taxes", path)
+    assert (billed["document_type"], billed["tax_code"], billed["tax_rate"]) == ("invoice", "vat", 20)
+    assert billed["tax_amount_cents"] == invoice.taxes_amount_cents
+    assert (credited["number"], credited["tax_amount_cents"]) == (note.number, -note.taxes_amount_cents)
+    # A period of taxes is one of issuing dates, not of when a draft was made.
+    month = ("--from", invoice.issuing_date.isoformat(), "--to", (invoice.issuing_date + timedelta(days=9)).isoformat())
+    assert exported(file, "taxes", path, *month) == [billed, credited]
+    assert exported(file, "taxes", path, "--to", invoice.issuing_date.isoformat()) == []
+
+
 def test_focus_adds_up_to_the_invoice(file: str, tmp_path: Path) -> None:
     rows = exported(file, "fees", tmp_path / "focus.parquet", "--columns", "focus")
     with Billing(file, read_only=True) as billing:
@@ -150,7 +175,7 @@ def test_a_table_without_rows_has_its_columns(tmp_path: Path, kind: str, ending:
         assert len(pyarrow.parquet.read_schema(target)) > 5
 
 
-@pytest.mark.parametrize("kind", ["invoices", "fees", "events", "payments"])
+@pytest.mark.parametrize("kind", ["invoices", "fees", "events", "payments", "credit_notes", "taxes"])
 def test_times_bound_what_was_made(file: str, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "all.csv"
     everything = exported(file, kind, path)

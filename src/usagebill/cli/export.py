@@ -62,7 +62,7 @@ def export(
     organization: str | None,
     path: str,
 ) -> None:
-    """Write KIND as a table: invoices, fees, events, payments, or usage by day.
+    """Write KIND as a table: invoices, fees, events, payments, credit notes, their taxes, or usage by day.
 
     Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file is put in its
     place once it is complete. Changes nothing; a copy of the database will do.

@@ -46,6 +46,19 @@ class AppliedTax:
     precise_amount_cents: Decimal = Decimal(0)
 
     @property
+    def tax_code(self) -> str:
+        """`code`, by the name that the API has for it; so are `tax_name` and `tax_rate`."""
+        return self.code
+
+    @property
+    def tax_name(self) -> str:
+        return self.name
+
+    @property
+    def tax_rate(self) -> Decimal:
+        return self.rate
+
+    @property
     def key(self) -> TaxKey:
         """The key that lines are summed by. A provider may give one code several rates."""
         return self.code, self.rate

@@ -1,4 +1,4 @@
-"""Exports: invoices, fees, events and payments as rows of a table, read one by one from one snapshot."""
+"""Exports: invoices, fees, events, payments, credit notes and taxes as rows of a table, read one by one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from usagebill.core.currencies import major_from_cents
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
@@ -18,7 +19,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import net_of_coupons
 from usagebill.operations.issuers import issuer
 from usagebill.queries.customers import find_customer
-from usagebill.storage.conditions import Condition, asc, at_least, less, related, within
+from usagebill.storage.conditions import Condition, asc, at_least, eq, less, related, within
 from usagebill.work import Reader
 
 __all__ = ["EXPORTS", "FOCUS", "Export", "Row", "Value"]
@@ -218,6 +219,107 @@ def _payment_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
         }
 
 
+# Credit notes
+
+_NOTE_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(
+        ("id", "number", "invoice_number", "credit_status", "refund_status", "reason", "description"),
+        str,
+    ),
+    "external_customer_id": str,
+    "issuing_date": date,
+    "currency": str,
+    **dict.fromkeys(
+        (
+            "sub_total_excluding_taxes_amount_cents",
+            "taxes_amount_cents",
+            "total_amount_cents",
+            "credit_amount_cents",
+            "refund_amount_cents",
+            "offset_amount_cents",
+            "balance_amount_cents",
+        ),
+        int,
+    ),
+    "total_amount": Decimal,
+    "created_at": datetime,
+}
+
+
+def _final_notes(start: Bound, end: Bound) -> list[Condition]:
+    return [eq("status", CreditNoteStatus.FINALIZED), *_made(start, end)]
+
+
+def _note_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    for note in reader.tx.each(CreditNote, *_final_notes(start, end), order=[asc("created_at")]):
+        invoice = _invoice(reader, note.invoice_id)
+        more: dict[str, Value] = {
+            "external_customer_id": _external_id(reader, note.customer_id),
+            "invoice_number": invoice.number if invoice else None,
+            "total_amount": major_from_cents(note.total_amount_cents, note.currency),
+        }
+        yield {name: more[name] if name in more else getattr(note, name) for name in _NOTE_COLUMNS}
+
+
+# Taxes
+
+_TAX_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("document_type", "number", "status", "external_customer_id"), str),
+    "issuing_date": date,
+    **dict.fromkeys(("tax_code", "tax_name"), str),
+    "tax_rate": Decimal,
+    "currency": str,
+    **dict.fromkeys(("base_amount_cents", "tax_amount_cents"), int),
+    **dict.fromkeys(("base_amount", "tax_amount"), Decimal),
+    "created_at": datetime,
+}
+_DECLARED = (InvoiceStatus.FINALIZED, InvoiceStatus.VOIDED)
+
+
+def _taxed_invoices(start: Bound, end: Bound) -> list[Condition]:
+    return [within("status", _DECLARED), *_issued_on(start, end)]
+
+
+def _taxed_notes(start: Bound, end: Bound) -> list[Condition]:
+    return [eq("status", CreditNoteStatus.FINALIZED), *_issued_on(start, end)]
+
+
+def _issued_on(start: Bound, end: Bound) -> list[Condition]:
+    bounds = [] if start is None else [at_least("issuing_date", start.date())]
+    return bounds if end is None else [*bounds, less("issuing_date", end.date())]
+
+
+def _tax_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    """What each invoice and credit note was taxed with. What a credit note takes back is negative."""
+    for invoice in reader.tx.each(Invoice, *_taxed_invoices(start, end), order=[asc("created_at")]):
+        yield from _taxes_of(reader, invoice, "invoice", invoice.status, 1)
+    for note in reader.tx.each(CreditNote, *_taxed_notes(start, end), order=[asc("created_at")]):
+        yield from _taxes_of(reader, note, "credit_note", note.status, -1)
+
+
+def _taxes_of(
+    reader: Reader, document: Invoice | CreditNote, document_type: str, status: str, sign: int
+) -> Iterator[Row]:
+    for tax in document.applied_taxes:
+        base, amount = sign * tax.base_amount_cents, sign * tax.amount_cents
+        yield {
+            "document_type": document_type,
+            "number": document.number,
+            "status": status,
+            "external_customer_id": _external_id(reader, document.customer_id),
+            "issuing_date": document.issuing_date,
+            "tax_code": tax.code,
+            "tax_name": tax.name,
+            "tax_rate": tax.rate,
+            "currency": document.currency,
+            "base_amount_cents": base,
+            "tax_amount_cents": amount,
+            "base_amount": major_from_cents(base, document.currency),
+            "tax_amount": major_from_cents(amount, document.currency),
+            "created_at": document.created_at,
+        }
+
+
 # Events
 
 _EVENT_COLUMNS: Mapping[str, type] = {
@@ -403,6 +505,19 @@ EXPORTS: Mapping[str, Export] = {
         columns=_PAYMENT_COLUMNS,
         count=lambda reader, start, end: reader.tx.count(Payment, *_made(start, end)),
         rows=_payment_rows,
+    ),
+    "credit_notes": Export(
+        columns=_NOTE_COLUMNS,
+        count=lambda reader, start, end: reader.tx.count(CreditNote, *_final_notes(start, end)),
+        rows=_note_rows,
+    ),
+    "taxes": Export(
+        columns=_TAX_COLUMNS,
+        count=lambda reader, start, end: (
+            sum(len(invoice.applied_taxes) for invoice in reader.tx.each(Invoice, *_taxed_invoices(start, end)))
+            + sum(len(note.applied_taxes) for note in reader.tx.each(CreditNote, *_taxed_notes(start, end)))
+        ),
+        rows=_tax_rows,
     ),
 }
 # Fees once more, with the columns of the FinOps Open Cost and Usage Specification 1.2.
