@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
-from usagebill.core.currencies import major_from_cents
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus
 from usagebill.core.invoices.records import Invoice

@@ -12,10 +12,10 @@ from io import BytesIO
 from itertools import groupby
 
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
-from reportlab.pdfbase.pdfmetrics import registerFont
+from reportlab.pdfbase.pdfmetrics import registerFont, stringWidth
 from reportlab.pdfbase.ttfonts import TTFont
 
-__all__ = ["BOLD", "HANGUL", "REGULAR", "load_fonts", "markup"]
+__all__ = ["BOLD", "HANGUL", "REGULAR", "load_fonts", "markup", "width_of"]
 
 REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
 _NO_BREAK = "\u00a0"
@@ -53,6 +53,11 @@ def markup(text: str) -> str:
     # ReportLab breaks lines at narrow blanks, also at those that forbid it.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u202f", _NO_BREAK).split("\n")
     return "<br/>".join(_line(line) for line in lines)
+
+
+def width_of(text: str, font: str, size: float) -> float:
+    """The width of a line as `markup` sets it in this font."""
+    return sum(float(stringWidth("".join(part), other or font, size)) for other, part in groupby(text, _font))
 
 
 def _line(line: str) -> str:

@@ -24,6 +24,7 @@ from usagebill.core.documents.words import words_of
 from usagebill.printing.archival import with_xml
 from usagebill.printing.fonts import BOLD, REGULAR, load_fonts, markup
 from usagebill.printing.logos import BadLogo, opened
+from usagebill.printing.right_to_left import MixedParagraph, is_mixed, visual
 
 __all__ = ["pdf_bytes"]
 
@@ -101,7 +102,7 @@ def _numbered(content: Content) -> type[Canvas]:
                 self.setFont(REGULAR, 7)
                 self.setFillColor(_GREY)
                 text = f"{content.number} - {label.format(page=page, count=len(self._drawn))}"
-                self.drawRightString(A4[0] - _MARGIN, _MARGIN / 2, text)
+                self.drawRightString(A4[0] - _MARGIN, _MARGIN / 2, visual(text, "L") if is_mixed(text) else text)
                 super().showPage()
             super().save()
 
@@ -149,6 +150,8 @@ class _Printer:
         }
 
     def _text(self, text: str, style: str = "text") -> Paragraph:
+        if is_mixed(text):
+            return MixedParagraph.of(text, self._styles[style])
         return Paragraph(markup(text), self._styles[style])
 
     def _number(self, text: str, style: str, scale: float = 1) -> Paragraph:
