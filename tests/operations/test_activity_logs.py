@@ -189,3 +189,20 @@ def test_lists_reach_back_as_far_as_the_installation_says() -> None:
         box.post("/coupons", coupon=COUPON)
         box.jump_to("2024-12-05T00:00:00Z")
         assert types(box) == ["coupon.created"]
+
+
+def test_whoever_reads_the_log_cannot_open_documents(box: Scenario) -> None:
+    box.add_on("setup")
+    box.customer()
+    fees = [{"add_on_code": "setup", "units": 1}]
+    invoice = box.post("/invoices", invoice={"external_customer_id": "acme", "fees": fees})["invoice"]
+    path = f"/invoices/{invoice['svc_id']}"
+    box.request("POST", f"/api/v1{path}/download")
+    box.run_due()
+    address = box.get(path)["invoice"]["file_url"]
+    box.put(path, invoice={"metadata": [{"key": "po", "value": "7"}]})
+    signature = address.rpartition(".")[2]
+    assert len(signature) == 64
+    logged = [item for item in activities(box) if item["resource_type"] == "Invoice"]
+    assert any(item["activity_object"].get("file_url") == address.removesuffix(f".{signature}") for item in logged)
+    assert signature not in str(logged)

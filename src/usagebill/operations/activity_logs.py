@@ -24,6 +24,7 @@ from usagebill.core.activity_logs import (
 )
 from usagebill.core.add_ons import AddOn
 from usagebill.core.alerts import Alert
+from usagebill.core.api_logs import without_secrets
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
@@ -75,6 +76,10 @@ from usagebill.work import Reader, Work
 __all__ = ["LOGGED", "PARTS", "ActivityFilters", "email_sent", "get", "list_all", "record"]
 
 View = Callable[[Reader, Any], Mapping[str, Any]]
+
+
+# Where links stand that open a document for whoever has them.
+_DOCUMENTS = "/documents/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +306,7 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
     differences: dict[str, Any] = {}
     if any("updated" in activity for activity in types):
         differences = {**changed_values(logged.view(work, change.old), after), **_changed_parts(work, parts)}
-    shown, changed, unchanged = encode_json(after).decode(), encode_json(differences).decode(), "{}"
+    shown, changed, unchanged = _text(after), _text(differences), "{}"
     customer_id = getattr(change.record, "customer_id", None)
     customer = (
         change.record if isinstance(change.record, Customer) else customer_id and find_customer(work, customer_id)
@@ -339,6 +344,12 @@ _EMAILED: Mapping[EmailSubject, type] = {
 }
 
 
+def _text(value: Mapping[str, Any]) -> str:
+    """The JSON of a record, without what lets anybody open its documents who reads the log."""
+    text = encode_json(value).decode()
+    return text if _DOCUMENTS not in text else encode_json(without_secrets(value, frozenset())).decode()
+
+
 def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:
     """Log that an e-mail about a record has been given to the mail server."""
     kind = _EMAILED[task.subject]
@@ -352,7 +363,7 @@ def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:
             organization_id=work.organization.id,
             activity_type="email.sent",
             activity_source=work.actor.source,
-            activity_object=encode_json(logged.view(work, subject)).decode(),
+            activity_object=_text(logged.view(work, subject)),
             activity_object_changes="{}",
             resource_id=logged.resource(subject),
             resource_type=logged.resource_type,

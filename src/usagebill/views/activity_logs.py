@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from usagebill.core.activity_logs import ActivityLog
+from usagebill.core.api_logs import without_secrets
 from usagebill.json_text import parse_json
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
@@ -31,14 +32,20 @@ class ActivityLogView(TypedDict):
     created_at: Instant
 
 
+def _without_links(text: str) -> Mapping[str, object]:
+    """A record as it was kept. Entries of earlier versions have links that open documents."""
+    kept: Mapping[str, object] = without_secrets(parse_json(text.encode()), frozenset())
+    return kept
+
+
 def activity_log_view(_: Reader, activity: ActivityLog) -> ActivityLogView:
     """An activity, with the record after it."""
     return {
         "activity_id": activity.id,
         "activity_type": activity.activity_type,
         "activity_source": activity.activity_source,
-        "activity_object": parse_json(activity.activity_object.encode()),
-        "activity_object_changes": parse_json(activity.activity_object_changes.encode()),
+        "activity_object": _without_links(activity.activity_object),
+        "activity_object_changes": _without_links(activity.activity_object_changes),
         "user_email": None,
         "resource_id": activity.resource_id,
         "resource_type": activity.resource_type,
