@@ -10,13 +10,15 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import EventLog, Observation, Snapshot, Transaction
 from usagebill.storage.rehearsal import RunEnds
 
-__all__ = ["Count", "CountWanted", "Counting", "Counts", "CountsAhead"]
+__all__ = ["BillWanted", "Count", "CountWanted", "Counting", "Counts", "CountsAhead"]
 
 T = TypeVar("T")
 Count = Callable[[EventLog], T]
 
-# How many events one run of a change may count under the lock: some milliseconds.
+# How many events one run of a change may count under the lock, and of how many subscriptions one bill may be worked
+# out there: some milliseconds.
 _FEW = 1000
+_FEW_BILLED = 3
 
 
 class CountWanted(RunEnds):
@@ -27,6 +29,13 @@ class CountWanted(RunEnds):
         self.queries = queries
         self.make = make
         self.given = given
+
+
+class BillWanted(RunEnds):
+    """The change needs a bill that takes long to work out: that is done while no transaction is open."""
+
+    def __init__(self) -> None:
+        super().__init__("a bill of many subscriptions is to be worked out")
 
 
 class Counting(Protocol):
@@ -50,6 +59,8 @@ class Counts:
         self._known: list[_Known] = []
         self._left = _FEW
         self.is_patient = True
+        # Whether bills may still be worked out before the lock is taken.
+        self.bills_ahead = False
 
     def begin(self) -> None:
         """Another run of the change begins."""
@@ -67,6 +78,11 @@ class Counts:
                 if self._left < 0:
                     raise CountWanted(queries, make, given)
         return make(tx.events)
+
+    def check_bill(self, subscriptions: int) -> None:
+        """Raises `BillWanted` if a bill of so many subscriptions is not to be worked out under the lock."""
+        if self.bills_ahead and self.is_patient and subscriptions > _FEW_BILLED:
+            raise BillWanted
 
     def count(self, snapshot: Snapshot, wanted: CountWanted) -> None:
         """Count on a snapshot what was wanted, unless that is known already."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
-from usagebill.counts import Counts, CountWanted
+from usagebill.counts import BillWanted, Counts, CountWanted
 from usagebill.ids import Ids
 from usagebill.operations.jobs import is_worked_out_ahead, perform
 from usagebill.settings import Settings
@@ -130,10 +130,11 @@ class JobRuns:
 
 
 class Runs:
-    """The runs of one change: it is rolled back if it needs many events counted, and run again with the counts.
+    """The runs of one change: it is rolled back if it needs many events counted or a bill of many subscriptions, and
+    run again with the counts and the bill.
 
     Each run acts as of the instant of the first one, as a job that comes late acts as of when it was due; unless
-    something that the change has read before its first write is not as it was. Then it begins anew, as of now.
+    something that the change has read before its first write is not as it was. Then it starts over, as of now.
     """
 
     def __init__(self, store: Store, settings: Settings, organization: Organization) -> None:
@@ -159,6 +160,7 @@ class Runs:
             self._instants += 1
             if self.counts is not None:
                 self.counts.forget()
+                self.counts.bills_ahead = True
                 self.counts.is_patient = self._instants <= _MOST_INSTANTS
         return self._at
 
@@ -167,11 +169,11 @@ class Runs:
         while True:
             try:
                 return run()
-            except CountWanted as wanted:
+            except (BillWanted, CountWanted) as wanted:
                 # Outside of the transaction, which has been rolled back by now.
                 self._count(wanted, change, answers)
 
-    def _count(self, wanted: CountWanted, change: Callable[[Work], object], answers: Answers) -> None:
+    def _count(self, wanted: BillWanted | CountWanted, change: Callable[[Work], object], answers: Answers) -> None:
         """Count what the last run wanted; also whatever else the change needs before its first write."""
         counts, at = self.counts, self._at
         if counts is None or at is None:
@@ -180,7 +182,9 @@ class Runs:
         def look(tx: Snapshot) -> None:
             if self._seen is None:
                 _, self._seen = tx.observed(lambda seen: self._rehearse(change, tx, seen, at, counts, answers))
-            counts.count(tx, wanted)
+                counts.bills_ahead = False
+            if isinstance(wanted, CountWanted):
+                counts.count(tx, wanted)
 
         self._store.read(self._organization.id, look)
         self._counted += 1

@@ -336,16 +336,21 @@ class Work(Reader):
         """The kinds of the jobs to do at once: those that talk to the outside by name, all others as ""."""
         return frozenset(job.kind if job.lane else "" for job in self._immediate)
 
-    def worked_out(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> T:
+    def worked_out(
+        self, key: Hashable, make: Callable[[Reader], T], *, given: object, subscriptions: Callable[[], int] = lambda: 1
+    ) -> T:
         """The result of `make` for what it is `given`.
 
         It is the result computed under `key` on a snapshot, before the write lock was taken, if everything it was
-        computed from still stands; else it is computed now.
+        computed from still stands; else it is computed now. For a bill of many `subscriptions`, a request is rolled
+        back once and run again with the result.
         """
         ahead = self._ahead.get(key)
         if ahead is not None and ahead.given == given and self.tx.still_holds(ahead.observation):
             result: T = ahead.result
             return result
+        if self._counts is not None and self._counts.bills_ahead:
+            self._counts.check_bill(subscriptions())
         return make(self)
 
     def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
@@ -368,6 +373,7 @@ class Work(Reader):
                 self.settings,
                 perform=self._perform,
                 answers=self._answers,
+                ahead=self._ahead,
                 counts=self._counts,
                 ids=self._ids,
             )
@@ -465,7 +471,9 @@ class Rehearsal(Work):
         self._counting = None if counts is None else CountsAhead(counts, snapshot)
         self.ahead: dict[Hashable, WorkedOut[Any]] = {}
 
-    def worked_out(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> T:
+    def worked_out(
+        self, key: Hashable, make: Callable[[Reader], T], *, given: object, subscriptions: Callable[[], int] = lambda: 1
+    ) -> T:
         known = self.ahead.get(key)
         if known is None or known.given != given:
 
@@ -479,6 +487,10 @@ class Rehearsal(Work):
 
     def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
         self.worked_out(key, make, given=given)
+
+    def dry_run(self, act: Callable[[Work], T]) -> T:
+        # Nothing is written here anyway, and what a preview works out is kept for its run.
+        return act(self)
 
     def run(self, act: Callable[[Work], object]) -> None:
         """Run `act` up to its first write. An error is ignored here: it will be raised again under the lock."""

@@ -230,6 +230,7 @@ class EndCustomer(_CustomerTask):
 
     kind = "end_customer"
     makes_invoices = True
+    worked_out_ahead = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,6 +376,7 @@ class LeavePlan(_CustomerTask):
     kind = "leave_plan"
     identity = ("plan_id", "customer_id")
     makes_invoices = True
+    worked_out_ahead = True
 
     plan_id: str
 

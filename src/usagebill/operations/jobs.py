@@ -66,7 +66,7 @@ from usagebill.operations.subscriptions.plan_changes import (
     leave_plan,
     upgrade_now,
 )
-from usagebill.operations.subscriptions.plan_endings import end_plan, end_plan_apart
+from usagebill.operations.subscriptions.plan_endings import end_plan
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
 from usagebill.operations.wallets.invoicing import invoice_top_up, settle_top_up
@@ -131,7 +131,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(ProcessEvents, process_events, process_events_apart),
         _handled(BillFixedChargeUnits, bill_units),
         _handled(PlanAmountChanged, amount_changed, amount_changed_apart),
-        _handled(EndPlan, end_plan, end_plan_apart),
+        _handled(EndPlan, end_plan),
         _handled(LeavePlan, leave_plan),
         _handled(UpgradeNow, upgrade_now),
         _handled(CheckUsageThresholds, progressive_billing.check),

@@ -11,12 +11,13 @@ from usagebill.core.bills import Step
 from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import FixedCharge
 from usagebill.core.tasks import FinalizeInvoice
 from usagebill.operations.invoices.record import record
 from usagebill.rating.invoice import Entry, added_units_bill, finalized_bill, recomputed_bill, subscription_bill
-from usagebill.work import Work
+from usagebill.storage.conditions import eq
+from usagebill.work import Reader, Work
 
 __all__ = ["bill", "bill_added_units", "compute", "finalize", "finalize_due", "foresee_bill"]
 
@@ -38,7 +39,12 @@ def bill(
     make = partial(
         subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges, hidden=hidden
     )
-    owed = work.worked_out(_key(entries), make, given=(entries, at, occasion, skip_charges, hidden))
+    owed = work.worked_out(
+        _key(entries),
+        make,
+        given=(entries, at, occasion, skip_charges, hidden),
+        subscriptions=lambda: len(entries),
+    )
     return None if owed is None else record(work, owed)
 
 
@@ -69,14 +75,25 @@ def bill_added_units(
 def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     """The draft with the fees and totals that follow from what is known now, stored."""
     make = partial(recomputed_bill, draft=invoice, finalizing=finalizing)
-    return record(work, work.worked_out(("draft", invoice.id, finalizing), make, given=invoice))
+    key = ("draft", invoice.id, finalizing)
+    return record(work, work.worked_out(key, make, given=invoice, subscriptions=partial(_billed, work, invoice)))
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:
     """Finalize a draft now: with everything known by now, dated today unless it keeps its anchor."""
-    owed = work.worked_out(("finalized", invoice.id), partial(finalized_bill, draft=invoice), given=invoice)
+    owed = work.worked_out(
+        ("finalized", invoice.id),
+        partial(finalized_bill, draft=invoice),
+        given=invoice,
+        subscriptions=partial(_billed, work, invoice),
+    )
     work.cancel(FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id))
     return record(work, owed)
+
+
+def _billed(reader: Reader, invoice: Invoice) -> int:
+    """How many subscriptions the invoice bills."""
+    return reader.tx.count(BillingPeriod, eq("invoice_id", invoice.id))
 
 
 def finalize_due(work: Work, task: FinalizeInvoice) -> None:

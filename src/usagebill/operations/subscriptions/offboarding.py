@@ -25,13 +25,17 @@ _DRAFTS_WAIT = timedelta(minutes=5)
 def end_customer(work: Work, task: EndCustomer) -> None:
     """Job: end the subscriptions of a deleted customer as usual, cancel those to come, finalize drafts soon.
 
-    Its coupons and wallets end too.
+    Its coupons and wallets end too. Each subscription ends in a transaction of its own, so that nobody waits for a
+    customer who has many: the job schedules itself again until none is left.
     """
     of_customer = eq("customer_id", task.customer_id)
     order = [asc("created_at"), asc("id")]
     cancel_waiting(work, of_customer)
-    for subscription in work.tx.find(Subscription, of_customer, eq("status", SubscriptionStatus.ACTIVE), order=order):
-        terminate(work, subscription)
+    active = work.tx.first(Subscription, of_customer, eq("status", SubscriptionStatus.ACTIVE), order=order)
+    if active is not None:
+        terminate(work, active)
+        work.schedule(task, work.now)
+        return
     for subscription in work.tx.find(Subscription, of_customer, eq("status", SubscriptionStatus.PENDING), order=order):
         cancel_pending(work, subscription)
     for applied in work.tx.find(AppliedCoupon, of_customer, eq("status", CouponStatus.ACTIVE)):

@@ -8,7 +8,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan, cancels_downgrade
-from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade
+from usagebill.core.subscriptions import HOLDING_ID, UNENDED, Subscription, SubscriptionStatus, is_upgrade
 from usagebill.core.tasks import BillFixedChargeUnits, LeavePlan, PlanAmountChanged, UpgradeNow
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
@@ -113,16 +113,12 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
             upgrade_to(work, contract_of(work, still), waiting)
 
 
-def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:
-    """End every subscription on a plan that is being deleted, and finalize the drafts that bill it.
+def end_subscriptions(work: Work, plan: Plan) -> None:
+    """Have every subscription on a plan that is being deleted end, and the drafts that bill it finalized.
 
-    All of that at once where it is done `together`, else each customer's in a job of its own: what cannot be ended for
-    one ends for all others.
+    Each customer's end in jobs of their own: what cannot be ended for one customer ends for all others.
     """
-    if together:
-        _end_on(work, plan.id)
-        return
-    alive = work.tx.find(Subscription, eq("plan_id", plan.id), _ALIVE, order=_IN_ORDER)
+    alive = work.tx.find(Subscription, eq("plan_id", plan.id), within("status", HOLDING_ID), order=_IN_ORDER)
     drafts = work.tx.find(Invoice, *_drafts_of(plan.id), order=_IN_ORDER)
     customer_ids = (*(subscription.customer_id for subscription in alive), *(draft.customer_id for draft in drafts))
     for customer_id in dict.fromkeys(customer_ids):
@@ -130,29 +126,35 @@ def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:
 
 
 def leave_plan(work: Work, task: LeavePlan) -> None:
-    """Job: end what a customer has on a plan that was deleted."""
-    _end_on(work, task.plan_id, eq("customer_id", task.customer_id))
+    """Job: end what a customer has on a plan that was deleted, one subscription or draft in each transaction.
+
+    The job schedules itself again until none is left, so that nobody waits for a customer who has many.
+    """
+    settle_backlog(work, task.customer_id)
+    of_customer = eq("customer_id", task.customer_id)
+    on_it = (eq("plan_id", task.plan_id), _ALIVE, of_customer)
+    cancel_waiting(work, eq("plan_id", task.plan_id), of_customer)
+    subscription = work.tx.first(Subscription, *on_it, order=_IN_ORDER)
+    if subscription is not None:
+        _end(work, subscription)
+        work.schedule(task, work.now)
+        return
+    draft = work.tx.first(Invoice, *_drafts_of(task.plan_id), of_customer, order=_IN_ORDER)
+    if draft is not None:
+        finalize(work, draft)
+        work.schedule(task, work.now)
+
+
+def _end(work: Work, subscription: Subscription) -> None:
+    cancel_waiting(work, eq("previous_subscription_id", subscription.id))
+    current = work.tx.get(Subscription, subscription.id)
+    if current is None:
+        return
+    if current.status == SubscriptionStatus.PENDING:
+        cancel_pending(work, current)
+    elif current.status == SubscriptionStatus.ACTIVE:
+        terminate(work, current)
 
 
 def _drafts_of(plan_id: str) -> tuple[Condition, ...]:
     return eq("status", InvoiceStatus.DRAFT), has(BillingPeriod, "invoice_id", eq("plan_id", plan_id))
-
-
-def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
-    on_it = (eq("plan_id", plan_id), _ALIVE, *whose)
-    for customer_id in {
-        subscription.customer_id: None for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER)
-    }:
-        settle_backlog(work, customer_id)
-    cancel_waiting(work, eq("plan_id", plan_id), *whose)
-    for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER):
-        cancel_waiting(work, eq("previous_subscription_id", subscription.id))
-        current = work.tx.get(Subscription, subscription.id)
-        if current is None or current.status == SubscriptionStatus.CANCELED:
-            continue
-        if current.status == SubscriptionStatus.PENDING:
-            cancel_pending(work, current)
-        elif current.status == SubscriptionStatus.ACTIVE:
-            terminate(work, current)
-    for invoice in work.tx.find(Invoice, *_drafts_of(plan_id), *whose, order=_IN_ORDER):
-        finalize(work, invoice)

@@ -13,29 +13,20 @@ from usagebill.queries.plans import overrides_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
-__all__ = ["end_plan", "end_plan_apart"]
+__all__ = ["end_plan"]
 
 
 def end_plan(work: Work, task: EndPlan) -> None:
-    """Job: end all that is on a plan and its overrides, then delete them and what they entitle to.
+    """Job: delete a plan and its overrides with what they entitle to; whatever is on them ends in jobs of its own.
 
     Their charges stay, for what bills them.
     """
-    _end(work, task.plan_id, together=True)
-
-
-def end_plan_apart(work: Work, task: EndPlan) -> None:
-    """Job: the same where it has failed. What each customer has on the plan ends in a job of its own."""
-    _end(work, task.plan_id, together=False)
-
-
-def _end(work: Work, plan_id: str, *, together: bool) -> None:
-    plan = work.tx.get(Plan, plan_id)
+    plan = work.tx.get(Plan, task.plan_id)
     if plan is None:
         return
     every = (*overrides_of(work, plan, in_use=False), plan)
     for ending in every:
-        end_subscriptions(work, ending, together=together)
+        end_subscriptions(work, ending)
     for ending in every:
         changed_plans(work, [ending.id])
         work.tx.delete(*work.tx.find(PlanEntitlement, eq("plan_id", ending.id)))
