@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pypdf import PdfReader
 
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, charge_on, plan_fields
 from usagebill.core.aggregation import (
     AGGREGATIONS,
     Accumulation,
@@ -69,18 +69,13 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
 def invoiced(box: Scenario, charge: dict[str, object], *values: str) -> Any:
     """The invoice of March for a charge on the smallest value sent."""
     box.customer()
-    metric = {"name": "Level", "code": "level", "aggregation_type": "smallest_agg", "field_name": "value"}
-    metric_id = box.post("/billable_metrics", billable_metric=metric)["billable_metric"]["svc_id"]
-    plan = {"name": "P", "code": "p", "interval": "monthly", "amount_cents": 0, "amount_currency": "EUR"}
-    charges = [{"billable_metric_id": metric_id, **charge}]
-    box.post("/plans", plan={**plan, "pay_in_advance": False, "charges": charges})
-    box.post("/subscriptions", subscription={"external_customer_id": "acme", "plan_code": "p", "external_id": "s"})
-    for number, value in enumerate(values):
-        event = {"transaction_id": f"t{number}", "external_subscription_id": "s", "code": "level"}
-        box.post("/events", event={**event, "properties": {"value": value}})
+    box.plan({"billable_metric_id": box.metric("level", "smallest_agg"), **charge})
+    box.subscribe()
+    for value in values:
+        box.event("level", value=value)
     box.travel_to("2024-04-01T01:00:00Z")
-    (invoice,) = box.get("/invoices")["invoices"]
-    return box.get(f"/invoices/{invoice['svc_id']}")["invoice"]
+    (invoice,) = box.invoices()
+    return invoice
 
 
 def test_a_new_aggregation_and_a_new_charge_model_come_to_an_invoice_an_explanation_and_a_pdf(box: Scenario) -> None:
@@ -108,10 +103,7 @@ def test_bounds_on_single_events_are_refused_where_an_aggregation_has_no_values_
     monkeypatch.setitem(
         cast(dict[str, AggregationType], AGGREGATIONS), "smallest_agg", replace(SMALLEST, event_values=None)
     )
-    metric = {"name": "Level", "code": "level", "aggregation_type": "smallest_agg", "field_name": "value"}
-    metric_id = box.post("/billable_metrics", billable_metric=metric)["billable_metric"]["svc_id"]
-    terms = {"rate": "10", "per_transaction_min_amount": "1"}
-    charges = [{"billable_metric_id": metric_id, "charge_model": "percentage", "properties": terms}]
-    plan = {"name": "P", "code": "p", "interval": "monthly", "amount_cents": 0, "amount_currency": "EUR"}
-    refused = box.post("/plans", status=422, plan={**plan, "pay_in_advance": False, "charges": charges})
+    metric_id = box.metric("level", "smallest_agg")
+    charge = charge_on(metric_id, "percentage", rate="10", per_transaction_min_amount="1")
+    refused = box.post("/plans", status=422, plan=plan_fields(charge))
     assert refused["error_details"] == {"properties": ["invalid_value"]}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing, counts
 from usagebill.clock import ManualClock
 from usagebill.core.errors import NotFound
@@ -91,20 +92,9 @@ def filled(file: Path | str) -> Billing:
             weighted_interval="seconds",
         ),
     ]
-    charges: list[dict[str, Any]] = [
-        {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": amount}}
-        for metric, amount in zip(metrics, ("0.1", "3100"), strict=True)
-    ]
+    charges = [charge_on(metric.id, amount=amount) for metric, amount in zip(metrics, ("0.1", "3100"), strict=True)]
     for code, cents in (("small", 3100), ("large", 6200)):
-        billing.plans.create(
-            name=code,
-            code=code,
-            interval="monthly",
-            amount_currency="EUR",
-            amount_cents=cents,
-            pay_in_advance=False,
-            charges=charges,
-        )
+        billing.plans.create(**plan_fields(*charges, code=code, name=code, amount_cents=cents))
     billing.customers.upsert(external_id="acme", currency="EUR", billing_configuration={"invoice_grace_period": 3})
     billing.subscriptions.create(external_customer_id="acme", plan_code="small", external_id="acme")
     for code in ("calls", "level"):

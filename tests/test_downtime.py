@@ -138,13 +138,7 @@ def sell_calls(box: Sandbox, amount: str, cents: int = 0) -> None:
     """A monthly plan of `cents` in arrears, whose calls are paid in advance, one by one."""
     calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
     charge = charge_on(calls.id, amount=amount, pay_in_advance=True)
-    plan: dict[str, Any] = {
-        "interval": "monthly",
-        "amount_cents": cents,
-        "amount_currency": "EUR",
-        "pay_in_advance": False,
-    }
-    box.billing.plans.create(name="plan", code="plan", **plan, charges=[charge])
+    box.billing.plans.create(**plan_fields(charge, code="plan", name="plan", amount_cents=cents))
 
 
 def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, plan_fields
 from usagebill import Billing
 from usagebill.core.errors import NotFound
 from usagebill.operations import organizations
@@ -25,13 +25,6 @@ SEATS: list[dict[str, Any]] = [
     {"code": "root", "value_type": "boolean"},
     {"code": "level", "value_type": "select", "config": {"select_options": ["basic", "gold"]}},
 ]
-PLAN: dict[str, Any] = {
-    "name": "P",
-    "interval": "monthly",
-    "amount_cents": 0,
-    "amount_currency": "EUR",
-    "pay_in_advance": False,
-}
 
 
 def fill(billing: Billing, most: int = 5) -> None:
@@ -39,7 +32,7 @@ def fill(billing: Billing, most: int = 5) -> None:
     billing.customers.upsert(external_id="acme", currency="EUR")
     billing.features.create(code="seats", privileges=SEATS)
     for code, number in (("basic", most), ("other", 50)):
-        billing.plans.create(code=code, **PLAN)
+        billing.plans.create(**plan_fields(code=code))
         billing.entitlements.replace_of_plan(code, entitlements={"seats": {"max": number, "root": True}})
     subscribe(billing)
 

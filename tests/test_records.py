@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.scenarios import Scenario, charge_on, fixed_charge_on
+from tests.scenarios import Scenario, charge_on, fixed_charge_on, plan_fields
 from usagebill import Billing
 from usagebill.core.invoices.records import Invoice
 from usagebill.records import further_fields
@@ -71,9 +71,7 @@ def test_a_record_equals_the_one_that_is_stored(billed: Scenario) -> None:
 def test_what_else_the_api_shows_is_read_once_and_kept() -> None:
     with Billing() as billing:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-        plan = billing.plans.create(
-            name="P", code="p", interval="monthly", amount_cents=0, amount_currency="EUR", pay_in_advance=False
-        )
+        plan = billing.plans.create(**plan_fields(code="p"))
         assert plan.charges == ()
         prices = {"amount": "1"}
         billing.plans.create_charge(
@@ -159,16 +157,7 @@ def test_prices_are_numbers_or_texts_and_floats_are_refused_by_name() -> None:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
 
         def made(amount: object, code: str) -> object:
-            charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": amount}}
-            plan = billing.plans.create(
-                name="P",
-                code=code,
-                interval="monthly",
-                amount_cents=0,
-                amount_currency="EUR",
-                pay_in_advance=False,
-                charges=[charge],
-            )
+            plan = billing.plans.create(**plan_fields(charge_on(metric.id, amount=amount), code=code))
             return plan.charges[0].properties["amount"]
 
         assert [made(2, "a"), made(Decimal("0.250"), "b"), made("1e-3", "c")] == ["2", "0.250", "1e-3"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.invoices.records import Invoice
@@ -48,9 +49,7 @@ def billing(tmp_path: Path) -> Iterator[Billing]:
         metric = billing.billable_metrics.create(
             name="Calls", code="calls", aggregation_type="sum_agg", field_name="value"
         )
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}
-        fields: dict[str, Any] = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
-        billing.plans.create(name="Basic", code="basic", amount_cents=3100, charges=[charge], **fields)
+        billing.plans.create(**plan_fields(charge_on(metric.id, amount="2"), amount_cents=3100))
         for customer in ("acme", "globex"):
             billing.customers.upsert(external_id=customer, currency="EUR")
             billing.subscriptions.create(external_customer_id=customer, plan_code="basic", external_id=customer)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.scenarios import charge_on, plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -129,16 +130,7 @@ def priced(db: str) -> str:
         metric = billing.billable_metrics.create(
             name="GB", code="storage", aggregation_type="sum_agg", field_name="gb", filters=regions
         )
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "1"}}
-        billing.plans.create(
-            name="Basic",
-            code="basic",
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=[charge],
-        )
+        billing.plans.create(**plan_fields(charge_on(metric.id, amount="1")))
         billing.customers.upsert(external_id="acme", currency="EUR")
         now = billing.clock.now()
         billing.subscriptions.create(

@@ -98,8 +98,7 @@ def test_drafts_voided_and_unknown_invoices_have_no_documents() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         made = one_off(box)
         box.post(f"/invoices/{made['svc_id']}/void")
-        plan = {"name": "B", "code": "b", "interval": "monthly", "amount_cents": 100, "amount_currency": "EUR"}
-        box.plan(**plan, pay_in_advance=True)
+        box.plan(code="b", amount_cents=100, pay_in_advance=True)
         box.customer("slow", billing_configuration={"invoice_grace_period": 3})
         box.subscribe("b", "s", customer="slow")
         draft = box.get("/invoices?external_customer_id=slow")["invoices"][0]
@@ -285,9 +284,8 @@ def subscribe(box: Scenario, *codes: str) -> Any:
         charge_on(calls, "graduated", graduated_ranges=ranges),
         charge_on(archive, amount="1", min_amount_cents=500),
     ]
-    plan = {"interval": "monthly", "amount_cents": 4900, "amount_currency": "EUR", "pay_in_advance": False}
     for code in codes:
-        box.plan(*charges, name=code.title(), code=code, **plan)
+        box.plan(*charges, name=code.title(), code=code, amount_cents=4900)
         box.subscribe(code, code)
         event = {"external_subscription_id": code, "timestamp": box.now.timestamp()}
         for number in range(12):

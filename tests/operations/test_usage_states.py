@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.builders import add_wallet
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -101,16 +101,7 @@ def file(tmp_path: Path) -> Path:
     with Billing(path, clock=ManualClock(datetime(2024, 3, 1, tzinfo=UTC)), deliver=False) as billing:
         billing.customers.upsert(external_id="acme", currency="EUR")
         metric = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="value")
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "1"}}
-        billing.plans.create(
-            name="Basic",
-            code="basic",
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=[charge],
-        )
+        billing.plans.create(**plan_fields(charge_on(metric.id, amount="1")))
         billing.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="basic")
         billing.events.ingest(
             {

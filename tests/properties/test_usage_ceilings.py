@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.scenarios import price_ranges
+from tests.scenarios import plan_fields, price_ranges
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.errors import BillingError
@@ -128,13 +128,13 @@ class Shop:
         for charge in charges:
             fields = charge.fields(metrics[charge.metric].id)
             try:
-                self.billing.plans.create(**_plan(f"try-{len(accepted)}-{next(self._names)}", [fields]))
+                self.billing.plans.create(**plan_fields(fields, code=f"try-{len(accepted)}-{next(self._names)}"))
             except BillingError:
                 continue  # no charge can be like this
             accepted.append(fields)
             self.codes.append(charge.metric)
         self.charges = accepted
-        self.billing.plans.create(**_plan("basic", accepted), usage_thresholds=list(thresholds))
+        self.billing.plans.create(**plan_fields(*accepted, usage_thresholds=list(thresholds)))
         self.billing.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="basic")
         self.billing.run_due(strict=True)
 
@@ -190,18 +190,6 @@ class Shop:
             )
             for invoice in listed
         ]
-
-
-def _plan(code: str, charges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "name": code,
-        "code": code,
-        "interval": "monthly",
-        "amount_cents": 0,
-        "amount_currency": "EUR",
-        "pay_in_advance": False,
-        "charges": list(charges),
-    }
 
 
 def _subscription(reader: Reader) -> Subscription:

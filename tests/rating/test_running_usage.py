@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.scenarios import charge_in_advance_on, filter_on, price_ranges
+from tests.scenarios import charge_in_advance_on, filter_on, plan_fields, price_ranges
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
@@ -148,9 +148,8 @@ def test_fees_are_those_of_a_full_count(
     number = next(_numbers)
     billing, clock = house.billing, house.clock
     charge = house.charge(metric, model, grouped=grouped, filtered=filtered, dearer=False)
-    fields: dict[str, Any] = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
     for code, amount in ((f"small-{number}", 0), (f"large-{number}", 1000)):
-        billing.plans.create(name=code, code=code, amount_cents=amount, charges=[charge], **fields)
+        billing.plans.create(**plan_fields(charge, code=code, amount_cents=amount))
     names = [f"kept-{number}", f"anew-{number}"]
     started = clock.now()
     for name in names:
