@@ -59,7 +59,7 @@ _OTHERS_WAIT = 0.01
 # The least time a worker leases a job for; always longer than the longest request to somebody outside.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
-# Who acts where nobody is named: callers of the library, and the system while it does leased jobs.
+# Who acts if nobody is named: callers of the library, and the system while it does leased jobs.
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = structlog.get_logger("usagebill.jobs")
 
@@ -317,7 +317,7 @@ class Billing(Resources):
                 wake()
 
     def next_due(self, *, leased: bool | None = None, kind: str | None = None) -> datetime | None:
-        """When the next job waits to be done (of those that talk to the outside, or of the others, where asked).
+        """When the next job waits to be done (of those that talk to the outside, or of the others, if asked).
 
         `kind` asks for one kind of those that talk to the outside.
         """

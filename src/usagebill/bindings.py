@@ -130,7 +130,7 @@ def refuse_slips(kind: type, values: Mapping[str, object]) -> None:
 
 
 def unix_seconds(instant: datetime) -> Decimal:
-    """The exact seconds since 1970 of an instant, which is in UTC where it names no zone."""
+    """The exact seconds since 1970 of an instant, which is in UTC if it names no zone."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     return Decimal((aware - _EPOCH) // _MICROSECOND).scaleb(-6)
 

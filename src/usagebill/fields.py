@@ -394,7 +394,7 @@ class PrivilegeFields(TypedDict, total=False):
 
 
 class RegeneratedFeeFields(TypedDict, total=False):
-    """A line of the voided invoice (`id`) to keep, changed where told; or one that it had not.
+    """A line of the voided invoice (`id`) to keep, with the changes sent; or a new one.
 
     `unit_amount` is in major units of the currency."""
 

@@ -91,7 +91,7 @@ def is_given(value: object) -> bool:
 
 
 def value_or(value: T | Literal[Absent.ABSENT] | None, default: T) -> T:
-    """The value sent, or `default` where it is absent or null."""
+    """The value sent, or `default` if it is absent or null."""
     return default if value is None or value is ABSENT else value
 
 

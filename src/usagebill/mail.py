@@ -86,7 +86,7 @@ class _Headers(EmailPolicy):
         return self.fold(name, value).encode("utf-8" if self.utf8 else "ascii")
 
     def _broken(self, header: str, text: str) -> str:
-        """The text in lines that are not too long, encoded where it must be."""
+        """The text in lines that are not too long, encoded if it must be."""
         charset = "us-ascii" if _is_plain(text) else "utf-8"
         return Header(text, charset, header_name=header).encode(linesep=self.linesep)
 
@@ -97,7 +97,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _mailbox(address: str) -> str:
-    """The address as headers have it: what stands before the `@` is quoted where it has dots at odd places."""
+    """The address as headers have it: what stands before the `@` is quoted if it has dots at odd places."""
     user, _, domain = address.rpartition("@")
     odd = user.startswith(".") or user.endswith(".") or ".." in user
     return f'"{user}"@{domain}' if odd else address
@@ -138,7 +138,7 @@ def as_message(email: Email) -> EmailMessage:
 
 
 class SmtpMailer:
-    """A mail server over SMTP: one connection for each e-mail. Certificates are verified, with `tls` where given.
+    """A mail server over SMTP: one connection for each e-mail. Certificates are verified, with `tls` if given.
 
     `timeout` is in seconds, for each step. A server that does not answer is not asked again for 30 seconds.
     """

@@ -114,8 +114,8 @@ def receive_notice(
         if organization is None:
             return None
         of_code = [eq("code", code)] if code else []
-        found = tx.scoped(organization_id).find(PaymentConnection, eq("kind", kind), *of_code, limit=2)
-        return (organization, found[0]) if len(found) == 1 else None
+        connections = tx.scoped(organization_id).find(PaymentConnection, eq("kind", kind), *of_code, limit=2)
+        return (organization, connections[0]) if len(connections) == 1 else None
 
     known = host.ask(look)
     if known is None or host.payment_providers is None:
@@ -133,7 +133,7 @@ def receive_notice(
 def compared_with_provider(host: JobHost, organization: Organization, code: str, since: datetime) -> list[Difference]:
     """What differs between our payments and refunds and the books of the connection's provider, from `since` on.
 
-    Raises `NotFound` for the connection, and `ProviderFailed` where the provider does not give its list.
+    Raises `NotFound` for the connection, and `ProviderFailed` if the provider does not give its list.
     """
     until = host.clock.now()
 

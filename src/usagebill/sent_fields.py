@@ -1,6 +1,6 @@
 """Sent fields: what of a caller's input would be ignored or cut, at every depth.
 
-Inputs are read leniently (`inputs.read`), as existing clients of the API expect. Who would rather be told asks here:
+Inputs are read leniently (`inputs.read`), as existing clients of the API expect. Callers who want to know check here:
 the library always, the API if it is asked to.
 """
 

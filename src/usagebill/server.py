@@ -30,7 +30,7 @@ _log = structlog.get_logger("usagebill.server")
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens at `host`, on a free port where `port` is 0. Raises `OSError` if it cannot."""
+    """A socket that listens at `host`, on a free port if `port` is 0. Raises `OSError` if it cannot."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     # Connections inherit it. Without it the body of an answer waits for the client to acknowledge the head, 40 ms.
@@ -97,7 +97,7 @@ def serve(
 ) -> None:
     """Answer requests on `listener`, and do due jobs with so many workers, until SIGTERM or SIGINT.
 
-    At most `connections` are open at a time, fewer where the system lets this process have fewer files open: who has
+    At most `connections` are open at a time, fewer if the system lets this process have fewer files open: who has
     been silent for longest makes room for who comes next. A request's head has to come within `head_seconds`, its body
     within `body_seconds` and one more for each 16 KiB. Who takes nothing of an answer for `answer_seconds` is left.
 

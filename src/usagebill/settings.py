@@ -18,7 +18,7 @@ _MAIL_PORTS = {"smtp": 25, "smtps": 465}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """Who takes e-mails to send. `tls`: from the start, always (STARTTLS), offered (STARTTLS where it is), or never."""
+    """Who takes e-mails to send. `tls`: from the start, always (STARTTLS), offered (STARTTLS if it is), or never."""
 
     host: str
     port: int

@@ -40,7 +40,7 @@ class Argument:
     name: str
     type: str
     required: bool
-    # By position or by name; only by position where a field has the same name.
+    # By position or by name; only by position if a field has the same name.
     positional: bool
     only_positional: bool = False
     field: Field

@@ -53,7 +53,7 @@ class _Outbox:
 
 
 class _NamedPlacesOnly(HttpPaymentProviders):
-    """Payment providers, spoken to only where a connection says that they are."""
+    """Payment providers, spoken to only if a connection says that they are."""
 
     def ask(self, connection: PaymentConnection, request: ProviderRequest[A]) -> A:
         if connection.url is None:

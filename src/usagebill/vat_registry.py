@@ -19,7 +19,7 @@ __all__ = ["HttpVatRegistry", "VatRegistry", "check_vat_number"]
 _LARGEST_ANSWER = 64 * 1024
 
 
-# The errors that VIES names, by the kind they are told as.
+# The errors that VIES names, by the kind they are reported as.
 _ERRORS: Mapping[str, RegistryError] = {
     "GLOBAL_MAX_CONCURRENT_REQ": RegistryError.RATE_LIMIT,
     "GLOBAL_MAX_CONCURRENT_REQ_TIME": RegistryError.RATE_LIMIT,
@@ -47,7 +47,7 @@ _DETAILS = {
     "name": "name",
     "address": "address",
 }
-# What VIES writes where a country does not say.
+# What VIES writes if a country does not say.
 _NOT_TOLD = ("", "---")
 
 

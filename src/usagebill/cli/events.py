@@ -150,7 +150,7 @@ def _table(text: TextIO, outcome: Outcome) -> Iterator[Line]:
 
 
 def _timed(event: Mapping[str, object]) -> Mapping[str, object]:
-    """The event with its time in seconds, where it was written as a date."""
+    """The event with its time in seconds, if it was written as a date."""
     timestamp = event.get("timestamp")
     instant = parse_instant(timestamp) if isinstance(timestamp, str) and "-" in timestamp[1:] else None
     return event if instant is None else {**event, "timestamp": unix_seconds(instant)}

@@ -162,7 +162,7 @@ def settings_options(command: F) -> F:
 
 
 def instant(text: str) -> datetime:
-    """The time that an option names, in UTC where it names no offset; `click.BadParameter` where it is none."""
+    """The time that an option names, in UTC if it names no offset; `click.BadParameter` if it is none."""
     parsed = parse_instant(text)
     if parsed is None:
         raise click.BadParameter(f"{text!r} is no ISO 8601 time, such as 2024-02-01T00:10:00Z")

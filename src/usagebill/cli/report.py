@@ -38,7 +38,7 @@ class _Report:
     root: str
     title: str
     columns: Mapping[str, str]
-    # Which rows matter most where not all are printed.
+    # Which rows matter most if not all are printed.
     newest_first: bool = False
 
 
@@ -115,10 +115,10 @@ def report(
     """
     if csv_path is not None and name is None:
         raise click.UsageError("--csv writes one report: name it")
-    given = {option: value for option, value in filters.items() if value is not None}
-    _check(name, given)
+    options = {option: value for option, value in filters.items() if value is not None}
+    _check(name, options)
     with opened(path, organization, read_only=True) as billing:
-        rows = {chosen: _rows(billing, chosen, given) for chosen in ([name] if name else REPORTS)}
+        rows = {chosen: _rows(billing, chosen, options) for chosen in ([name] if name else REPORTS)}
         codes = {entity.id: entity.code for entity in billing.billing_entities.list()}
     if csv_path is not None and name is not None:
         _write_csv(csv_path, rows[name])
@@ -132,20 +132,20 @@ def report(
             _print(console, REPORTS[chosen], shown, at_most, codes)
 
 
-def _check(name: str | None, given: Mapping[str, object]) -> None:
+def _check(name: str | None, options: Mapping[str, object]) -> None:
     """Refuse filters that the report does not know: they would be passed over in silence."""
     unknown = _OF_MONTHS if name == "usage" else () if name is None else _OF_USAGE
     for option in unknown:
-        if option in given:
+        if option in options:
             parameter = next(item for item in report.params if item.name == option)
             raise click.UsageError(f"{name} has no {parameter.opts[0]}")
 
 
-def _rows(billing: Billing, name: str, given: Mapping[str, object]) -> list[Row]:
+def _rows(billing: Billing, name: str, options: Mapping[str, object]) -> list[Row]:
     left_out = _OF_MONTHS if name == "usage" else _OF_USAGE
     read: Callable[..., Sequence[object]] = getattr(billing.analytics, name)
-    found = read(**{option: value for option, value in given.items() if option not in left_out})
-    return [billing.view(row) for row in found]
+    records = read(**{option: value for option, value in options.items() if option not in left_out})
+    return [billing.view(row) for row in records]
 
 
 def _write_csv(path: str, rows: Sequence[Row]) -> None:

@@ -44,7 +44,7 @@ _log_level = click.option(
 
 
 def _first_key(work: Work) -> str | None:
-    """The value of a new key where the organization never had one."""
+    """The value of a new key if the organization never had one."""
     return None if work.tx.count(ApiKey) else api_keys.create(work, "First key")[1]
 
 

@@ -143,12 +143,12 @@ def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
 
     None if the plan does not price the metric. In units for the types that count them, else in cents.
     """
-    own = [line for line in lines if alert.billable_metric_id in (None, line.billable_metric_id)]
-    if alert.billable_metric_id is not None and not own:
+    watched = [line for line in lines if alert.billable_metric_id in (None, line.billable_metric_id)]
+    if alert.billable_metric_id is not None and not watched:
         return None
     if alert.alert_type in (AlertType.METRIC_CURRENT_USAGE_UNITS, AlertType.METRIC_LIFETIME_USAGE_UNITS):
-        return total(line.units for line in own)
-    return Decimal(sum(line.amount_cents for line in own))
+        return total(line.units for line in watched)
+    return Decimal(sum(line.amount_cents for line in watched))
 
 
 def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:

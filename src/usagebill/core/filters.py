@@ -116,7 +116,7 @@ class FilterIndex:
         return len(self._filters)
 
     def of_event(self, event: Event) -> tuple[int, ...]:
-        """The positions whose buckets `event` falls into: several only where filters do not exclude each other."""
+        """The positions whose buckets `event` falls into: several only if filters do not exclude each other."""
         return self.of_values([property_of(event, key) for key in self.keys])
 
     def of_values(self, values: Sequence[str | None]) -> tuple[int, ...]:

@@ -63,7 +63,7 @@ def next_period_start(cycle: Cycle, now: datetime) -> datetime:
 def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorated: bool) -> Usage:
     """The units to bill for `window`: those decided last, or each for the days it was in force if `prorated`.
 
-    What is decided last counts for the whole window where nothing is prorated. Prorated terms are rounded to six
+    What is decided last counts for the whole window if nothing is prorated. Prorated terms are rounded to six
     decimals each; `full_units` are then the units at the end of the window.
     """
     considered = _considered(events, window)

@@ -50,7 +50,7 @@ def grouped(events: Iterable[Event], keys: Sequence[str]) -> dict[Group, list[Ev
 
 
 def target_wallet_code(group: Mapping[str, str | None]) -> str:
-    """The code of the only wallet that may pay for this group; empty where any may."""
+    """The code of the only wallet that may pay for this group; empty if any may."""
     return group.get(TARGET_WALLET_KEY) or ""
 
 

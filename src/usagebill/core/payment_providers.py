@@ -147,7 +147,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ProviderKind(
             name="cashfree",
             required=("client_id", "client_secret"),
-            # Where the account signs its notices with a secret made for that.
+            # If the account signs its notices with a secret made for that.
             optional=("webhook_secret",),
             notices_need="client_secret",
             redirect_url="https://cashfree.com/",

@@ -185,7 +185,7 @@ class Methods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageUrl:
-    """A page to send the customer to. `provider_page_id` names it, where it can be ended."""
+    """A page to send the customer to. `provider_page_id` names it, if it can be ended."""
 
     url: str
     provider_page_id: str | None = None
@@ -221,7 +221,7 @@ class Refunded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCharge:
-    """A charge in the provider's own books. `refunded_cents` is null where the list does not say."""
+    """A charge in the provider's own books. `refunded_cents` is null if the list does not say."""
 
     provider_payment_id: str
     amount_cents: int
@@ -520,7 +520,7 @@ class RefundMoved:
 class MethodAdded:
     """The customer has left a payment method, or made it the default. It becomes ours too, as the default.
 
-    The customer is named by `provider_customer_id`, or by `customer_id` where the provider repeats that one.
+    The customer is named by `provider_customer_id`, or by `customer_id` if the provider repeats that one.
     """
 
     method: MethodDetails

@@ -42,10 +42,10 @@ def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
         Numbered(id=receipt.id, number=receipt.number, series=series, position=receipt.sequential_id)
         for receipt in book.receipts
     )
-    given = book.receipts[-1].sequential_id if book.receipts else 0
-    if given != book.last:
+    last = book.receipts[-1].sequential_id if book.receipts else 0
+    if last != book.last:
         subject = f"customer {book.customer.external_id}"
-        yield _finding("receipt", subject, book.customer.id, "last receipt", book.last, given)
+        yield _finding("receipt", subject, book.customer.id, "last receipt", book.last, last)
     for receipt in book.receipts:
         subject = f"receipt {receipt.number}"
         number = receipt_number(book.customer.slug, receipt.sequential_id)
@@ -55,8 +55,8 @@ def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
         if payment is None:
             yield _finding("receipt", subject, receipt.id, "payment", "one of its customer's", receipt.payment_id)
         elif payment.payment_status != ChargeStatus.SUCCEEDED:
-            found = payment.payment_status
-            yield _finding("receipt", subject, receipt.id, "payment_status", ChargeStatus.SUCCEEDED, found)
+            status = payment.payment_status
+            yield _finding("receipt", subject, receipt.id, "payment_status", ChargeStatus.SUCCEEDED, status)
     receipted = {receipt.payment_id for receipt in book.receipts}
     for payment in book.must_have:
         if is_receipted(payment, book.customer) and payment.id not in receipted:
@@ -75,10 +75,10 @@ def audited_request(
         yield _finding("payment_request", subject, request.id, "amount_cents", asked, request.amount_cents)
     of_whom = (request.customer_id, request.currency, request.billing_entity_id)
     for invoice in invoices:
-        found = (invoice.customer_id, invoice.currency, invoice.billing_entity_id)
-        if found != of_whom:
+        actual = (invoice.customer_id, invoice.currency, invoice.billing_entity_id)
+        if actual != of_whom:
             what = f"customer, currency and billing entity of invoice {invoice.number}"
-            yield _finding("payment_request", subject, request.id, what, of_whom, found)
+            yield _finding("payment_request", subject, request.id, what, of_whom, actual)
     if len(invoices) != len(parts):
         yield _finding("payment_request", subject, request.id, "invoices", len(parts), len(invoices))
     paid = [payment.amount_cents for payment in payments if payment.payment_status == ChargeStatus.SUCCEEDED]

@@ -69,9 +69,9 @@ def _noted(attempt: RefundAttempt, notes: Mapping[str, CreditNote]) -> Iterator[
         yield _refund(attempt, "credit note", "one of its customer's", attempt.credit_note_id)
         return
     expected = (note.refund_amount_cents, note.currency, note.invoice_id)
-    found = (attempt.amount_cents, attempt.currency, attempt.invoice_id)
-    if found != expected:
-        yield _refund(attempt, f"amount, currency and invoice of credit note {note.number}", expected, found)
+    actual = (attempt.amount_cents, attempt.currency, attempt.invoice_id)
+    if actual != expected:
+        yield _refund(attempt, f"amount, currency and invoice of credit note {note.number}", expected, actual)
     # By hand a note may be marked as refunded, whatever the provider says.
     is_marked = note.refund_status in (attempt.refund_status, PaymentStatus.SUCCEEDED)
     if attempt.refund_status != PaymentStatus.PENDING and not is_marked:

@@ -142,7 +142,7 @@ def _endpoint_event(change: Change) -> SecurityEvent | None:
     return SecurityEvent("webhook_endpoint.updated", resources)
 
 
-# What is kept of a record that is not told: secrets, and what changes by itself.
+# Fields that are not logged: secrets, and what changes by itself.
 _UNTOLD = frozenset({"api_key", "credentials", "updated_at", "webhook_id", "connect_error"})
 
 

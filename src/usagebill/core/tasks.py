@@ -496,7 +496,7 @@ class GenerateDocuments(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendEmail(Task):
-    """An invoice, credit note or receipt is sent: to its customer, or, where that was `asked`, to these.
+    """An invoice, credit note or receipt is sent: to its customer, or, if that was `asked`, to these.
 
     An e-mail that is asked for is sent each time; one that follows from issuing, once. `reached` have it already.
     """

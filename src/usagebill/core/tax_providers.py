@@ -125,8 +125,8 @@ class Purpose(StrEnum):
     FINALIZED = "finalized"  # the taxes of an invoice that is issued with them
     CREDIT_NOTE = "credit_note"  # an invoice is partly taken back
     VOID = "void"  # an invoice is cancelled
-    NEGATE = "negate"  # likewise, where it is frozen for filing
-    RETURN = "return"  # likewise, where it is locked
+    NEGATE = "negate"  # likewise, if it is frozen for filing
+    RETURN = "return"  # likewise, if it is locked
 
 
 class TaxSubject(StrEnum):
@@ -151,7 +151,7 @@ class TaxedParty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxedItem:
-    """A fee, by what the provider calls it: whole cents after coupons, negative where they are taken back."""
+    """A fee, by what the provider calls it: whole cents after coupons, negative if they are taken back."""
 
     id: str
     code: str

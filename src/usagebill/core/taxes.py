@@ -85,7 +85,7 @@ def net_of_coupons(fee: Fee) -> Decimal:
 
 
 def taxable(amount: Decimal, base_rate: Decimal) -> Decimal:
-    """The part of `amount` (cents) that rates are applied to: all of it but where a tax provider taxes a part only."""
+    """The part of `amount` (cents) that rates are applied to: all of it, unless a tax provider taxes only a part."""
     return amount if base_rate == ONE else round_to(multiply(amount, base_rate), _PRECISE_DECIMALS)
 
 

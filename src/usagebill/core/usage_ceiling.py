@@ -170,7 +170,7 @@ class TermsOfPart:
 
     @property
     def conversion_rate(self) -> Decimal | None:
-        """The plan's currency for one pricing unit, where it is priced in one."""
+        """The plan's currency for one pricing unit, if it is priced in one."""
         unit = self.charge.applied_pricing_unit
         return None if unit is None else unit.conversion_rate
 
@@ -361,7 +361,7 @@ def _most_of_percentage(
 ) -> Decimal:
     """The price of at most these units and events.
 
-    What is free is taken off where it can only grow with them. With both limits of what is free it may shrink, as it
+    What is free is taken off if it can only grow with them. With both limits of what is free it may shrink, as it
     may where other events of a sum become the first ones: nothing is taken for free there.
     """
     events_free, units_free, is_rounded = (
@@ -388,7 +388,7 @@ def _most_of_percentage(
 def _pooled_cents(terms: TermsOfPart, growth: Growth) -> Decimal:
     """What one event adds at most to a part, in whichever of its groups: in cents of the plan's currency.
 
-    A cent comes on top, as the amount of each group is rounded, and so is its quantity where the metric says so.
+    A cent comes on top, as the amount of each group is rounded, and so is its quantity if the metric says so.
     """
     units = growth.units
     if terms.metric.rounding_function is not None:

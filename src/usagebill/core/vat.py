@@ -104,7 +104,7 @@ def _territory(country: str, key: str, name: str, postcode: str, rate: str) -> T
     return Territory(country=country, key=key, name=name, postcode=postcode, rate=Decimal(rate))
 
 
-# Where patterns of a country could both match, the first counts.
+# If patterns of a country could both match, the first counts.
 TERRITORIES: tuple[Territory, ...] = (
     _territory("ES", "canary_islands", "Canary Islands", r"35[0-9]{3}|38[0-9]{3}", "0"),
     _territory("ES", "ceuta", "Ceuta", r"5100[1-5]|5107[01]|51081", "0"),
@@ -284,7 +284,7 @@ def territory_at(country: str | None, zipcode: str | None) -> Territory | None:
 
 
 def code_by_country(country: str | None, entity_country: str) -> str:
-    """The tax of a customer who is no business: the seller's where the country is not known, none outside the EU."""
+    """The tax of a customer who is no business: the seller's if the country is not known, none outside the EU."""
     if not country:
         return standard_code(entity_country)
     return standard_code(country) if country in STANDARD_RATES else TAX_EXEMPT

@@ -100,7 +100,7 @@ def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterat
     if transaction.is_inbound and transaction.voided_invoice_id is None:
         yield from differs("credit_amount", worth, transaction.credit_amount)
     elif transaction.transaction_status == TransactionKind.INVOICED and transaction.credit_amount > worth:
-        # It takes fewer where the wallet has no more: cents and credits are rounded apart.
+        # It takes fewer if the wallet has no more: cents and credits are rounded apart.
         yield from differs("credit_amount", f"at most {worth}", transaction.credit_amount)
     is_settled = transaction.status == WalletTransactionStatus.SETTLED
     if not is_settled and transaction.transaction_status != TransactionKind.PURCHASED:

@@ -218,12 +218,12 @@ def may_pay(wallet: Wallet, fee: Fee) -> bool:
 
 
 def target_of(fee: Fee) -> str:
-    """The code of the only wallet that may pay for the fee, as its events named it; empty where any may."""
+    """The code of the only wallet that may pay for the fee, as its events named it; empty if any may."""
     return target_wallet_code(fee.grouped_by) if fee.fee_type == FeeType.CHARGE else ""
 
 
 def may_pay_type(wallet: Wallet, fee_type: str, billable_metric_id: str | None, target_code: str = "") -> bool:
-    """Whether the wallet pays for fees of this type, and, where they are of usage, of this metric.
+    """Whether the wallet pays for fees of this type, and, if they are of usage, of this metric.
 
     Usage for the wallet with `target_code` is paid by that one, whatever it is limited to, and by no other.
     """
@@ -245,7 +245,7 @@ _RUN = re.compile(r"[^a-z0-9_-]+")
 
 
 def code_of_name(name: str | None) -> str:
-    """The code of a wallet that was sent none: its name in plain small letters, `default` where nothing is left."""
+    """The code of a wallet that was sent none: its name in plain small letters, `default` if nothing is left."""
     decomposed = unicodedata.normalize("NFKD", (name or "").lower())
     plain = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     return _RUN.sub("_", plain).strip("_") or "default"

@@ -242,7 +242,7 @@ def event_types_errors(event_types: Sequence[str]) -> list[str]:
 
 
 def header_prefix(id_prefix: str) -> str:
-    """How the names of the headers of messages begin: `X-Svc-` where ids begin with `svc_`."""
+    """How the names of the headers of messages begin: `X-Svc-` if ids begin with `svc_`."""
     words = [word.capitalize() for word in id_prefix.split("_") if word]
     return "-".join(["X", *words, ""])
 

@@ -202,7 +202,7 @@ def _leading_integer(value: object) -> int | None:
 
 
 def paging_of(parameters: Mapping[str, object]) -> Paging:
-    """The page asked for. Odd values: page falls back to 1; per_page to 25, or to 100 where it is absent or zero."""
+    """The page asked for. Odd values: page falls back to 1; per_page to 25, or to 100 if it is absent or zero."""
     page = _leading_integer(parameters["page"]) if "page" in parameters else 1
     per_page: int | None = 100
     if parameters.get("per_page") is not None:

@@ -289,7 +289,7 @@ def _measured_path(scope: Scope) -> str:
 
 
 class _Conversation:
-    """Around every request, whatever answers it: its id, its line in the log, and an answer where something broke."""
+    """Around every request, whatever answers it: its id, its line in the log, and an answer if something broke."""
 
     def __init__(self, app: ASGIApp, log_requests: bool, metrics: Metrics | None) -> None:
         self._app = app

@@ -56,7 +56,7 @@ class Connection(HttpToolsProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Leave whoever has been silent for longest; refuse this connection where nobody is."""
+        """Leave whoever has been silent for longest; refuse this connection if nobody is."""
         others: Iterable[Any] = self.connections
         silent = [other for other in others if other is not self and other.is_silent]
         self._warn(len(silent))
@@ -110,7 +110,7 @@ class Connection(HttpToolsProtocol):
         return self.cycle is not None and self.cycle.response_complete
 
     def look_after(self, now: float, passed: float) -> None:
-        """End the conversation where it has stood still for too long; `passed` seconds after the last look."""
+        """End the conversation if it has stood still for too long; `passed` seconds after the last look."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent or not unsent:
             self._unsent, self._unsent_since = unsent, now

@@ -36,7 +36,7 @@ class Endpoint:
     # The key of the answer; None if the view gives the whole body. Without a view the body is empty.
     returns: str | None = None
     view: Callable[..., Json] | None = None
-    # Finds what the path names, as the operation does; asked where the body is bad, for a 404 comes before a 422, and
+    # Finds what the path names, as the operation does; asked if the body is bad, for a 404 comes before a 422, and
     # where `found_first` before the 400 of a missing root too.
     find: Callable[..., object] | None = None
     found_first: bool = False

@@ -120,7 +120,7 @@ ENDPOINTS = [
         one_verb=True,
         returns="invoice",
         view=invoice_view,
-        summary="Compute a draft anew",
+        summary="Recompute a draft",
     ),
     Endpoint(
         "PUT",

@@ -107,7 +107,7 @@ def _tag(endpoint: Endpoint) -> str:
 
 
 def _unique(name: str, method: str, path: str, taken: set[str]) -> str:
-    """`name`, or one that also says method and path where another operation has it already."""
+    """`name`, or one that also says method and path if another operation has it already."""
     if name in taken:
         name = "_".join([method.lower(), *re.findall(r"\w+", path)])
     taken.add(name)
@@ -386,7 +386,7 @@ class _Inputs:
         return {"description": " ".join(about), **schema}
 
     def _by_charge_model(self, kind: type) -> JsonObject:
-        """That the properties of a charge are those of its model, where one is sent."""
+        """That the properties of a charge are those of its model, if one is sent."""
         if "charge_model" not in hints_of(kind) or "properties" not in hints_of(kind):
             return {}
         prices = get_args(hints_of(kind)["properties"])

@@ -92,11 +92,11 @@ def routes(billing: Billing, readers: CapacityLimiter, writers: CapacityLimiter)
 
         return handler
 
-    own = "/customer-portal/{token}"
+    page = "/customer-portal/{token}"
     return [
-        Route(own, served(shown, readers)),
-        Route(own + "/invoices/{invoice_id}/pdf", served(downloaded, writers)),
-        Route(own + "/invoices/{invoice_id}/pay", served(paid, writers), methods=["POST"]),
+        Route(page, served(shown, readers)),
+        Route(page + "/invoices/{invoice_id}/pdf", served(downloaded, writers)),
+        Route(page + "/invoices/{invoice_id}/pay", served(paid, writers), methods=["POST"]),
     ]
 
 
@@ -142,15 +142,15 @@ def _invoice(invoice: Invoice, content: Portal, words: PortalWords, base: str) -
         status = words.paid
     else:
         status = words.overdue if is_overdue else words.unpaid
-    own = f"{base}/invoices/{quote(invoice.id, safe='')}"
+    address = f"{base}/invoices/{quote(invoice.id, safe='')}"
     return {
         "number": invoice.number,
         "date": date_text(invoice.issuing_date, content.locale),
         "total": money_text(invoice.total_amount_cents, invoice.currency, content.locale),
         "status": status,
         "is_overdue": is_overdue,
-        "pdf": f"{own}/pdf" if is_final else None,
-        "pay": f"{own}/pay" if is_payable else None,
+        "pdf": f"{address}/pdf" if is_final else None,
+        "pay": f"{address}/pay" if is_payable else None,
     }
 
 

@@ -39,13 +39,13 @@ class Strictness:
 
         If it is not, the log says so: once an hour of each key, operation and set of fields.
         """
-        found = list(_slips(endpoint, body, parameters))
-        if not found:
+        slips = list(_slips(endpoint, body, parameters))
+        if not slips:
             return
         asked = headers.get("usagebill-strict", "").strip().lower()
         if asked in ("true", "1") or (self._always and asked not in ("false", "0")):
-            raise Invalid({slip.path: [slip.code] for slip in found})
-        name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in found)[:_MOST_TOLD]))
+            raise Invalid({slip.path: [slip.code] for slip in slips})
+        name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_TOLD]))
         told = self._told.get(name)
         if told is not None and now - told < _TOLD_EVERY:
             return
@@ -56,8 +56,8 @@ class Strictness:
             method=endpoint.method,
             path=endpoint.path,
             api_key=key_id,
-            fields=[slip.path for slip in found if slip.code == UNKNOWN][:_MOST_TOLD],
-            cut_to_integers=[slip.path for slip in found if slip.code != UNKNOWN][:_MOST_TOLD],
+            fields=[slip.path for slip in slips if slip.code == UNKNOWN][:_MOST_TOLD],
+            cut_to_integers=[slip.path for slip in slips if slip.code != UNKNOWN][:_MOST_TOLD],
         )
 
 

@@ -84,7 +84,7 @@ _DOCUMENTS = "/documents/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Logged:
-    """How a kind of record is logged. `resource`: the type and the id that its activities are about, where that is
+    """How a kind of record is logged. `resource`: the type and the id that its activities are about, if that is
     another record.
     """
 

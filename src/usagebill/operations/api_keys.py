@@ -254,7 +254,7 @@ def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | 
 
 
 def revoke(work: Work, api_key_id: str) -> ApiKey:
-    """End a key at once. Raises `Invalid` where no other key without an expiry would remain."""
+    """End a key at once. Raises `Invalid` if no other key without an expiry would remain."""
     key = _live(work, api_key_id)
     _check_another_remains(work, key)
     ended = replace(key, expires_at=work.now, updated_at=work.now)

@@ -245,13 +245,13 @@ def _audited_prepaid(reader: Reader, invoice: Invoice) -> Iterator[Finding]:
 
 def _audited_number(customer: Customer, invoice: Invoice) -> Iterator[Finding]:
     """The number names the invoice's position in one of its two series."""
-    own, of_entity = invoice.sequential_id, invoice.entity_sequential_id
+    of_customer, of_entity = invoice.sequential_id, invoice.entity_sequential_id
     endings = []
-    if own is not None:
-        endings.append(f"-{customer.sequential_id:03d}-{own:03d}")
+    if of_customer is not None:
+        endings.append(f"-{customer.sequential_id:03d}-{of_customer:03d}")
     if of_entity is not None:
         endings.append(f"-{of_entity:03d}")
-    missing = own is None or (of_entity is None and not invoice.self_billed)
+    missing = of_customer is None or (of_entity is None and not invoice.self_billed)
     if missing or not invoice.number.endswith(tuple(endings)):
         yield Finding(
             check="number",

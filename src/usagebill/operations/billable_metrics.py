@@ -239,7 +239,7 @@ def _filters_sent(request: BillableMetricInput) -> tuple[MetricFilter, ...] | No
 
 
 def _checked(reader: Reader, metric: BillableMetric) -> BillableMetric:
-    """The metric as stored; raises `Invalid` where it makes no sense or its code is taken."""
+    """The metric as stored; raises `Invalid` if it makes no sense or its code is taken."""
     aggregation = AGGREGATIONS.get(metric.aggregation_type)
     if aggregation is not None and aggregation.field is FieldUse.NONE:
         metric = replace(metric, field_name=None)

@@ -127,7 +127,7 @@ _IN_CAPITALS = ("country", "default_currency", "document_number_prefix")
 
 
 def get(reader: Reader, code: str) -> BillingEntity:
-    """The billing entity with this code, an archived one too where no active one has it. Raises `NotFound`."""
+    """The billing entity with this code, an archived one too if no active one has it. Raises `NotFound`."""
     entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or reader.tx.first(
         BillingEntity, eq("code", code), order=[desc("archived_at")]
     )

@@ -60,7 +60,7 @@ class Sent:
 
 
 def prepare(work: Work, job: Job, task: CollectPayment) -> Sent | None:
-    """What the provider is to be sent; None where nothing is to be charged (any more), and the job is done."""
+    """What the provider is to be sent; None if nothing is to be charged (any more), and the job is done."""
     if _is_charged_beside(work, task):
         # What comes of that has to be known first.
         work.tx.jobs.complete(job)

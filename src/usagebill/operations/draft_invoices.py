@@ -43,7 +43,7 @@ def drafts_of_customers(customer_ids: Iterable[str]) -> Condition:
 def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings) -> None:
     """Move the dates of a customer's drafts as far as its settings moved; what is due to be finalized then, is.
 
-    Nothing moves where grace period, anchor and adjustment are what they were.
+    Nothing moves if grace period, anchor and adjustment are unchanged.
     """
     if (old.grace_period, old.anchor, old.adjustment) == (new.grace_period, new.anchor, new.adjustment):
         return

@@ -207,13 +207,15 @@ def _store(
     """Store what `decide` makes of what the subscription changes of a feature, and of the plan's values of it."""
     plan = plan_of(work, subscription)
     granted = plan_entitlement(work, plan.parent_id or plan.id, feature.id)
-    own = next((item for item in own_entitlements(work, subscription) if item.feature_id == feature.id), None)
-    change = decide(Change() if own is None else own.change, None if granted is None else granted.values)
-    if own is not None:
+    entitlement = next((item for item in own_entitlements(work, subscription) if item.feature_id == feature.id), None)
+    change = decide(
+        Change() if entitlement is None else entitlement.change, None if granted is None else granted.values
+    )
+    if entitlement is not None:
         if change == Change():
-            work.tx.delete(own)
-        elif change != own.change:
-            work.tx.replace(replace(own, change=change, updated_at=work.now))
+            work.tx.delete(entitlement)
+        elif change != entitlement.change:
+            work.tx.replace(replace(entitlement, change=change, updated_at=work.now))
     elif change != Change():
         work.tx.insert(
             SubscriptionEntitlement(

@@ -129,10 +129,10 @@ def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
         if privilege_code in entitlement.values:
             values = {name: text for name, text in entitlement.values.items() if name != privilege_code}
             work.tx.replace(replace(entitlement, values=values, updated_at=work.now))
-    for own in work.tx.find(SubscriptionEntitlement, eq("feature_id", feature.id)):
-        change = without_value(own.change, privilege_code)
-        if change != own.change:
-            work.tx.replace(replace(own, change=change, updated_at=work.now))
+    for override in work.tx.find(SubscriptionEntitlement, eq("feature_id", feature.id)):
+        change = without_value(override.change, privilege_code)
+        if change != override.change:
+            work.tx.replace(replace(override, change=change, updated_at=work.now))
     _tell(work, "feature.updated", feature, plans_with(work, feature))
     return feature
 

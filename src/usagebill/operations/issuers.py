@@ -11,10 +11,10 @@ __all__ = ["issuer", "version_of"]
 
 
 def version_of(work: Work, entity: BillingEntity) -> str:
-    """The id of the copy that is the billing entity as it is now, made where there is none yet."""
+    """The id of the copy that is the billing entity as it is now, made if there is none yet."""
     of_entity = eq("billing_entity_id", entity.id)
     last = work.tx.first(BillingEntityVersion, of_entity, order=[desc("created_at")])
-    # Several are of one instant where an entity is changed and issues twice within it.
+    # Several are of one instant if an entity is changed and issues twice within it.
     latest = [] if last is None else work.tx.find(BillingEntityVersion, of_entity, eq("created_at", last.created_at))
     if known := next((version for version in latest if _is_alike(version.entity, entity)), None):
         return known.id

@@ -161,6 +161,6 @@ def is_worked_out_ahead(job: Job) -> bool:
 
 
 def note_failure(work: Work, job: Job, reason: str) -> None:
-    """Show that the job has failed, and why, where it was to make or finish an invoice."""
+    """Show that the job has failed, and why, if it was to make or finish an invoice."""
     if job.kind in HANDLERS:
         generation_failures.note(work, job, task_of(HANDLERS[job.kind].task_type, job), reason)

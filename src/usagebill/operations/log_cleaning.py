@@ -32,7 +32,7 @@ def _kept(reader: Reader) -> Iterator[tuple[type, timedelta]]:
 
 
 def _next_end(reader: Reader, *, of_new: bool) -> datetime | None:
-    """When the first entry of any log is no longer to be kept; that `of_new` ones too, where a log has none yet."""
+    """When the first entry of any log is no longer to be kept; that `of_new` ones too, if a log has none yet."""
     ends = []
     for kind, kept in _kept(reader):
         oldest = reader.tx.first(kind, order=[asc("logged_at")])

@@ -1,4 +1,4 @@
-"""What is collected: invoices and payment requests, found, moved on by what happens to their payments, and told of."""
+"""What is collected: invoices and payment requests, found, changed by their payments, and announced."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class InvoicePayables:
             payment_receipts.issue(work, payment)
 
     def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
-        """See `Payables`. Of an invoice that nobody sees, only its purchase of credits is told."""
+        """See `Payables`. Of an invoice that nobody sees, only its purchase of credits is announced."""
         invoice = _invoice(work, id)
         if invoice.invoice_type == InvoiceType.CREDIT:
             purchase = transaction_of_invoice(work, invoice.id)

@@ -50,7 +50,7 @@ _SWITCHES = ("supports_3ds", "require_terms_of_service_consent")
 
 
 def create(work: Work, request: PaymentConnectionInput) -> PaymentConnection:
-    """A new connection. Raises `Invalid`, also where another has the code already, of whatever kind."""
+    """A new connection. Raises `Invalid`, also if another connection of any kind has the code already."""
     code = value_or(request.code, "")
     connection = PaymentConnection(
         id=work.new_id(),
@@ -93,7 +93,7 @@ def _check(connection: PaymentConnection) -> None:
 
 
 def _connect(work: Work, connection: PaymentConnection) -> None:
-    """Have fetched what the provider gives, where notices could not be checked without it."""
+    """Have fetched what the provider gives, if notices could not be checked without it."""
     if connection.traits.fetches and not connection.accepts_notices:
         work.schedule(AskPaymentProvider(errand=ProviderErrand.CONNECT, subject_id=connection.id), work.now)
 

@@ -45,7 +45,7 @@ class SetupPage:
 def checkout_url(work: Work, external_id: str) -> SetupPage:
     """A page on which the customer leaves a payment method with its provider.
 
-    Raises `NotFound`, `Invalid` where there is nothing to leave or nobody to leave it with, `NotAllowed` where the
+    Raises `NotFound`, `Invalid` if there is nothing to leave or nobody to leave it with, `NotAllowed` if the
     provider has no such pages, and `ThirdPartyError` where it refuses.
     """
     customer = customer_by_external_id(work, external_id)
@@ -70,7 +70,7 @@ def checkout_url(work: Work, external_id: str) -> SetupPage:
 def page_of(work: Work, customer: Customer, collectable: Collectable) -> PaymentPage:
     """The page on which what is due can be paid: the one that is there, else a new one.
 
-    Raises `Invalid` where the provider has none, and `ThirdPartyError` where it refuses, which listeners are told.
+    Raises `Invalid` if the provider has none, and `ThirdPartyError` if it refuses, which is sent to listeners.
     """
     connection = payment_connection_of(work, customer)
     if connection is None:

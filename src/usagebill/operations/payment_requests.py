@@ -58,7 +58,7 @@ class PaymentRequestFilters:
 def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
     """Ask a customer for what is due of overdue invoices. Ids that are none of the customer's invoices are left out.
 
-    Raises `NotFound` for an unknown customer and where no invoice is left, `NotAllowed` for invoices that cannot be
+    Raises `NotFound` for an unknown customer and if no invoice is left, `NotAllowed` for invoices that cannot be
     requested (together), and `Invalid` for an address that is none.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")

@@ -59,7 +59,7 @@ def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
 
 
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, tells: bool = True) -> Invoice:
-    """Store that the invoice is pending, succeeded or failed, and tell those who listen where that is news.
+    """Store that the invoice is pending, succeeded or failed, and tell those who listen if that is news.
 
     Once it has succeeded it is no longer overdue, and no page is left to pay it on. The credits of a top-up follow its
     invoice.
@@ -101,7 +101,7 @@ def _settle_activation(work: Work, invoice: Invoice) -> None:
 
 
 def end_pages(work: Work, column: str, payable_id: str) -> None:
-    """End the pages on which an invoice or payment request could be paid, at the provider too where it can be told."""
+    """End the pages on which an invoice or payment request could be paid, at the provider too if it allows that."""
     for page in work.tx.find(PaymentPage, eq(column, payable_id), missing("ended_at")):
         work.tx.replace(replace(page, ended_at=work.now))
         if page.provider_page_id is not None and page.expires_at > work.now:

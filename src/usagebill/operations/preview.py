@@ -87,7 +87,7 @@ def preview(work: Work, request: PreviewInput) -> JsonObject:
 
 
 def _customer(work: Work, request: PreviewInput) -> Customer:
-    """The customer with the fields sent in place of its own; one made for this preview where no external id is sent."""
+    """The customer with the fields sent in place of its own; one made for this preview if no external id is sent."""
     sent = dict(request.customer or {})
     external_id = sent.get("external_id")
     if request.billing_entity_code:
@@ -114,7 +114,7 @@ def _customer(work: Work, request: PreviewInput) -> Customer:
 
 
 def _coupons(work: Work, customer: Customer, sent: object) -> None:
-    """Attach the coupons sent to a customer that has none: by code where it exists, else as they are described."""
+    """Attach the coupons sent to a customer that has none: by code if it exists, else as they are described."""
     if work.tx.first(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)) is not None:
         return
     for item in sent if isinstance(sent, (list, tuple)) else ():
@@ -244,7 +244,7 @@ def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:
 
 
 def _trial_end_before(work: Work, subscription: Subscription, run: datetime) -> datetime | None:
-    """When the end of a trial is billed, where that comes before the next run: with it the fee in advance begins."""
+    """When the end of a trial is billed, if that comes before the next run: with it the fee in advance begins."""
     plan = plan_of(work, subscription)
     ends_at = end_of_trial(work, subscription, plan.trial_period) if plan.pay_in_advance else None
     if ends_at is None or subscription.trial_ended_at is not None:
@@ -373,10 +373,10 @@ def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[dateti
 
 def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[datetime, Invoice]:
     chosen, contract = _plan(work, plan_code), contract_of(work, subscription)
-    own = contract.plan
-    if chosen.id in (own.id, own.parent_id):
+    current_plan = contract.plan
+    if chosen.id in (current_plan.id, current_plan.parent_id):
         raise Invalid(base="new_plan_should_be_different_from_existing_plan")
-    if chosen.amount_currency != own.amount_currency:
+    if chosen.amount_currency != current_plan.amount_currency:
         raise Invalid(base="subscription_currencies_does_not_match")
     request = SubscriptionInput(
         external_customer_id=contract.customer.external_id,
@@ -385,7 +385,7 @@ def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[da
     )
     periods = contract.cycle()
     interval = type(periods.interval)
-    if is_upgrade(own.amount_cents, periods.interval, chosen.amount_cents, interval(chosen.interval)):
+    if is_upgrade(current_plan.amount_cents, periods.interval, chosen.amount_cents, interval(chosen.interval)):
         made = _made(work, subscription.customer_id, lambda: create(work, request))
         return work.now, _complete(work, made)
     create(work, request)

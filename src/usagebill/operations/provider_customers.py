@@ -1,4 +1,4 @@
-"""Customers at payment providers: linked when a customer is upserted, made there, and told about."""
+"""Customers at payment providers: linked when a customer is upserted, created there, and kept up to date."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def needs_set_up(customer: Customer) -> bool:
 def linked(reader: Reader, before: Customer | None, customer: Customer, sent: ProviderLinkInput) -> Customer:
     """The customer with the payment provider that a request names. Raises `Invalid`.
 
-    A provider is linked only where its id of the customer is sent, or it is to be made there; else, on a new customer,
+    A provider is linked only if its id of the customer is sent, or it is to be made there; else, on a new customer,
     it is ignored. Null takes the link away.
     """
     if not is_given(sent.payment_provider):
@@ -153,7 +153,7 @@ def _begin(work: Work, customer: Customer, connection: PaymentConnection) -> Non
 
 
 def ask_setup(work: Work, customer: Customer, connection: PaymentConnection) -> None:
-    """Have a page made on which the customer leaves a payment method, where it needs one."""
+    """Have a page made on which the customer leaves a payment method, if it needs one."""
     if connection.traits.sets_up and needs_set_up(customer):
         _ask(work, ProviderErrand.SETUP_URL, customer)
 

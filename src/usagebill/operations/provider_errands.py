@@ -75,7 +75,7 @@ class Errand:
 
 
 def prepare(work: Work, job: Job, task: AskPaymentProvider) -> Prepared | None:
-    """What the provider is to be asked; None where there is nothing to ask, and the job is done."""
+    """What the provider is to be asked; None if there is nothing to ask, and the job is done."""
     prepared = ERRANDS[task.errand].prepare(work, task)
     if prepared is None:
         work.tx.jobs.complete(job)
@@ -85,7 +85,7 @@ def prepare(work: Work, job: Job, task: AskPaymentProvider) -> Prepared | None:
 def conclude(
     work: Work, job: Job, task: AskPaymentProvider, connection: PaymentConnection, answer: object | ProviderFailure
 ) -> None:
-    """Act on an answer; ask again later where there is none."""
+    """Act on an answer; ask again later if there is none."""
     work.tx.jobs.complete(job)
     errand = ERRANDS[task.errand]
     if not isinstance(answer, ProviderFailure):

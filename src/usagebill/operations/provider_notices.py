@@ -122,7 +122,7 @@ def conclude(
     connection: PaymentConnection,
     answer: Sequence[Outcome] | ProviderFailure,
 ) -> None:
-    """Act on what a notice means; look at it again later where the provider did not say, or it is too early."""
+    """Act on what a notice means; look at it again later if the provider did not say, or it is too early."""
     work.tx.jobs.complete(job)
     kept = work.tx.get(ProviderNotice, task.subject_id)
     if kept is None:

@@ -36,7 +36,7 @@ _log = structlog.get_logger("usagebill.payments")
 
 
 def order_refund(work: Work, note: CreditNote) -> None:
-    """Have what an issued note refunds paid back, where a provider collected the newest payment of its invoice.
+    """Have what an issued note refunds paid back, if a provider collected the newest payment of its invoice.
 
     Nothing is ordered for an invoice that is not paid, or whose dispute was lost.
     """

@@ -67,11 +67,10 @@ def standing(store: Store, now: datetime) -> Standing:
             at=now,
             queue=tx.jobs.state(now),
             invoices={
-                str(status): sum(each.count(Invoice, eq("status", status)) for each in scoped)
-                for status in InvoiceStatus
+                str(status): sum(tx.count(Invoice, eq("status", status)) for tx in scoped) for status in InvoiceStatus
             },
             webhooks={
-                str(status): sum(each.count(WebhookMessage, eq("status", status)) for each in scoped)
+                str(status): sum(tx.count(WebhookMessage, eq("status", status)) for tx in scoped)
                 for status in MessageStatus
             },
             events=tx.events.stored(),

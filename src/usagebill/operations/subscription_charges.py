@@ -73,7 +73,7 @@ def _of_code(items: tuple[R, ...], code: str, kind: str) -> R:
 
 
 def _own_plan(work: Work, subscription: Subscription) -> Plan:
-    """The override that the subscription is on; where it is on a plan of the catalog, it is moved to a new one."""
+    """The override that the subscription is on; if it is on a plan of the catalog, it is moved to a new one."""
     plan = plan_of(work, subscription)
     if plan.parent_id is not None:
         return plan
@@ -84,7 +84,7 @@ def _own_plan(work: Work, subscription: Subscription) -> Plan:
 
 
 def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
-    """The charge with this code of the subscription's own plan, which it gets where it has none."""
+    """The charge with this code of the subscription's own plan, which it gets if it has none."""
     _of_code(plan_definition(work, subscription.plan_id).charges, code, "charge")
     return _of_code(plan_definition(work, _own_plan(work, subscription).id).charges, code, "charge")
 
@@ -136,7 +136,7 @@ def get_filter(
 def create_filter(
     work: Work, external_id: str, charge_code: str, request: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
-    """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one."""
+    """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` if its values have one."""
     own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
     added = new_filter(work, own_charge, request)
     if any(same_values(charge_filter.values, added.values) for charge_filter in own_charge.filters):

@@ -202,7 +202,7 @@ def invoice_issued(work: Work, invoice: Invoice, customer: Customer) -> None:
 def invoice_changed(work: Work, invoice: Invoice) -> None:
     """Tell the systems that have an invoice that it has another payment status, was voided or disputed.
 
-    Accounting systems are told of voids alone: they have the payments themselves.
+    Accounting systems are sent voids only: they have the payments themselves.
     """
     if invoice.status not in ISSUED:
         return

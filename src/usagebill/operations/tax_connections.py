@@ -76,7 +76,7 @@ def list_all(reader: Reader) -> list[TaxConnection]:
 
 
 def get(reader: Reader, code: str) -> TaxConnection:
-    """The connection with this code, the oldest where several kinds have it. Raises `NotFound`."""
+    """The connection with this code, the oldest if several kinds have it. Raises `NotFound`."""
     connection = reader.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
     if connection is None:
         raise NotFound("tax_connection")
@@ -131,7 +131,7 @@ def ask_about(
 
 
 def follow(work: Work, before: Customer, after: Customer) -> None:
-    """Where somebody else decides on the customer's taxes now, its drafts and the invoices that wait go by that."""
+    """If somebody else decides on the customer's taxes now, its drafts and the invoices that wait go by that."""
     if decided_by_another(before, after):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
         work.schedule(TaxWaitingInvoices(customer_id=after.id), work.now)

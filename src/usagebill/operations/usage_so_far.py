@@ -23,7 +23,7 @@ _MOST_EVENTS = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A count, of what had been received at `known_at`; of everything where that is None."""
+    """A count, of what had been received at `known_at`; of everything if that is None."""
 
     count: UsageCount
     known_at: datetime | None

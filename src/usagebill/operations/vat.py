@@ -153,7 +153,7 @@ def _country(entity: BillingEntity) -> str:
 
 
 def _own_tax(work: Work, code: str) -> Tax:
-    """The organization's tax with this code of an EU tax, made again where somebody deleted it."""
+    """The organization's tax with this code of an EU tax, made again if somebody deleted it."""
     stored = work.tx.first(Tax, eq("code", code))
     if stored is not None:
         return stored
@@ -185,7 +185,7 @@ def _forget_check(work: Work, customer: Customer) -> None:
 def prepare(work: Work, job: Job, task: CheckVatNumber, *, registry: bool) -> VatNumber | None:
     """What the registry is to be asked for the job; None if there is nothing to ask, and the job is done.
 
-    A number without valid form is not asked for, nor is any where there is no `registry`: such numbers count for
+    A number without valid form is not asked for, nor is any if there is no `registry`: such numbers count for
     nothing, as if the registry did not know them.
     """
     customer = _checked(work, task)

@@ -203,7 +203,7 @@ def _ledger(
 def payment_url(work: Work, wallet_transaction_id: str) -> TopUpPage:
     """The page on which the customer pays for bought credits at its provider.
 
-    Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
+    Raises `NotFound`, `Invalid` if there is no such page, and `ThirdPartyError` if the provider refuses.
     """
     transaction = wallet_transaction_by_id(work, wallet_transaction_id)
     if transaction.transaction_status != TransactionKind.PURCHASED:

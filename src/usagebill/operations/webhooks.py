@@ -194,7 +194,7 @@ def _answered_with(statuses: Sequence[str]) -> list[Condition]:
 
 
 def resend(work: Work, id: str) -> WebhookMessage:
-    """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded."""
+    """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` if it has succeeded."""
     message = get(work, id)
     if message.status == MessageStatus.SUCCEEDED:
         raise NotAllowed("is_succeeded")

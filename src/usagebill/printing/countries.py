@@ -10,7 +10,7 @@ __all__ = ["country_name"]
 
 
 def country_name(code: str, locale: str) -> str:
-    """The name of a country (ISO 3166-1 alpha-2) in a language of documents; the code where it has none."""
+    """The name of a country (ISO 3166-1 alpha-2) in a language of documents; the code if it has none."""
     language = language_of(locale)
     names = Locale.parse("zh_Hant_TW" if language == "zh-TW" else language.replace("-", "_"))
     name = names.territories.get(code)

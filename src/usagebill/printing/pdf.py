@@ -369,7 +369,7 @@ def _widths(table: Table) -> tuple[list[float], float]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A line in parts of some thousand characters, cut between words where there are any."""
+    """A line in parts of some thousand characters, cut between words if there are any."""
     start = 0
     while len(text) - start > _LONGEST_PARAGRAPH:
         end = text.rfind(" ", start + 1, start + _LONGEST_PARAGRAPH)

@@ -75,8 +75,8 @@ def entitled_features(reader: Reader, subscription: Subscription) -> list[Subscr
     """The features that a subscription has: those of its plan, and what it changes of them."""
     entitlements = own_entitlements(reader, subscription)
     features = _features(reader, entitlements)
-    own = [(features[entitlement.feature_id], entitlement.change) for entitlement in entitlements]
-    return effective(plan_features(reader, plan_of(reader, subscription)), own)
+    changes = [(features[entitlement.feature_id], entitlement.change) for entitlement in entitlements]
+    return effective(plan_features(reader, plan_of(reader, subscription)), changes)
 
 
 def plans_with(reader: Reader, feature: Feature) -> list[Plan]:

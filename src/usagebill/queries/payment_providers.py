@@ -53,7 +53,7 @@ def payment_connection_of(reader: Reader, customer: Customer) -> PaymentConnecti
 def named_connection(reader: Reader, kind: str, code: str | None) -> PaymentConnection:
     """The connection of this kind, and of this code if one is given.
 
-    Raises `Invalid` for none, and where several are of the kind and no code says which.
+    Raises `Invalid` for none, and if several are of the kind and no code says which.
     """
     of_code = [eq("code", code)] if code else []
     connections = reader.tx.find(PaymentConnection, eq("kind", kind), *of_code, limit=2)

@@ -219,7 +219,11 @@ def _period_is_open(reader: Reader, event: Event) -> bool | None:
     """Whether the period of the event's charges is still to be billed; None if it lies in no subscription's time."""
     if event.external_subscription_id is None:
         return None
-    known = [one for one in _subscriptions(reader, event.external_subscription_id) if _is_served(one)]
+    known = [
+        subscription
+        for subscription in _subscriptions(reader, event.external_subscription_id)
+        if _is_served(subscription)
+    ]
     subscription = subscription_at(known, event.timestamp, event.created_at)
     if subscription is None:
         return None

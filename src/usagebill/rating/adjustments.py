@@ -68,7 +68,7 @@ def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -
 def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], Repriced] | None:
     """What other units of the fee cost by its charge's own model; None for fees without a charge.
 
-    What it gives raises `NotFound` where the filter that the fee bills is gone.
+    What it gives raises `NotFound` if the filter that the fee bills is gone.
     """
     currency = fee.currency
     if fee.charge_id is not None:

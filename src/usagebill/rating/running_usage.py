@@ -65,7 +65,7 @@ def bring_forward(
     event: Event,
     subscription_id: str,
 ) -> BroughtForward | None:
-    """What `question` comes to up to `event`, from what was kept of it. None where that does not tell.
+    """What `question` comes to up to `event`, from what was kept of it. None if that does not tell.
 
     `question` says what is counted and what had been received; where it ends in time is the event's place. `keys` are
     the charge's group keys.

@@ -276,8 +276,8 @@ def _read_usages(
             for start in starts
         }
 
-    given = ("read", charge, metric, question, [start.known for start in starts], scope.window, scope.current)
-    return reader.counted([question], count, given=(*given, scope.currency, scope.ungrouped))
+    facts = ("read", charge, metric, question, [start.known for start in starts], scope.window, scope.current)
+    return reader.counted([question], count, given=(*facts, scope.currency, scope.ungrouped))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What every field of a request means: by its name, or by its class and name where it means something of its own."""
+"""What every field of a request means: by its name, or by its class and name if it means something of its own."""
 
 from __future__ import annotations
 

@@ -742,7 +742,7 @@ class Plans(Resource):
         """
 
     def delete_metadata_key(self, code: str, key: str) -> Mapping[str, str | None]:
-        """Remove one key, where there is one. Raises `NotFound` for the plan, and for one without any metadata.
+        """Remove one key, if there is one. Raises `NotFound` for the plan, and for one without any metadata.
 
         code: Its code.
         key: The key.

@@ -1,4 +1,4 @@
-"""Who else is told or asked: webhook endpoints, tax and payment providers, accounting systems and CRMs."""
+"""Connections to the outside: webhook endpoints, tax and payment providers, accounting systems and CRMs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class PaymentConnections(Resource):
         client_secret: str | None = ...,
         signature_key: str | None = ...,
     ) -> PaymentConnection:
-        """A new connection. Raises `Invalid`, also where another has the code already, of whatever kind.
+        """A new connection. Raises `Invalid`, also if another connection of any kind has the code already.
 
         kind: The kind of provider. One of stripe, gocardless, adyen, cashfree, flutterwave, moneyhash. Required.
         code: The code that it is named by, unique among its kind. Required.
@@ -319,7 +319,7 @@ class TaxConnections(Resource):
         """
 
     def get(self, code: str) -> TaxConnection:
-        """The connection with this code, the oldest where several kinds have it. Raises `NotFound`.
+        """The connection with this code, the oldest if several kinds have it. Raises `NotFound`.
 
         code: Its code.
         """
@@ -429,7 +429,7 @@ class Webhooks(Resource):
         """
 
     def resend(self, id: str) -> WebhookMessage:
-        """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded.
+        """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` if it has succeeded.
 
         id: Its id.
         """

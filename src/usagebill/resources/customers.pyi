@@ -246,7 +246,7 @@ class BillingEntities(Resource):
         """
 
     def get(self, code: str) -> BillingEntity:
-        """The billing entity with this code, an archived one too where no active one has it. Raises `NotFound`.
+        """The billing entity with this code, an archived one too if no active one has it. Raises `NotFound`.
 
         code: Its code.
         """
@@ -357,7 +357,7 @@ class Customers(Resource):
     def checkout_url(self, external_id: str) -> SetupPage:
         """A page on which the customer leaves a payment method with its provider.
 
-        Raises `NotFound`, `Invalid` where there is nothing to leave or nobody to leave it with, `NotAllowed` where the
+        Raises `NotFound`, `Invalid` if there is nothing to leave or nobody to leave it with, `NotAllowed` if the
         provider has no such pages, and `ThirdPartyError` where it refuses.
 
         external_id: Your own id of it.
@@ -552,9 +552,9 @@ class Subscriptions(Resource):
     ) -> Subscription:
         """Put a customer on a plan.
 
-        With an external id that the customer has no live subscription of, a new subscription: active at once where it
-        starts today or started in the past, pending where it starts later. On the same plan, the existing one unchanged.
-        On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
+        With an external id that the customer has no live subscription of, a new subscription: active at once if it
+        starts today or started in the past, pending if it starts later. On the same plan, the existing one unchanged.
+        On another plan an upgrade, at once, if that costs as much a year or more, else a downgrade when the current
         interval ends. An unknown customer is created.
 
         With an `authorization`, Stripe has to authorize that amount first, which is neither taken nor held afterwards.
@@ -673,7 +673,7 @@ class Subscriptions(Resource):
         on_termination_credit_note: Literal["credit", "refund", "offset", "skip"] | None = ...,
         on_termination_invoice: Literal["generate", "skip"] | None = ...,
     ) -> Subscription:
-        """End the active subscription with this external id now, or cancel the pending one where `status` says so.
+        """End the active subscription with this external id now, or cancel the pending one if `status` says so.
 
         Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
         would be given back was taxed.
@@ -819,7 +819,7 @@ class Subscriptions(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> tuple[Charge, ChargeFilter]:
-        """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one.
+        """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` if its values have one.
 
         external_id: Your own id of it.
         charge_code: The charge, by code.

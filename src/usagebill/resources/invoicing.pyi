@@ -139,7 +139,7 @@ class CreditNotes(Resource):
         """
 
     def void(self, credit_note_id: str) -> CreditNote:
-        """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is.
+        """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` if nothing is.
 
         credit_note_id: The credit note, by id.
         """
@@ -169,7 +169,7 @@ class CreditNotes(Resource):
         """
 
     def delete_metadata_key(self, credit_note_id: str, key: str) -> Mapping[str, str | None] | None:
-        """Remove one key, where there is one. Raises `NotFound` for the note, and for one without any metadata.
+        """Remove one key, if there is one. Raises `NotFound` for the note, and for one without any metadata.
 
         credit_note_id: The credit note, by id.
         key: The key.
@@ -188,7 +188,7 @@ class CreditNotes(Resource):
         """
 
     def pdf(self, credit_note_id: str) -> bytes:
-        """The PDF of a credit note, made now where it has not been made. Raises `NotFound`.
+        """The PDF of a credit note, made now if it has not been made. Raises `NotFound`.
 
         credit_note_id: The credit note, by id.
         """
@@ -615,7 +615,7 @@ class Invoices(Resource):
     def retry_payment(
         self, invoice_id: str, *, payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...
     ) -> None:
-        """Have another try at collecting an invoice that is not paid. Where nobody collects, a message says so.
+        """Have another try at collecting an invoice that is not paid. If nobody collects, a message says so.
 
         Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
 
@@ -626,7 +626,7 @@ class Invoices(Resource):
     def payment_url(self, invoice_id: str) -> PaymentPage:
         """The page on which the customer pays an invoice at its provider.
 
-        Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
+        Raises `NotFound`, `Invalid` if there is no such page, and `ThirdPartyError` if the provider refuses.
 
         invoice_id: The invoice, by id.
         """
@@ -645,7 +645,7 @@ class Invoices(Resource):
         """
 
     def pdf(self, invoice_id: str) -> bytes:
-        """The PDF of an invoice, made now where it has not been made. Raises `NotFound` unless it is finalized.
+        """The PDF of an invoice, made now if it has not been made. Raises `NotFound` unless it is finalized.
 
         invoice_id: The invoice, by id.
         """

@@ -63,7 +63,7 @@ class ApiKeys(Resource):
         """
 
     def revoke(self, api_key_id: str) -> ApiKey:
-        """End a key at once. Raises `Invalid` where no other key without an expiry would remain.
+        """End a key at once. Raises `Invalid` if no other key without an expiry would remain.
 
         api_key_id: The api key, by id.
         """

@@ -129,7 +129,7 @@ class PaymentReceipts(Resource):
         """
 
     def pdf(self, payment_receipt_id: str) -> bytes:
-        """The PDF of a payment receipt, made now where it has not been made. Raises `NotFound`.
+        """The PDF of a payment receipt, made now if it has not been made. Raises `NotFound`.
 
         payment_receipt_id: The payment receipt, by id.
         """
@@ -176,7 +176,7 @@ class PaymentRequests(Resource):
     ) -> PaymentRequest:
         """Ask a customer for what is due of overdue invoices. Ids that are none of the customer's invoices are left out.
 
-        Raises `NotFound` for an unknown customer and where no invoice is left, `NotAllowed` for invoices that cannot be
+        Raises `NotFound` for an unknown customer and if no invoice is left, `NotAllowed` for invoices that cannot be
         requested (together), and `Invalid` for an address that is none.
 
         external_customer_id: The customer, by your own id. Required.

@@ -18,7 +18,7 @@ from usagebill.views.wallets import WalletMessage, wallet_view
 
 
 class Alerts(Resource):
-    """Thresholds of usage and of balances that are told of when they are crossed."""
+    """Thresholds of usage and balances, with a message when one is crossed."""
 
     views: ClassVar[Views] = {Alert: alert_view}
     messages: ClassVar[Messages] = {

@@ -17,7 +17,7 @@ from usagebill.fields import (
 from usagebill.records import Alert, Pages, TopUpPage, Wallet, WalletConsumption, WalletTransaction
 
 class Alerts(Resource):
-    """Thresholds of usage and of balances that are told of when they are crossed."""
+    """Thresholds of usage and balances, with a message when one is crossed."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -353,7 +353,7 @@ class WalletTransactions(Resource):
     def payment_url(self, wallet_transaction_id: str) -> TopUpPage:
         """The page on which the customer pays for bought credits at its provider.
 
-        Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
+        Raises `NotFound`, `Invalid` if there is no such page, and `ThirdPartyError` if the provider refuses.
 
         wallet_transaction_id: The wallet transaction, by id.
         """

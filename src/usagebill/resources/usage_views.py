@@ -100,7 +100,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
 
 
 def current_usage_view(_: Reader, usage: CurrentUsage) -> UsageView:
-    """Usage of a period, charge by charge; with projections where they were asked for."""
+    """Usage of a period, charge by charge; with projections if they were asked for."""
     charges = [_charge_usage(charge, usage.currency, is_projected=usage.is_projected) for charge in usage.charges]
     return usage_view(
         start=usage.start,

@@ -107,7 +107,7 @@ class SameText:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The JSON list in `column` has an item whose members equal `members`; a plain value where `members` is a text."""
+    """The JSON list in `column` has an item whose members equal `members`; a plain value if `members` is a text."""
 
     column: str
     members: tuple[tuple[str, object], ...] | str

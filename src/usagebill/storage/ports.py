@@ -58,7 +58,7 @@ class WaitingJobs(Protocol):
         """Each lane (whose name begins with `prefix`) that a job waits in, and the earliest `run_at` of those."""
 
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        """The earliest `run_at` of all jobs that wait (of those with a lane or without, where asked), or None."""
+        """The earliest `run_at` of all jobs that wait (of those with a lane or without, if asked), or None."""
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
         """The first job of the subject (of any, where None) in order of `due_at`, due at `now` at the latest, whether
@@ -85,7 +85,7 @@ class JobQueue(WaitingJobs, Protocol):
     """Due jobs. Everything here is part of the transaction it belongs to."""
 
     def add(self, job: Job) -> bool:
-        """Write `job`; False (and nothing written) where its key exists already."""
+        """Write `job`; False (and nothing written) if its key exists already."""
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
@@ -126,7 +126,7 @@ class EventLog(Protocol):
     """Events and the questions that aggregations ask, within one organization."""
 
     def get(self, transaction_id: str) -> Event | None:
-        """An event with this transaction id: where several subscriptions have one, the first that was received."""
+        """An event with this transaction id: if several subscriptions have one, the first that was received."""
 
     def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
         """The events of one external subscription id with these transaction ids, in order of time."""
@@ -230,9 +230,9 @@ class Observation(Protocol):
 
 
 class Snapshot(Protocol):
-    """Reads within one organization (or across all, where opened for none).
+    """Reads within one organization (or across all, if opened for none).
 
-    Records whose table has `deleted_at` are left out once deleted, except where `deleted=True`.
+    Records whose table has `deleted_at` are left out once deleted, unless `deleted=True`.
     """
 
     @property
@@ -318,7 +318,7 @@ class Transaction(Snapshot, Protocol):
     def events(self) -> EventStore: ...
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
-        """Make `instant` the newest that the clock has shown, where it is later (or else, where asked, in any case)."""
+        """Make `instant` the newest that the clock has shown, if it is later (or in any case, if asked)."""
 
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""
@@ -330,13 +330,13 @@ class Transaction(Snapshot, Protocol):
         """Take over what an earlier snapshot of this store has read, as far as it is known to be unchanged."""
 
     def savepoint(self, change: Callable[[], T]) -> T:
-        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+        """Run `change`; if it raises, its effects alone are undone and the exception goes on."""
 
     def insert(self, *records: object) -> None:
         """Raises `Duplicate` if a unique rule is broken."""
 
     def replace(self, record: object) -> None:
-        """Write the record in place of the one with its id. LookupError where there is none."""
+        """Write the record in place of the one with its id. LookupError if there is none."""
 
     def delete(self, *records: object) -> None:
         """Removes the rows for good; setting `deleted_at` is a `replace`."""
@@ -349,7 +349,7 @@ class Transaction(Snapshot, Protocol):
 
 
 class Store(Protocol):
-    """A storage engine. A thread has one transaction open at a time: RuntimeError where it opens a second."""
+    """A storage engine. A thread has one transaction open at a time: RuntimeError if it opens a second."""
 
     def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
         """Answer from one consistent snapshot. Whatever is written meanwhile is an error of the engine."""

@@ -68,7 +68,7 @@ __all__ = ["LOGGED", "TABLES", "Table", "table_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`unique`: each tuple of columns is unique within an organization, among live records where any can be deleted.
+    """`unique`: each tuple of columns is unique within an organization, among live records if any can be deleted.
 
     `always_unique` counts deleted ones too. `indexes` serve queries; each is led by the organization. A column may be
     followed by ` DESC`. `references` names the column -> record kind that must exist. `listing` says how the records

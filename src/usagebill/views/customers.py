@@ -217,7 +217,7 @@ def customer_summary(reader: Reader, customer: Customer, entity: BillingEntity |
 
 
 def _account(customer: Customer) -> ProviderAccountView:
-    """What is known of the customer at its payment provider, where it has one."""
+    """What is known of the customer at its payment provider, if it has one."""
     if customer.payment_connection_id is None:
         return {}
     account: ProviderAccountView = {

@@ -91,7 +91,7 @@ def rate_number(value: Decimal) -> Decimal:
 
 
 def plain_number(value: Decimal) -> int | Decimal:
-    """A decimal as a JSON number, without a fraction where it has none: 10, 2.5."""
+    """A decimal as a JSON number, without a fraction if it has none: 10, 2.5."""
     return int(value) if value == value.to_integral_value() else Decimal(decimal_text(value))
 
 

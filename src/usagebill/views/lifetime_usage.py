@@ -45,7 +45,7 @@ def lifetime_usage_object(
     at: datetime,
     completions: Sequence[Completion] | None,
 ) -> LifetimeUsageView:
-    """Lifetime usage in cents; `usage_thresholds` only where thresholds apply."""
+    """Lifetime usage in cents; `usage_thresholds` only if thresholds apply."""
     shown: LifetimeUsageView = {
         "svc_id": record.id,
         "svc_subscription_id": subscription.id,

@@ -23,7 +23,7 @@ class Largest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Max(Aggregation[Largest]):
-    """The largest `field_name`: negative where every value is, 0 without any."""
+    """The largest `field_name`: negative if every value is, 0 without any."""
 
     field_name: str | None
 

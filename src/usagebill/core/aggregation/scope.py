@@ -53,7 +53,7 @@ def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
 def lacks_property(metric: Metric, event: Event) -> bool:
     """Whether `event` cannot count for `metric` (`missing_aggregation_property` of the hourly check).
 
-    Its field is missing or null, or is not numeric where a number is needed. Never if no property is read.
+    Its field is missing or null, or is not numeric if a number is needed. Never if no property is read.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]
     if aggregation.field is FieldUse.NONE or metric.field_name is None:

@@ -45,7 +45,7 @@ class Aggregation(ABC, Generic[State]):
 
     @abstractmethod
     def of(self, event: Event) -> State:
-        """The state of one event; the empty state where the event does not count."""
+        """The state of one event; the empty state if the event does not count."""
 
     @abstractmethod
     def merge(self, left: State, right: State) -> State:

@@ -28,7 +28,7 @@ __all__ = [
     "written",
 ]
 
-# What follows the language where the reference's forms are wanted.
+# What follows the language if the reference's forms are wanted.
 REFERENCE = "@reference"
 
 _DOLLARS = (

@@ -121,12 +121,12 @@ def _spread(whole: Decimal, weights: Sequence[Decimal]) -> list[Decimal]:
 def _taxed(
     kinds: Sequence[Kind], bases: Sequence[Decimal], taxes: Decimal, weights: Sequence[Decimal]
 ) -> list[Decimal]:
-    """The taxes of the groups: the document's own; by their rates where those are too far from them."""
+    """The taxes of the groups: the document's own; by their rates if those are too far from them."""
     rates = [rate for _, rate in kinds]
     by_rate = [round_to(divide(multiply(base, rate), _HUNDRED), 2) for base, rate in zip(bases, rates, strict=True)]
-    own = _spread(taxes, [ZERO if rate.is_zero() else part for rate, part in zip(rates, weights, strict=True)])
-    for rate, tax, due in zip(rates, own, by_rate, strict=True):
+    stated_taxes = _spread(taxes, [ZERO if rate.is_zero() else part for rate, part in zip(rates, weights, strict=True)])
+    for rate, tax, due in zip(rates, stated_taxes, by_rate, strict=True):
         off = subtract(tax, due).copy_abs()
         if off >= _TOLERANCE or (rate.is_zero() and not tax.is_zero()):
             return by_rate
-    return own
+    return stated_taxes

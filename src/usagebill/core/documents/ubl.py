@@ -148,7 +148,7 @@ def _allowance(document: ElectronicDocument, group: TaxGroup) -> Element:
 
 
 def _tax_subtotal(document: ElectronicDocument, group: TaxGroup) -> Element:
-    # XRechnung wants a rate also where there is no tax; EN 16931 does not mind.
+    # XRechnung wants a rate also if there is no tax; EN 16931 does not mind.
     stated = group.category != "O" or document.is_xrechnung
     return element(
         "cac:TaxSubtotal",

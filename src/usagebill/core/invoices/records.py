@@ -95,7 +95,7 @@ class AppliedThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
-    """`tax_status` is null where taxes are computed at once. While a tax provider is
+    """`tax_status` is null if taxes are computed at once. While a tax provider is
     asked, `tax_request_id` names the question; `tax_connection_id` is the provider whose taxes it has.
 
     All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued,

@@ -92,7 +92,7 @@ def _in_month(month: int, day: int) -> date:
 
 
 def add_months(day: date, months: int) -> date:
-    """`day`, `months` later (earlier when negative), on the last day of the month where it has no such day."""
+    """`day`, `months` later (earlier when negative), on the last day of the month if it has no such day."""
     return _in_month(_month(day) + months, day.day)
 
 

@@ -66,7 +66,7 @@ class Shares(NamedTuple):
 
 
 def price(properties: PercentageProperties, usage: Usage) -> Price:
-    """The percentage part plus the fixed part, or the sum of the events' own prices where they have bounds."""
+    """The percentage part plus the fixed part, or the sum of the events' own prices if they have bounds."""
     if properties.is_bounded:
         amount = total(cost for _, cost in event_costs(properties, usage.event_values))
         return Price(amount=amount, divisor=usage.shown_units)

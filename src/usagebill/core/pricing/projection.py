@@ -16,7 +16,7 @@ __all__ = ["Projection", "project", "projected_units"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """Units and amount of one fee at the end of its period; `pricing_unit_amount_cents` where it has a pricing unit."""
+    """Units and amount of one fee at the end of its period; `pricing_unit_amount_cents` if it has a pricing unit."""
 
     units: Decimal
     amount_cents: int

@@ -50,7 +50,7 @@ def is_whole(value: object, limit: Range) -> bool:
 
 
 def whole(value: object) -> int:
-    """`value` where it is a JSON integer, else zero."""
+    """`value` if it is a JSON integer, else zero."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 

@@ -21,7 +21,7 @@ __all__ = ["Range", "Ranges", "Share", "default_range", "range_errors", "shares"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """One range of units: above `floor` (exclusive) up to `to_value` (inclusive), open where that is None.
+    """One range of units: above `floor` (exclusive) up to `to_value` (inclusive), open if that is None.
 
     `from_value` is what the caller wrote; `floor` is where the previous range ends. `rate` is the amount for one unit.
     """

@@ -32,7 +32,7 @@ def price(properties: VolumeProperties, usage: Usage) -> Price:
 
 
 def range_of(ranges: Ranges, full: Decimal) -> Range:
-    """The range that prices all units where the full ones are `full`."""
+    """The range that prices all units if the full ones are `full`."""
     for range_ in ranges.ranges[:-1]:
         if range_.to_value is not None and full <= range_.to_value:
             return range_

@@ -113,7 +113,7 @@ def create_requested(
 ) -> Alert | list[Alert]:
     """One new alert of a subscription, or several, all or none.
 
-    Raises `NotFound` and `Invalid` as `create` and `create_all` do, `BadRequest` where neither is sent.
+    Raises `NotFound` and `Invalid` as `create` and `create_all` do, `BadRequest` if neither is sent.
     """
     if isinstance(request.alerts, (list, tuple)) and request.alerts:
         return create_all(work, external_id, AlertsInput(alerts=request.alerts), options)

@@ -85,7 +85,7 @@ def on_termination(work: Work, contract: Contract, *, option: str = "credit") ->
 def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNote | None:
     """Give back the days before `until` of the fee that a subscription paid to become active, which it was not then.
 
-    What it takes the place of was billed for them. None where it has paid no such fee.
+    What it takes the place of was billed for them. None if it has paid no such fee.
     """
     fee = work.tx.first(
         Fee,
@@ -112,7 +112,7 @@ def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNot
 
 
 def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
-    """The fee of the last period billed; where its invoice was regenerated after a void, the later one."""
+    """The fee of the last period billed; if its invoice was regenerated after a void, the later one."""
     fee = reader.tx.first(
         Fee,
         eq("subscription_id", subscription.id),
@@ -146,7 +146,7 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
 
 
 def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
-    """The invoice, or where it was voided the one that it was regenerated as."""
+    """The invoice, or if it was voided the one that it was regenerated as."""
     invoice = None if invoice_id is None else reader.tx.get(Invoice, invoice_id)
     while invoice is not None and invoice.status == InvoiceStatus.VOIDED:
         invoice = reader.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])

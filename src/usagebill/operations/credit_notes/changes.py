@@ -55,7 +55,7 @@ def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> Credit
 
 
 def void(work: Work, credit_note_id: str) -> CreditNote:
-    """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is."""
+    """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` if nothing is."""
     note = finalized_credit_note(work, credit_note_id)
     if note.credit_status == CreditStatus.VOIDED or note.balance_amount_cents == 0:
         raise NotAllowed("no_voidable_amount")
@@ -87,7 +87,7 @@ def delete_metadata(work: Work, credit_note_id: str) -> None:
 
 
 def delete_metadata_key(work: Work, credit_note_id: str, key: str) -> Metadata | None:
-    """Remove one key, where there is one. Raises `NotFound` for the note, and for one without any metadata."""
+    """Remove one key, if there is one. Raises `NotFound` for the note, and for one without any metadata."""
     note = finalized_credit_note(work, credit_note_id)
     if note.metadata is None:
         raise NotFound("metadata")

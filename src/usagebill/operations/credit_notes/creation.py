@@ -136,7 +136,7 @@ def make(
     checked: bool = False,
     void: bool = False,
 ) -> CreditNote:
-    """Store a note over `items` and send its messages; a note on a draft is a draft itself, and told of later.
+    """Store a note over `items` and send its messages; a note on a draft is a draft itself, and announced later.
 
     Without `parts` all that the items come to is credit. `checked` parts are kept as they are, as far as other notes
     leave so much of the invoice; a `void` note never has a balance. Raises `Invalid` for parts that do not fit the

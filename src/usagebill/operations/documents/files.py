@@ -93,7 +93,7 @@ def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | No
 
 
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
-    """The PDF of an invoice, made now where it has not been made. Raises `NotFound` unless it is finalized."""
+    """The PDF of an invoice, made now if it has not been made. Raises `NotFound` unless it is finalized."""
     return _content(work, _made(work, _invoice(work, invoice_id), _BOTH).pdf_id)
 
 
@@ -106,7 +106,7 @@ def invoice_xml(work: Work, invoice_id: str) -> bytes:
 
 
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
-    """The PDF of a credit note, made now where it has not been made. Raises `NotFound`."""
+    """The PDF of a credit note, made now if it has not been made. Raises `NotFound`."""
     return _content(work, _made(work, finalized_credit_note(work, credit_note_id), _BOTH).pdf_id)
 
 
@@ -118,7 +118,7 @@ def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
 
 
 def receipt_pdf(work: Work, payment_receipt_id: str) -> bytes:
-    """The PDF of a payment receipt, made now where it has not been made. Raises `NotFound`."""
+    """The PDF of a payment receipt, made now if it has not been made. Raises `NotFound`."""
     return _content(work, _made(work, receipt_by_id(work, payment_receipt_id), _BOTH).pdf_id)
 
 

@@ -37,7 +37,7 @@ _NOTED_WITHIN = timedelta(minutes=1)
 def prepare(
     work: Work, job: Job, task: SendEmail, pay_url_of: Callable[[Work, PaymentRequest], str | None]
 ) -> Email | Unsent:
-    """The e-mail of a job, with its PDFs, which are made where there are none yet. `Unsent` where it is not to be sent
+    """The e-mail of a job, with its PDFs, which are made if there are none yet. `Unsent` if it is not to be sent
     any more, which ends the job.
 
     The addresses of billing entity and customer are those of now.

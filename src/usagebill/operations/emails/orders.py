@@ -67,7 +67,7 @@ def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
 
 
 def email_on_issue(work: Work, subject: Documented) -> None:
-    """Have what has just been issued sent to its customer, where the billing entity has switched that on.
+    """Have what has just been issued sent to its customer, if the billing entity has switched that on.
 
     Nothing is sent without an address of both, and no invoice whose fees come to nothing or that only states what was
     paid.

@@ -45,7 +45,7 @@ def process_events(work: Work, task: ProcessEvents) -> None:
 
 
 def process_events_apart(work: Work, task: ProcessEvents) -> None:
-    """Job: the same where it has failed. Each subscription's events are a job of their own: the trouble of one does not
+    """Job: the same if it has failed. Each subscription's events are a job of their own: the trouble of one does not
     hold up the others.
     """
     events = events_of(work, task)

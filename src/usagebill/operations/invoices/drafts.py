@@ -73,5 +73,5 @@ def refresh_wanted(work: Work, task: RefreshInvoice) -> None:
         return
     periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     billed = (work.tx.get(Subscription, period.subscription_id) for period in periods)
-    if any(found is not None and found.status == SubscriptionStatus.ACTIVE for found in billed):
+    if any(subscription is not None and subscription.status == SubscriptionStatus.ACTIVE for subscription in billed):
         _computed(work, invoice)

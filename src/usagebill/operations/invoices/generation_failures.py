@@ -108,7 +108,7 @@ def _close(work: Work, standing: Invoice) -> Invoice:
 
 
 def retry(work: Work, invoice: Invoice) -> Invoice:
-    """Have the run that failed tried again at once. Where nothing waits for it any more, the invoice is closed."""
+    """Have the run that failed tried again at once. If nothing waits for it any more, the invoice is closed."""
     if invoice.failed_job_id is None or not work.tx.jobs.retry(invoice.failed_job_id, work.now):
         return _close(work, invoice)
     status = transition(invoice.status, InvoiceEvent.RETRY)

@@ -87,7 +87,7 @@ def issue(
 ) -> Invoice:
     """Finalize an invoice whose totals are computed: number it, copy what it shows of others, send its messages.
 
-    With `may_be_empty`, one whose fees add up to nothing is closed instead where the customer is not sent such
+    With `may_be_empty`, one whose fees add up to nothing is closed instead if the customer is not sent such
     invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are. Its
     `parties`, the `contracts` that it bills and its `periods` are looked up unless they are given.
     """
@@ -138,7 +138,7 @@ def _is_immediate(invoice: Invoice, periods: Iterable[BillingPeriod]) -> bool:
 
 
 def _show_payments(work: Work, invoice: Invoice) -> None:
-    """What was paid of an invoice that nobody saw is seen with it; its provider is told the number."""
+    """What was paid of an invoice that nobody saw is shown with it; its provider is sent the number."""
     for payment in work.tx.find(Payment, eq("invoice_id", invoice.id)):
         work.tx.replace(replace(payment, is_shown=True))
         if payment.provider_payment_id is not None and payment.payment_status == ChargeStatus.SUCCEEDED:

@@ -72,7 +72,7 @@ def estimate_adjusted_fee(work: Work, invoice_id: str, request: AdjustedFeeInput
 
 @Input
 class RegeneratedFeeInput:
-    """A line of the voided invoice (`id`) to keep, changed where told; or one that it had not.
+    """A line of the voided invoice (`id`) to keep, with the changes sent; or a new one.
 
     `unit_amount` is in major units of the currency.
     """

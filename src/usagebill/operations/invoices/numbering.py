@@ -30,12 +30,12 @@ def entity_series(entity_id: str) -> str:
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
     """The invoice with the next number of its customer or of its billing entity."""
-    own = work.tx.next_number(customer_series(entity.id, customer.id))
+    of_customer = work.tx.next_number(customer_series(entity.id, customer.id))
     of_entity = None if invoice.self_billed else work.tx.next_number(entity_series(entity.id))
     prefix = entity.document_number_prefix
     if of_entity is None or entity.document_numbering == "per_customer":
-        number = f"{prefix}-{customer.sequential_id:03d}-{own:03d}"
-        return replace(invoice, sequential_id=own, entity_sequential_id=of_entity, number=number)
+        number = f"{prefix}-{customer.sequential_id:03d}-{of_customer:03d}"
+        return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)
     month = work.now.astimezone(ZoneInfo(entity.timezone))
     number = f"{prefix}-{month:%Y%m}-{of_entity:03d}"
-    return replace(invoice, sequential_id=own, entity_sequential_id=of_entity, number=number)
+    return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)

@@ -174,7 +174,7 @@ def _sections(reader: Reader, request: OneOffInput) -> tuple[str, ...] | None:
 
 
 def _fee(reader: Reader, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
-    """The fee of a line. Where its taxes are `provided` by somebody else, those that it asks for count for nothing."""
+    """The fee of a line. If its taxes are `provided` by somebody else, those that it asks for are ignored."""
     add_on, sent = line.add_on, line.sent
     units = value_or(sent.units, ONE)
     unit_cents = value_or(sent.unit_amount_cents, add_on.amount_cents)

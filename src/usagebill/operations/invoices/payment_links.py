@@ -32,7 +32,7 @@ class PaymentRetry:
 
 
 def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
-    """Have another try at collecting an invoice that is not paid. Where nobody collects, a message says so.
+    """Have another try at collecting an invoice that is not paid. If nobody collects, a message says so.
 
     Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
     """
@@ -54,7 +54,7 @@ def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
 def payment_url(work: Work, invoice_id: str) -> PaymentPage:
     """The page on which the customer pays an invoice at its provider.
 
-    Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
+    Raises `NotFound`, `Invalid` if there is no such page, and `ThirdPartyError` if the provider refuses.
     """
     return page_of_invoice(work, visible_invoice(work, invoice_id))
 

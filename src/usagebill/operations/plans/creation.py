@@ -164,7 +164,7 @@ def sent_thresholds(reader: Reader, request: Iterable[UsageThresholdInput]) -> t
 def sent_commitment(
     reader: Reader, commitment: MinimumCommitment | None, request: MinimumCommitmentInput
 ) -> MinimumCommitment | None:
-    """The minimum commitment with what is sent of it; none where nothing at all is sent. Raises `Invalid`."""
+    """The minimum commitment with what is sent of it; none if nothing at all is sent. Raises `Invalid`."""
     if not changes(request):
         return None
     amount = value_or(request.amount_cents, None if commitment is None else commitment.amount_cents)

@@ -45,7 +45,7 @@ def delete_metadata(work: Work, code: str) -> None:
 
 
 def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
-    """Remove one key, where there is one. Raises `NotFound` for the plan, and for one without any metadata."""
+    """Remove one key, if there is one. Raises `NotFound` for the plan, and for one without any metadata."""
     plan = plan_by_code(work, code)
     if plan.metadata is None:
         raise NotFound("metadata")

@@ -198,7 +198,7 @@ def _replace_fixed_charges(
 
 
 def apply_fixed_charge_changes(work: Work, plan: Plan, made: Iterable[FixedChargeChange], *, cascade: bool) -> None:
-    """Note the units that subscriptions on the plan have from now on, and on its overrides where that is wanted."""
+    """Note the units that subscriptions on the plan have from now on, and on its overrides if that is wanted."""
     changes_made = tuple(made)
     with_units = [change for change in changes_made if change.other_units]
     units_changed(

@@ -100,7 +100,7 @@ def _waiting_for(reader: Reader, invoice_id: str) -> Subscription | None:
 def _awaited(reader: Reader, subscription: Subscription) -> Invoice | None:
     periods = reader.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
     invoices = [find_invoice(reader, period.invoice_id) for period in periods]
-    return next((found for found in invoices if found is not None and found.status == InvoiceStatus.OPEN), None)
+    return next((invoice for invoice in invoices if invoice is not None and invoice.status == InvoiceStatus.OPEN), None)
 
 
 def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:

@@ -43,8 +43,10 @@ def change_plan(
 ) -> Subscription:
     """Change the plan of an active subscription: an upgrade gives the new subscription, a downgrade the current one."""
     contract = contract_of(work, current)
-    own, plan = contract.plan, chosen.plan
-    upgrade = is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval))
+    current_plan, plan = contract.plan, chosen.plan
+    upgrade = is_upgrade(
+        current_plan.amount_cents, Interval(current_plan.interval), plan.amount_cents, Interval(plan.interval)
+    )
     cancel_downgrade(work, current)
     following = _following(
         work, current, chosen, request, entity, Succession.UPGRADE if upgrade else Succession.DOWNGRADE
@@ -92,7 +94,7 @@ def _following(
 
 
 def cancel_downgrade(work: Work, current: Subscription) -> bool:
-    """Cancel the downgrade that is to follow `current`, where there is one."""
+    """Cancel the downgrade that is to follow `current`, if there is one."""
     pending = work.tx.find(
         Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
     )
@@ -129,7 +131,7 @@ def upgrade_to(work: Work, contract: Contract, following: Subscription, *, asked
 
     If `following` is to wait for its payment, what is current goes on until that is made.
 
-    What the day of the upgrade closes is billed first, where the run of that day has yet to come. The day itself
+    What the day of the upgrade closes is billed first, if the run of that day has yet to come. The day itself
     belongs to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from it.
     """
     waiting = gated(work, following, work.now)
@@ -171,7 +173,7 @@ def apply_downgrade(work: Work, contract: Contract) -> Subscription:
     )
     if following is None:
         raise LookupError(f"no downgrade waits for subscription {current.id}")
-    # A run applies it, minutes after the midnight at which the periods of the old plan end, or days where only a new
+    # A run applies it, minutes after the midnight at which the periods of the old plan end, or days if only a new
     # time zone has put that behind.
     periods = contract.cycle()
     midnight = day_start(periods.period(local_date(work.now, periods.tz)).start, periods.tz)

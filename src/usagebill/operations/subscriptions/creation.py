@@ -42,9 +42,9 @@ _NOT_AUTHORIZED = AuthorizationOptions()
 def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions = _NOT_AUTHORIZED) -> Subscription:
     """Put a customer on a plan.
 
-    With an external id that the customer has no live subscription of, a new subscription: active at once where it
-    starts today or started in the past, pending where it starts later. On the same plan, the existing one unchanged.
-    On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
+    With an external id that the customer has no live subscription of, a new subscription: active at once if it
+    starts today or started in the past, pending if it starts later. On the same plan, the existing one unchanged.
+    On another plan an upgrade, at once, if that costs as much a year or more, else a downgrade when the current
     interval ends. An unknown customer is created.
 
     With an `authorization`, Stripe has to authorize that amount first, which is neither taken nor held afterwards.
@@ -101,7 +101,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
 
 
 def _overridden(work: Work, plan: Plan, request: SubscriptionInput) -> Overridden:
-    """The plan that a new subscription is on: its own copy of `plan`, where the request says something differently."""
+    """The plan that a new subscription is on: its own copy of `plan`, if the request says something differently."""
     return apply_overrides(work, plan, request.plan_overrides) if request.plan_overrides else Overridden(plan=plan)
 
 
@@ -127,7 +127,7 @@ def _text(value: object) -> str:
 
 
 def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, request: SubscriptionInput) -> Customer:
-    """The customer of this external id, created where there is none, with the plan's currency where it has none."""
+    """The customer of this external id, created if there is none, with the plan's currency if it has none."""
     customer = work.tx.first(Customer, eq("external_id", external_id))
     if customer is None:
         customer = customers.upsert(

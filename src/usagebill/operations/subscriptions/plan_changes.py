@@ -49,7 +49,7 @@ def amount_changed(work: Work, task: PlanAmountChanged) -> None:
 
 
 def amount_changed_apart(work: Work, task: PlanAmountChanged) -> None:
-    """Job: the same where it has failed. Each change that happens at once is a job of its own."""
+    """Job: the same if it has failed. Each change that happens at once is a job of its own."""
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None:
         _cancel_downgrades_from(work, plan)

@@ -31,7 +31,7 @@ _STATUSES = frozenset(SubscriptionStatus)
 
 
 def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> list[Subscription]:
-    """Subscriptions with this external id and one of `statuses` (any, where none is named), the one meant first:
+    """Subscriptions with this external id and one of `statuses` (any, if none is named), the one meant first:
     those that have not ended, then the latest ended, the latest started.
     """
     conditions: list[Condition] = [eq("external_id", external_id)]

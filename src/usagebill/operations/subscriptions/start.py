@@ -82,7 +82,7 @@ def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
 
 
 def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoice | None:
-    """Bill what a subscription that has just started owes at once: its fee, where it is paid in advance.
+    """Bill what a subscription that has just started owes at once: its fee, if it is paid in advance.
 
     The invoice, None if nothing is owed. With `hidden`, nobody sees it until it is paid.
     """

@@ -33,7 +33,7 @@ __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "
 
 @after_backlog(of_subscription)
 def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:
-    """End the active subscription with this external id now, or cancel the pending one where `status` says so.
+    """End the active subscription with this external id now, or cancel the pending one if `status` says so.
 
     Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
     would be given back was taxed.

@@ -23,8 +23,8 @@ def reschedule(work: Work, task: RescheduleCustomer) -> None:
 def reschedule_entity(work: Work, task: RescheduleEntity) -> None:
     """Job: the time zone of a billing entity has changed, and with it that of the customers without their own."""
     waiting = has(Subscription, "customer_id", within("status", UNENDED))
-    own = eq("billing_entity_id", task.billing_entity_id), missing("timezone")
-    for customer in work.tx.find(Customer, *own, waiting):
+    inheriting = eq("billing_entity_id", task.billing_entity_id), missing("timezone")
+    for customer in work.tx.find(Customer, *inheriting, waiting):
         reschedule_customer(work, customer.id)
-    for customer in work.tx.find(Customer, *own, has(Wallet, "customer_id", eq("status", WalletStatus.ACTIVE))):
+    for customer in work.tx.find(Customer, *inheriting, has(Wallet, "customer_id", eq("status", WalletStatus.ACTIVE))):
         watch_customer(work, customer.id)

@@ -69,9 +69,9 @@ def gross_revenue(reader: Reader, options: AnalyticsFilters) -> list[GrossRevenu
     ]
     loose = eq("pay_in_advance", True), missing("invoice_id"), eq("self_billed", False)
     for group in reader.tx.grouped(Fee, keys, ["amount_cents"], *loose, *scope.of_record(entity=None)):
-        month, currency, own, inherited = group.key
-        if scope.billing_entity_id in (None, own or inherited):
-            count((month, currency, own or inherited), group.sums[0])
+        month, currency, entity_id, customer_entity_id = group.key
+        if scope.billing_entity_id in (None, entity_id or customer_entity_id):
+            count((month, currency, entity_id or customer_entity_id), group.sums[0])
     return [
         GrossRevenue(
             month=month,

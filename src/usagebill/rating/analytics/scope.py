@@ -35,7 +35,7 @@ class AnalyticsFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The months that are shown, oldest first, and what narrows the records; null where anything will do."""
+    """The months that are shown, oldest first, and what narrows the records; null if anything will do."""
 
     months: tuple[date, ...]
     currency: str | None
@@ -52,7 +52,7 @@ class Scope:
             yield eq(entity, self.billing_entity_id)
 
     def of_invoice(self) -> Iterator[Condition]:
-        """What narrows invoices by their billing entity, where the record has customer and currency itself."""
+        """What narrows invoices by their billing entity, if the record has customer and currency itself."""
         if self.billing_entity_id is not None:
             yield eq("billing_entity_id", self.billing_entity_id)
 

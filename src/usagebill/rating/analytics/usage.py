@@ -336,8 +336,8 @@ def _count_in_advance(reader: Reader, options: UsageFilters, metric_ids: frozens
         any_of(missing("invoice_id"), related(Invoice, "invoice_id", within("status", BILLED))),
     )
     for group in reader.tx.grouped(Fee, keys, ["amount_cents", "units"], *conditions):
-        at, own, inherited, currency, metric_id = group.key
-        day = _local(_instant(at), _zone(own, inherited))
+        at, customer_zone, entity_zone, currency, metric_id = group.key
+        day = _local(_instant(at), _zone(customer_zone, entity_zone))
         period = result.period_of(day, day)
         if period is not None:
             amount = _Amount(int(group.sums[0]), group.sums[1])
