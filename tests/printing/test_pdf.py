@@ -74,6 +74,21 @@ def test_every_page_says_which_of_how_many_it_is() -> None:
     assert "LUM-001-001 - Seite 1 von 1" in pages(invoice_content(invoice(1, "de")))[0]
 
 
+def test_every_letter_is_drawn_in_a_font_that_has_it() -> None:
+    drawn: list[tuple[str, str]] = []
+
+    def note(text: str, _: object, __: object, font: dict[str, str] | None, ___: object) -> None:
+        if font is not None:
+            drawn.append((text, font["/BaseFont"]))
+
+    (page,) = PdfReader(BytesIO(pdf_bytes(invoice_content(invoice(1, "zh-TW"))))).pages
+    page.extract_text(visitor_text=note)
+    chinese = [(text, font) for text, font in drawn if any(ord(letter) > 0x2E80 for letter in text)]
+    # The foot of the page as well.
+    assert any("頁" in text for text, _ in chinese)
+    assert all("DroidSansFallback" in font for _, font in chinese), chinese
+
+
 def test_a_name_has_the_room_that_numbers_leave() -> None:
     name = "A name of thirteen words that fits into a single line of this table"
     plain = fee("a", 100)

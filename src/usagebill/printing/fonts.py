@@ -15,7 +15,7 @@ from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfbase.pdfmetrics import registerFont, stringWidth
 from reportlab.pdfbase.ttfonts import TTFont
 
-__all__ = ["BOLD", "HANGUL", "REGULAR", "load_fonts", "markup", "width_of"]
+__all__ = ["BOLD", "HANGUL", "REGULAR", "in_fonts", "load_fonts", "markup", "width_of"]
 
 REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
 _NO_BREAK = "\u00a0"
@@ -57,7 +57,12 @@ def markup(text: str) -> str:
 
 def width_of(text: str, font: str, size: float) -> float:
     """The width of a line as `markup` sets it in this font."""
-    return sum(float(stringWidth("".join(part), other or font, size)) for other, part in groupby(text, _font))
+    return sum(float(stringWidth(part, name, size)) for name, part in in_fonts(text, font))
+
+
+def in_fonts(text: str, font: str) -> list[tuple[str, str]]:
+    """A line in parts, each with the font that it is set in: `font` if that has it."""
+    return [(other or font, "".join(part)) for other, part in groupby(text, _font)]
 
 
 def _line(line: str) -> str:

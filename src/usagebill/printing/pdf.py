@@ -22,7 +22,7 @@ from usagebill.core.documents.content import Content, Page, Party, Row, Table, T
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import words_of
 from usagebill.printing.archival import with_xml
-from usagebill.printing.fonts import BOLD, REGULAR, load_fonts, markup
+from usagebill.printing.fonts import BOLD, REGULAR, in_fonts, load_fonts, markup, width_of
 from usagebill.printing.logos import BadLogo, opened
 from usagebill.printing.right_to_left import MixedParagraph, is_mixed, visual
 
@@ -88,6 +88,14 @@ def _numbered(content: Content) -> type[Canvas]:
     label = words_of(content.locale).page_of
 
     class Numbered(Canvas):
+        def _draw_right(self, end: float, text: str, size: float) -> None:
+            """Draw a line at the foot of the page, up to `end`, each character in a font that has it."""
+            at = end - width_of(text, REGULAR, size)
+            for font, part in in_fonts(text, REGULAR):
+                self.setFont(font, size)
+                self.drawString(at, _MARGIN / 2, part)
+                at += width_of(part, font, size)
+
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
             self._drawn: list[dict[str, Any]] = []
@@ -99,10 +107,9 @@ def _numbered(content: Content) -> type[Canvas]:
         def save(self) -> None:
             for page, drawn in enumerate(self._drawn, start=1):
                 self.__dict__.update(drawn)
-                self.setFont(REGULAR, 7)
                 self.setFillColor(_GREY)
                 text = f"{content.number} - {label.format(page=page, count=len(self._drawn))}"
-                self.drawRightString(A4[0] - _MARGIN, _MARGIN / 2, visual(text, "L") if is_mixed(text) else text)
+                self._draw_right(A4[0] - _MARGIN, visual(text, "L") if is_mixed(text) else text, 7)
                 super().showPage()
             super().save()
 
@@ -227,7 +234,7 @@ class _Printer:
         if not pairs:
             return ""
         rows = [[self._text(label, "small"), self._text(value)] for label, value in pairs]
-        return self._grid(rows, (_WIDTH * 0.2, _WIDTH * 0.28))
+        return self._grid(rows, (_WIDTH * 0.2, _WIDTH * 0.28), ("RIGHTPADDING", (0, 0), (0, -1), _GAP))
 
     def _parties(self, *parties: Party) -> list[list[Any]]:
         columns = []

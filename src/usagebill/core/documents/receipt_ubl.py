@@ -7,14 +7,14 @@ from xml.etree.ElementTree import Element
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import local_date
 from usagebill.core.documents.electronic import type_code_of
-from usagebill.core.documents.elements import cleaned, document_text, element, exact_text, leaf
+from usagebill.core.documents.elements import cleaned, element, exact_text, leaf
 from usagebill.core.documents.parties import Contact, customer_contact, entity_contact
 from usagebill.core.documents.sources import InvoiceSource, ReceiptSource
+from usagebill.core.documents.ubl_parts import address, email_of, endpoint, scheme, whole
 from usagebill.core.vat import is_vat_number
 
 __all__ = ["receipt_ubl_text"]
 
-_SCHEMAS = "urn:oasis:names:specification:ubl:schema:xsd"
 # The response code for "paid".
 _PAID = "PD"
 
@@ -23,9 +23,8 @@ def receipt_ubl_text(source: ReceiptSource) -> str:
     """The receipt as an `ApplicationResponse` from the seller to the customer."""
     receipt, payment = source.receipt, source.payment
     paid = major_from_cents(payment.amount_cents, payment.amount_currency)
-    root = element(
+    return whole(
         "ApplicationResponse",
-        leaf("cbc:UBLVersionID", "2.1"),
         leaf("cbc:ID", receipt.number),
         leaf("cbc:UUID", receipt.id),
         leaf("cbc:IssueDate", local_date(receipt.created_at, source.zone).isoformat()),
@@ -34,14 +33,6 @@ def receipt_ubl_text(source: ReceiptSource) -> str:
         _party("cac:SenderParty", entity_contact(source.entity)),
         _party("cac:ReceiverParty", customer_contact(source.customer)),
         *(_response(invoice) for invoice in source.invoices),
-    )
-    return document_text(
-        root,
-        {
-            "": f"{_SCHEMAS}:ApplicationResponse-2",
-            "cac": f"{_SCHEMAS}:CommonAggregateComponents-2",
-            "cbc": f"{_SCHEMAS}:CommonBasicComponents-2",
-        },
     )
 
 
@@ -62,23 +53,14 @@ def _response(source: InvoiceSource) -> Element:
 
 
 def _party(name: str, contact: Contact) -> Element:
-    email = cleaned((contact.email or "").split(",")[0])
+    email = email_of(contact)
     tax_number = contact.tax_number if is_vat_number(contact.tax_number) else None
-    scheme = element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
     return element(
         name,
-        leaf("cbc:EndpointID", email, {"schemeID": "EM"}),
+        endpoint(contact),
         element("cac:PartyName", leaf("cbc:Name", contact.display_name)),
-        element(
-            "cac:PostalAddress",
-            leaf("cbc:StreetName", contact.address_line1),
-            leaf("cbc:AdditionalStreetName", contact.address_line2),
-            leaf("cbc:CityName", contact.city),
-            leaf("cbc:PostalZone", contact.zipcode),
-            leaf("cbc:CountrySubentity", contact.state),
-            element("cac:Country", leaf("cbc:IdentificationCode", contact.country)) if contact.country else None,
-        ),
-        None if tax_number is None else element("cac:PartyTaxScheme", leaf("cbc:CompanyID", tax_number), scheme),
+        address(contact),
+        None if tax_number is None else element("cac:PartyTaxScheme", leaf("cbc:CompanyID", tax_number), scheme()),
         element(
             "cac:PartyLegalEntity",
             leaf("cbc:RegistrationName", cleaned(contact.legal_name) or contact.display_name),

@@ -7,8 +7,9 @@ from decimal import Decimal
 from xml.etree.ElementTree import Element
 
 from usagebill.core.documents.electronic import EXEMPTIONS, ElectronicDocument, ElectronicLine, TaxGroup
-from usagebill.core.documents.elements import cleaned, document_text, element, exact_text, leaf, number_text
+from usagebill.core.documents.elements import cleaned, element, exact_text, leaf, number_text
 from usagebill.core.documents.parties import Contact
+from usagebill.core.documents.ubl_parts import address, email_of, endpoint, scheme, whole
 from usagebill.core.numbers import ZERO
 from usagebill.core.vat import is_vat_number
 
@@ -17,26 +18,16 @@ __all__ = ["ubl_text"]
 _PROFILE = "urn:cen.eu:en16931:2017"
 _GERMAN_PROFILE = f"{_PROFILE}#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0"
 _PROCESS = "urn:fdc:peppol.eu:2017:poacc:billing:01:1.0"
-_SCHEMAS = "urn:oasis:names:specification:ubl:schema:xsd"
 _PAYMENT_MEANS = "1"
 
 
 def ubl_text(document: ElectronicDocument) -> str:
     """The UBL form of an invoice (`Invoice`) or a credit note (`CreditNote`)."""
     kind = "CreditNote" if document.is_credit_note else "Invoice"
-    root = element(kind, *_header(document, kind), *_body(document, kind))
-    return document_text(
-        root,
-        {
-            "": f"{_SCHEMAS}:{kind}-2",
-            "cac": f"{_SCHEMAS}:CommonAggregateComponents-2",
-            "cbc": f"{_SCHEMAS}:CommonBasicComponents-2",
-        },
-    )
+    return whole(kind, *_header(document, kind), *_body(document, kind))
 
 
 def _header(document: ElectronicDocument, kind: str) -> Iterable[Element | None]:
-    yield leaf("cbc:UBLVersionID", "2.1")
     yield leaf("cbc:CustomizationID", _GERMAN_PROFILE if document.is_xrechnung else _PROFILE)
     yield leaf("cbc:ProfileID", _PROCESS if document.is_xrechnung else None)
     yield leaf("cbc:ID", document.number)
@@ -95,13 +86,12 @@ def _party(document: ElectronicDocument, contact: Contact) -> Element:
     legal_name = cleaned(contact.legal_name) or contact.name if sells else contact.display_name
     # What lies outside the tax names nobody's VAT number.
     taxed = document.seller_pays_tax and is_vat_number(contact.tax_number)
-    email = cleaned((contact.email or "").split(",")[0])
     return element(
         "cac:Party",
-        leaf("cbc:EndpointID", email, {"schemeID": "EM"}),
+        endpoint(contact),
         None if sells else element("cac:PartyName", leaf("cbc:Name", contact.display_name)),
-        _address(contact),
-        element("cac:PartyTaxScheme", leaf("cbc:CompanyID", contact.tax_number), _scheme()) if taxed else None,
+        address(contact),
+        element("cac:PartyTaxScheme", leaf("cbc:CompanyID", contact.tax_number), scheme()) if taxed else None,
         element(
             "cac:PartyLegalEntity",
             leaf("cbc:RegistrationName", legal_name),
@@ -111,30 +101,14 @@ def _party(document: ElectronicDocument, contact: Contact) -> Element:
             "cac:Contact",
             leaf("cbc:Name", contact.display_name),
             leaf("cbc:Telephone", contact.phone if sells and document.is_xrechnung else None),
-            leaf("cbc:ElectronicMail", email),
+            leaf("cbc:ElectronicMail", email_of(contact)),
         ),
     )
 
 
-def _address(contact: Contact) -> Element:
-    return element(
-        "cac:PostalAddress",
-        leaf("cbc:StreetName", contact.address_line1),
-        leaf("cbc:AdditionalStreetName", contact.address_line2),
-        leaf("cbc:CityName", contact.city),
-        leaf("cbc:PostalZone", contact.zipcode),
-        leaf("cbc:CountrySubentity", contact.state),
-        element("cac:Country", leaf("cbc:IdentificationCode", contact.country)) if contact.country else None,
-    )
-
-
-def _scheme() -> Element:
-    return element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
-
-
 def _category(name: str, category: str, rate: Decimal) -> Element:
     percent = None if category == "O" else exact_text(rate)
-    return element(name, leaf("cbc:ID", category), leaf("cbc:Percent", percent), _scheme())
+    return element(name, leaf("cbc:ID", category), leaf("cbc:Percent", percent), scheme())
 
 
 def _allowance(document: ElectronicDocument, group: TaxGroup) -> Element:
@@ -160,7 +134,7 @@ def _tax_subtotal(document: ElectronicDocument, group: TaxGroup) -> Element:
             leaf("cbc:Percent", exact_text(group.rate) if stated else None),
             leaf("cbc:TaxExemptionReasonCode", EXEMPTIONS.get(group.category)),
             leaf("cbc:TaxExemptionReason", group.reason),
-            _scheme(),
+            scheme(),
         ),
     )
 

@@ -1,0 +1,51 @@
+"""What all documents in UBL 2.1 have in common: their names, who takes part, where, and under which number."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from usagebill.core.documents.elements import cleaned, document_text, element, leaf
+from usagebill.core.documents.parties import Contact
+
+__all__ = ["address", "email_of", "endpoint", "scheme", "whole"]
+
+_SCHEMAS = "urn:oasis:names:specification:ubl:schema:xsd"
+_VERSION = "2.1"
+
+
+def whole(kind: str, *parts: Element | None) -> str:
+    """A document of this kind (`Invoice`) as a text."""
+    return document_text(
+        element(kind, leaf("cbc:UBLVersionID", _VERSION), *parts),
+        {
+            "": f"{_SCHEMAS}:{kind}-2",
+            "cac": f"{_SCHEMAS}:CommonAggregateComponents-2",
+            "cbc": f"{_SCHEMAS}:CommonBasicComponents-2",
+        },
+    )
+
+
+def email_of(contact: Contact) -> str:
+    """The first of the contact's addresses."""
+    return cleaned((contact.email or "").split(",")[0])
+
+
+def endpoint(contact: Contact) -> Element | None:
+    """Where documents are sent to."""
+    return leaf("cbc:EndpointID", email_of(contact), {"schemeID": "EM"})
+
+
+def address(contact: Contact) -> Element:
+    return element(
+        "cac:PostalAddress",
+        leaf("cbc:StreetName", contact.address_line1),
+        leaf("cbc:AdditionalStreetName", contact.address_line2),
+        leaf("cbc:CityName", contact.city),
+        leaf("cbc:PostalZone", contact.zipcode),
+        leaf("cbc:CountrySubentity", contact.state),
+        element("cac:Country", leaf("cbc:IdentificationCode", contact.country)) if contact.country else None,
+    )
+
+
+def scheme() -> Element:
+    return element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
