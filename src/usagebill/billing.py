@@ -17,7 +17,7 @@ import structlog
 from usagebill.answers import answering
 from usagebill.bridge import Bridge, HttpBridge
 from usagebill.calls import Calls
-from usagebill.clock import Clock, ClockWatch, SystemClock
+from usagebill.clock import Clock, ClockWatch, ServerClock, SystemClock
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
@@ -41,7 +41,7 @@ from usagebill.rehearsals import JobKey, JobRuns, Rehearsals, Runs
 from usagebill.resources import Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Snapshot, Store, Transaction
-from usagebill.storage.sqlite import SqliteStore
+from usagebill.storage.stores import store_at
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
 from usagebill.work import Ahead, Answers, Reader, Work
@@ -65,11 +65,12 @@ _log = structlog.get_logger("usagebill.jobs")
 
 
 class Billing(Resources):
-    """A billing system in one file (or in memory), seen by one of its organizations.
+    """A billing system in one file (in memory, or in a PostgreSQL database), seen by one of its organizations.
 
-    `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
-    file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
-    webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
+    `path` is a file, `:memory:`, `postgresql://...`, or an open store. `organization` is an id; without it the oldest
+    organization of the file is used, and a new file gets one of the name `Default organization`. `on_message` is given
+    the body of every webhook message, once the change that caused it is durable; without `deliver` nothing is sent over
+    a network.
     `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
     `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names,
     and `payment_providers` for payments, instead of those that their connections name.
@@ -94,9 +95,10 @@ class Billing(Resources):
         payment_providers: PaymentProviders | None = None,
         read_only: bool = False,
     ) -> None:
-        self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
-        self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path, read_only=read_only)
+        self.store: Store = store_at(path, read_only=read_only) if isinstance(path, (str, Path)) else path
+        shared = self.store.now
+        self.clock: Clock = clock or (SystemClock() if shared is None else ServerClock(shared))
         self.roll_up_usage = self.store.roll_up_usage
         self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
         self._on_message = on_message

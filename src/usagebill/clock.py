@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Protocol
@@ -11,7 +12,7 @@ import structlog
 from usagebill.core.errors import ClockRefused
 from usagebill.storage.ports import Store, Transaction
 
-__all__ = ["Clock", "ClockWatch", "ManualClock", "SystemClock"]
+__all__ = ["Clock", "ClockWatch", "ManualClock", "ServerClock", "SystemClock"]
 
 # Clocks that are kept right by the network are moved by less.
 _TOLERANCE = timedelta(minutes=5)
@@ -35,6 +36,21 @@ class SystemClock:
     def now(self) -> datetime:
         """The machine's time, in UTC."""
         return datetime.now(UTC)
+
+
+class ServerClock(SystemClock):
+    """The time of day of the database server, which all machines that work on it share.
+
+    What was received up to an instant is decided by the order in which they write: with clocks of their own, an event
+    could be stamped before the end of a period that another machine has billed already.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+
+    def now(self) -> datetime:
+        """The server's time, in UTC."""
+        return self._now()
 
 
 class ManualClock:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json as json_text
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -28,6 +29,7 @@ from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.price_strategies import PriceList, amounts, price_lists, quantities
 from usagebill.queries.payment_providers import notice_path
 from usagebill.settings import Settings
+from usagebill.storage.stores import emptied
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
 
@@ -73,6 +75,9 @@ class Sandbox:
     not an endpoint listens, and e-mails in `emails`; nothing is sent over a network. `vat_registry` stands in for that
     of the EU; without one, no VAT number is known. `tax_provider` stands in for those that customers are linked to;
     without one, none answers. `bridge` stands in for accounting systems and CRMs.
+
+    `database` (or the environment variable `USAGEBILL_SANDBOX_DATABASE`) is the URL of a PostgreSQL server to work on
+    instead of memory, `postgresql://...`: in a database of its own there, for which the user may make databases.
     """
 
     def __init__(
@@ -84,15 +89,18 @@ class Sandbox:
         tax_provider: TaxProvider | None = None,
         bridge: Bridge | None = None,
         payment_providers: PaymentProviders | None = None,
+        database: str | None = None,
     ) -> None:
         if settings is not None:
             check_prefix(settings.id_prefix, endpoints())
+        self._closing = ExitStack()
+        server = os.environ.get("USAGEBILL_SANDBOX_DATABASE") if database is None else database
         self.webhooks: list[JsonObject] = []
         self.emails: list[Email] = []
         self.clock = ManualClock(_instant(now))
         self._payment_providers = _NamedPlacesOnly((settings or Settings()).payment_provider_timeout)
         self.billing = Billing(
-            ":memory:",
+            self._closing.enter_context(emptied(server)) if server else ":memory:",
             clock=self.clock,
             settings=settings,
             on_message=self.webhooks.append,
@@ -120,6 +128,7 @@ class Sandbox:
         """Let go of everything; nothing of it remains."""
         self.billing.close()
         self._payment_providers.close()
+        self._closing.close()
 
     def _follow(self) -> None:
         # What follows at once from a library call is done before that call returns.

@@ -152,6 +152,10 @@ class CrashingStore:
         return self._store.write(organization_id, fatal)
 
     @property
+    def now(self) -> Callable[[], datetime] | None:
+        return self._store.now
+
+    @property
     def identity(self) -> str | None:
         return self._store.identity
 

@@ -18,6 +18,7 @@ from usagebill.operations import organizations, unbilled_events
 from usagebill.operations.standing import is_copy, note_worker
 from usagebill.settings import Settings
 from usagebill.storage.conditions import eq
+from usagebill.storage.stores import is_url, shown
 from usagebill.views.formats import instant_text
 
 __all__ = ["jobs", "run_due"]
@@ -47,9 +48,10 @@ def run_due(at: datetime | None, force: bool, path: str, settings: Settings, jso
     with opened(path, settings=settings, deliver=force or not ahead) as billing:
         began = billing.clock.now()
         if ahead and not force and not is_copy(billing.store, began):
+            way = "pg_dump, restored elsewhere" if is_url(path) else f"sqlite3 {path} '.backup copy.db'"
             raise click.ClickException(
-                f"{path} is not known to be a copy, and {instant_text(at)} is in the future: invoices made ahead of"
-                f" time cannot be undone. Try it on a copy (sqlite3 {path} '.backup copy.db'), or insist with --force"
+                f"{shown(path)} is not known to be a copy, and {instant_text(at)} is in the future: invoices made ahead"
+                f" of time cannot be undone. Try it on a copy ({way}), or insist with --force"
             )
         for organization in () if ahead else billing.store.read(None, organizations.find_all):
             billing.writing(unbilled_events.schedule, organization)

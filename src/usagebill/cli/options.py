@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,7 +17,9 @@ from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.inputs import parse_instant
 from usagebill.settings import Settings
+from usagebill.storage.ports import UnusableServer
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
+from usagebill.storage.stores import is_engine_error, is_url, shown
 
 __all__ = [
     "as_json",
@@ -34,6 +35,15 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+class _Database(click.Path):
+    """A file, or the URL of a PostgreSQL database."""
+
+    name = "database"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_url(value) else super().convert(value, param, ctx)
 
 
 class _Days(click.ParamType[int | None]):
@@ -118,8 +128,9 @@ def database(*, must_exist: bool = True) -> Callable[[F], F]:
         envvar="USAGEBILL_DB",
         required=True,
         show_envvar=True,
-        type=click.Path(dir_okay=False, exists=must_exist),
-        help="The database file.",
+        type=_Database(dir_okay=False, exists=must_exist),
+        metavar="FILE|URL",
+        help="The database: a file, or postgresql://...",
     )
 
 
@@ -176,12 +187,14 @@ def refusals(path: str) -> Iterator[None]:
         yield
     except Invalid as problem:
         raise click.ClickException(json.dumps(problem.details, default=str)) from problem
-    except (ForeignFile, NewerFile, OlderFile) as problem:
-        raise click.ClickException(f"{path}: {problem}") from problem
+    except (ForeignFile, NewerFile, OlderFile, UnusableServer) as problem:
+        raise click.ClickException(f"{shown(path)}: {problem}") from problem
     except (BillingError, LookupError) as problem:
         raise click.ClickException(str(problem)) from problem
-    except sqlite3.DatabaseError as problem:
-        raise click.ClickException(f"{path}: {problem}") from problem
+    except Exception as problem:
+        if not is_engine_error(problem):
+            raise
+        raise click.ClickException(f"{shown(path)}: {problem}") from problem
 
 
 @contextmanager

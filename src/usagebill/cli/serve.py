@@ -17,6 +17,7 @@ from usagebill.operations import api_keys
 from usagebill.server import bind
 from usagebill.server import serve as run_server
 from usagebill.settings import Settings
+from usagebill.storage.stores import shown
 from usagebill.work import Work
 from usagebill.worker import Worker
 
@@ -202,5 +203,5 @@ def work(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
     with opened(path, settings=settings) as billing, Worker(billing):
-        click.echo(f"working on {path}")
+        click.echo(f"working on {shown(path)}")
         told.wait()

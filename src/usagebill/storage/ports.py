@@ -26,6 +26,7 @@ __all__ = [
     "Snapshot",
     "Store",
     "Transaction",
+    "UnusableServer",
     "WaitingJobs",
 ]
 
@@ -39,6 +40,10 @@ class Duplicate(Exception):
     def __init__(self, columns: tuple[str, ...]) -> None:
         super().__init__(", ".join(columns))
         self.columns = columns
+
+
+class UnusableServer(Exception):
+    """No database server can be used here, or not this one: a driver is missing, or the server is too old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +361,10 @@ class Store(Protocol):
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""
+
+    @property
+    def now(self) -> Callable[[], datetime] | None:
+        """What says the time that all who write to the store share; None: the clock of their machine."""
 
     @property
     def identity(self) -> str | None:

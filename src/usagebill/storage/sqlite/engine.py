@@ -229,6 +229,10 @@ class SqliteStore:
         return connection
 
     @property
+    def now(self) -> None:
+        """Who writes to a file shares its machine's clock."""
+
+    @property
     def identity(self) -> str | None:
         if self._memory:
             return None

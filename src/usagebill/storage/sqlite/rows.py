@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-__all__ = ["Codec", "bounded", "codec_of", "sql_value", "whole_number"]
+__all__ = ["Codec", "Column", "bounded", "codec_of", "instant_text", "made_codec", "sql_value", "whole_number"]
 
 _json = msgspec.json.Encoder(decimal_format="number")
 
@@ -88,7 +88,8 @@ def _written_out(text: str, known: dict[str, Any]) -> Callable[[Any], Any]:
     return made
 
 
-def _instant_text(value: datetime) -> str:
+def instant_text(value: datetime) -> str:
+    """The instant in UTC, to the microsecond: such texts sort as the instants do. ValueError without a zone."""
     if value.tzinfo is None:
         raise ValueError(f"an instant without a zone: {value}")
     return value.astimezone(UTC).isoformat(timespec="microseconds")
@@ -128,7 +129,7 @@ def _column(name: str, hint: Any) -> Column:
     if inner is Decimal:
         return Column(name, str, str, Decimal)
     if inner is datetime:
-        return Column(name, str, _instant_text, datetime.fromisoformat)
+        return Column(name, str, instant_text, datetime.fromisoformat)
     if inner is date:
         return Column(name, str, date.isoformat, date.fromisoformat)
     if isinstance(inner, type) and issubclass(inner, Enum):
@@ -145,13 +146,13 @@ def codec_of(kind: type) -> Codec:
     """The codec of a kind of record, made once."""
     codec = _codecs.get(kind)
     if codec is None:
-        codec = _codecs[kind] = _made(kind)
+        hints = get_type_hints(kind)
+        codec = _codecs[kind] = made_codec(kind, tuple(_column(item.name, hints[item.name]) for item in fields(kind)))
     return codec
 
 
-def _made(kind: type) -> Codec:
-    hints = get_type_hints(kind)
-    columns = tuple(_column(item.name, hints[item.name]) for item in fields(kind))
+def made_codec(kind: type, columns: tuple[Column, ...]) -> Codec:
+    """A codec of records whose fields are these columns, in this order."""
     names = ",".join(f'"{column.name}"' for column in columns)
     return Codec(
         kind,
@@ -168,7 +169,7 @@ def sql_value(value: object) -> object:
     if type(value) is str or value is None:
         return value
     if isinstance(value, datetime):
-        return _instant_text(value)
+        return instant_text(value)
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):

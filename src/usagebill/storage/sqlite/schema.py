@@ -41,6 +41,7 @@ __all__ = [
     "bring_forward",
     "check_ours",
     "check_version",
+    "default_of",
     "fill_lists",
     "fill_part",
 ]
@@ -134,9 +135,9 @@ STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
 class NewerFile(Exception):
     """The file was written by a later version of usagebill than this one."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, known: int = VERSION) -> None:
         super().__init__(
-            f"this database has schema version {version}; this usagebill knows versions up to {VERSION}. "
+            f"this database has schema version {version}; this usagebill knows versions up to {known}. "
             "Open it with the usagebill that wrote it, or a later one."
         )
         self.found = version
@@ -145,10 +146,10 @@ class NewerFile(Exception):
 class OlderFile(Exception):
     """The file is of an earlier version, and may not be brought forward as it is only read."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, known: int = VERSION) -> None:
         super().__init__(
             f"this database has schema version {version}, and is only read: any command that writes brings it"
-            f" (or a copy of it) to version {VERSION}"
+            f" (or a copy of it) to version {known}"
         )
         self.found = version
 
@@ -260,7 +261,7 @@ CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
 """
 
 
-def _default(kind: type, name: str) -> object:
+def default_of(kind: type, name: str) -> object:
     """What an older row has in a column that it lacks: the field's own default, as stored."""
     for item in fields(kind):
         if item.name != name:
@@ -297,7 +298,7 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
         present = {column.name for column in target.columns}
         for name, sql_type in columns.items():
             if name not in present:
-                default = _default(table.kind, name)
+                default = default_of(table.kind, name)
                 affinity = {int: "INTEGER", bytes: "BLOB"}.get(sql_type, "TEXT")
                 db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN "{name}" {affinity}')
                 if default is not None:

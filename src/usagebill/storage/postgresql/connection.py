@@ -1,0 +1,61 @@
+"""A connection: statements with `?` for what they bind, which the server prepares once they are repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any, Protocol
+
+import psycopg
+
+__all__ = ["Connection", "Rows"]
+
+_STREAMED_AT_ONCE = 2_000
+_names = count(1)
+
+
+class Rows(Protocol):
+    """What a statement gave."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> tuple[Any, ...] | None: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+
+
+@lru_cache(maxsize=4096)
+def _in_driver_style(sql: str) -> bytes:
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+class Connection:
+    """A connection of the driver within a transaction. Statements have no question marks but those that stand for
+    values.
+    """
+
+    def __init__(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self.driver = driver
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """Run a statement; its rows are all read at once."""
+        return self.driver.execute(_in_driver_style(sql), values)
+
+    def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a question, some at a time, however many they are."""
+        with self.driver.cursor(f"rows_{next(_names)}") as cursor:
+            cursor.itersize = _STREAMED_AT_ONCE
+            cursor.execute(_in_driver_style(sql), values)
+            yield from cursor
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each row of values."""
+        with self.driver.cursor() as cursor:
+            cursor.executemany(_in_driver_style(sql), rows)
+
+    def copy(self, target: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Append rows to a table: the quickest way for many."""
+        with self.driver.cursor() as cursor, cursor.copy(f"COPY {target} FROM STDIN".encode()) as copy:
+            for row in rows:
+                copy.write_row(row)

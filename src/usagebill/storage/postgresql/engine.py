@@ -1,0 +1,256 @@
+"""The store: connections, transactions and the locks of organizations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.types.string import TextLoader
+from psycopg_pool import ConnectionPool
+
+from usagebill.storage.ports import UnusableServer
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.locks import Locks
+from usagebill.storage.postgresql.schema import bring_forward, check_version
+from usagebill.storage.postgresql.transaction import PostgresTransaction
+
+__all__ = ["OLDEST_SERVER", "PostgresStore"]
+
+T = TypeVar("T")
+
+OLDEST_SERVER = 15
+# Connections of one process, and how many seconds a thread waits for one.
+_CONNECTIONS = 20
+_WAIT_SECONDS = 60.0
+# Statements that a connection has prepared.
+_PREPARED = 1_000
+# What the last write says of how often a lock is taken; those before it say the rest.
+_LAST_WRITE = 1 / 8
+# How often a write is run again after the server ended it, because it and another waited for each other.
+_MOST_RUNS = 5
+
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+
+class _EntitlingCommits:
+    """How many commits of this process have changed the entitlements of each organization in a database."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def count(self, organization_ids: Set[str]) -> None:
+        """One more for each of these organizations."""
+        with self._lock:
+            for id in organization_ids:
+                self._counts[id] = self._counts.get(id, 0) + 1
+
+    def of(self, organization_id: str) -> int:
+        return self._counts.get(organization_id, 0)
+
+
+# By the identity of a database, for a process may open it more than once.
+_entitling_commits: dict[str, _EntitlingCommits] = {}
+
+
+class PostgresStore:
+    """A database of a PostgreSQL server. Safe to use from many threads, processes and machines.
+
+    What `write` has returned from is on the server's disk. Reads run beside writers, each on a snapshot of its own;
+    writes to different organizations run beside each other.
+    """
+
+    def __init__(self, url: str, *, read_only: bool = False, connections: int = _CONNECTIONS) -> None:
+        self.url = url
+        self._read_only = read_only
+        # What each thread has open.
+        self._own = threading.local()
+        # Threads of this process that want to write, by organization: one at a time asks the server for the lock.
+        self._guard = threading.Lock()
+        self._turns: dict[str | None, threading.Lock] = {}
+        self._awaiting = 0
+        self._contention = 0.0
+        self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
+            url,
+            min_size=0,
+            max_size=connections,
+            timeout=_WAIT_SECONDS,
+            kwargs={"autocommit": True, "application_name": "usagebill", "prepare_threshold": 2},
+            configure=self._configure,
+            open=False,
+        )
+        # Before there is a pool, which would try for a minute to reach a server that is not there.
+        self.identity = self._prepared()
+        self._pool.open()
+        self._entitling_commits = _entitling_commits.setdefault(self.identity, _EntitlingCommits())
+
+    @staticmethod
+    def _configure(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+        driver.prepared_max = _PREPARED
+        # JSON is read as the text that it is.
+        driver.adapters.register_loader("json", TextLoader)
+        # What was acknowledged is on disk, whatever the server does by default.
+        driver.execute(
+            "SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+
+    def _prepared(self) -> str:
+        with psycopg.connect(self.url, autocommit=True) as driver:
+            if driver.info.server_version < OLDEST_SERVER * 10_000:
+                known = driver.info.server_version // 10_000
+                raise UnusableServer(f"usagebill needs PostgreSQL {OLDEST_SERVER} or later; this is {known}")
+            encoding = driver.info.parameter_status("server_encoding")
+            if encoding != "UTF8":
+                raise UnusableServer(f"usagebill needs a database in UTF8; this one is in {encoding}")
+            connection = Connection(driver)
+            # Closing the connection undoes what was not committed.
+            self._begin(driver, _READ if self._read_only else _WRITE)
+            (check_version if self._read_only else bring_forward)(connection)
+            row = connection.execute(
+                "SELECT system_identifier, d.oid, current_schema() FROM pg_control_system(), pg_database d"
+                " WHERE d.datname = current_database()"
+            ).fetchone()
+            driver.execute("COMMIT")
+        assert row is not None
+        return ":".join(map(str, row))
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        driver = self._pool.getconn()
+        try:
+            yield driver
+        finally:
+            self._pool.putconn(driver)
+
+    @staticmethod
+    def _roll_back(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+        if not driver.closed:
+            driver.execute("ROLLBACK")
+
+    @contextmanager
+    def _begun(self, statement: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """A connection with a transaction; one that the server has closed meanwhile is replaced."""
+        driver = self._pool.getconn()
+        try:
+            try:
+                self._begin(driver, statement)
+            except psycopg.OperationalError:
+                self._pool.putconn(driver)
+                # The others are as old.
+                self._pool.check()
+                driver = self._pool.getconn()
+                self._begin(driver, statement)
+            self._own.driver = driver
+            yield driver
+        finally:
+            self._own.driver = None
+            self._pool.putconn(driver)
+
+    @staticmethod
+    def _begin(driver: psycopg.Connection[tuple[Any, ...]], statement: str) -> None:
+        driver.execute(statement.encode())
+
+    def now(self) -> datetime:
+        """The server's time: the same for all who write to the database, whatever their machines' clocks show."""
+        driver = getattr(self._own, "driver", None)
+        if driver is not None and driver.info.transaction_status == TransactionStatus.INTRANS:
+            return self._server_time(driver)
+        with self._connected() as other:
+            return self._server_time(other)
+
+    @staticmethod
+    def _server_time(driver: psycopg.Connection[tuple[Any, ...]]) -> datetime:
+        row = driver.execute("SELECT clock_timestamp()").fetchone()
+        assert row is not None
+        instant: datetime = row[0]
+        return instant.astimezone(UTC)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Raises RuntimeError where this thread has a transaction open: a second one would not see its changes, or
+        would wait for its end.
+        """
+        if getattr(self._own, "is_open", False):
+            raise RuntimeError("this thread has a transaction open: reads and writes within it go through it")
+        self._own.is_open = True
+        try:
+            yield
+        finally:
+            self._own.is_open = False
+
+    def read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
+        with self._alone(), self._begun(_READ) as driver:
+            try:
+                return question(PostgresTransaction(Connection(driver), organization_id))
+            finally:
+                self._roll_back(driver)
+
+    def write(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
+        with self._alone():
+            if organization_id is None:
+                return self._repeated(None, change)
+            with self._guard:
+                turn = self._turns.setdefault(organization_id, threading.Lock())
+                self._awaiting += 1
+            with turn:
+                with self._guard:
+                    self._awaiting -= 1
+                return self._repeated(organization_id, change)
+
+    def _repeated(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
+        for _ in range(_MOST_RUNS - 1):
+            try:
+                return self._written(organization_id, change)
+            except psycopg.errors.DeadlockDetected:
+                # All of it is undone. Those that it waited for go on.
+                continue
+        return self._written(organization_id, change)
+
+    def _written(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
+        with self._begun(_WRITE) as driver:
+            connection = Connection(driver)
+            locks = Locks(connection)
+            tx = PostgresTransaction(connection, organization_id, locks=locks)
+            try:
+                if organization_id is not None:
+                    is_free = locks.take_if_free(organization_id)
+                    self._contention += ((not is_free) - self._contention) * _LAST_WRITE
+                    locks.take(organization_id)
+                result = change(tx)
+                tx.flush()
+                driver.execute("COMMIT")
+            except BaseException:
+                self._roll_back(driver)
+                raise
+            finally:
+                # Whatever became of it: a number too many costs those who ask one look at the database.
+                self._entitling_commits.count(tx.entitling)
+            return result
+
+    @property
+    def reads_beside_writes(self) -> bool:
+        return True
+
+    def is_awaited(self) -> bool:
+        return self._awaiting > 0
+
+    def entitling_commits(self, organization_id: str) -> int:
+        return self._entitling_commits.of(organization_id)
+
+    @property
+    def contention(self) -> float:
+        return self._contention
+
+    def roll_up_usage(self) -> bool:
+        """There are no running states: every answer is counted from the events."""
+        return False
+
+    def close(self) -> None:
+        """Close every connection. The store is not to be used afterwards."""
+        self._pool.close()

@@ -1,0 +1,339 @@
+"""Events: appended, never changed; read by subscription, code and time.
+
+Each has its place in the order of arrival, of its organization alone: `sequence`, given out under the organization's
+lock and therefore in the order of commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import psycopg
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.events import Event, EventOrder
+from usagebill.core.filters import FilterIndex
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events.answers import answer, answer_by_bucket
+from usagebill.storage.postgresql.events.questions import changes_sql, rows_sql
+from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, microseconds, row_of
+
+__all__ = ["PostgresEvents"]
+
+_SEQUENCE: Final = "events"
+_LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
+
+
+class PostgresEvents:
+    """See `storage.ports.EventStore`. `opened_for` an organization; across all, only `stored` can be asked."""
+
+    def __init__(self, connection: Connection, organization_id: str | None) -> None:
+        self._connection = connection
+        self._opened_for = organization_id
+
+    @property
+    def _organization_id(self) -> str:
+        if self._opened_for is None:
+            raise PermissionError("events are read and written within one organization")
+        return self._opened_for
+
+    def _number(self, sql: str, values: Sequence[Any]) -> int:
+        row = self._connection.execute(sql, values).fetchone()
+        return 0 if row is None or row[0] is None else int(row[0])
+
+    # Appending
+
+    def append(
+        self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
+    ) -> list[int]:
+        for event in events:
+            if event.organization_id != self._organization_id:
+                raise PermissionError(
+                    f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
+                )
+        if not events:
+            return []
+        if len(events) == 1:
+            # A look is cheaper than what it takes to undo one.
+            taken = self._taken(events)
+            if not taken:
+                self._store(events, in_advance, uncounted)
+            return taken
+        connection = self._connection
+        connection.execute("SAVEPOINT events")
+        try:
+            self._store(events, in_advance, uncounted)
+        except BaseException as problem:
+            if connection.driver.closed:
+                raise
+            connection.execute("ROLLBACK TO events")
+            connection.execute("RELEASE events")
+            taken = self._taken(events) if isinstance(problem, psycopg.errors.UniqueViolation) else []
+            if not taken:
+                raise
+            return taken
+        connection.execute("RELEASE events")
+        return []
+
+    def _store(self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]) -> None:
+        last = self._number(
+            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?) ON CONFLICT (organization_id, name)"
+            " DO UPDATE SET value = sequences.value + excluded.value RETURNING value",
+            (self._organization_id, _SEQUENCE, len(events)),
+        )
+        rows = (
+            row_of(sequence, event, event.code in in_advance, event.id in uncounted)
+            for sequence, event in enumerate(events, last - len(events) + 1)
+        )
+        if len(events) > 1:
+            self._connection.copy(f"events ({STORED})", rows)
+        else:
+            self._connection.execute(f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", next(rows))
+
+    def _taken(self, events: Sequence[Event]) -> list[int]:
+        named = [
+            (place, event.external_subscription_id, event.transaction_id)
+            for place, event in enumerate(events)
+            if event.external_subscription_id is not None
+        ]
+        rows = self._connection.execute(
+            "SELECT external_subscription_id, transaction_id FROM events JOIN unnest(?::text[], ?::text[])"
+            " AS wanted (subscription, transaction) ON transaction_id = transaction"
+            " AND external_subscription_id = subscription WHERE organization_id = ?",
+            ([name for _, name, _ in named], [transaction for _, _, transaction in named], self._organization_id),
+        )
+        seen = {(row[0], row[1]) for row in rows}
+        positions = []
+        for place, name, transaction in named:
+            if (name, transaction) in seen:
+                positions.append(place)
+            seen.add((name, transaction))
+        return positions
+
+    # Single events and lists
+
+    def get(self, transaction_id: str) -> Event | None:
+        row = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND transaction_id = ? ORDER BY sequence LIMIT 1",
+            (self._organization_id, transaction_id),
+        ).fetchone()
+        return None if row is None else event_of(row)
+
+    def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+            " AND transaction_id = ANY(?::text[])",
+            (self._organization_id, external_subscription_id, list(transaction_ids)),
+        )
+        return sorted(map(event_of, rows), key=lambda event: event.order)
+
+    def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+        where, values = self._matching(wanted)
+        bounds = ""
+        if limit is not None:
+            bounds = " LIMIT ? OFFSET ?"
+            values += [limit, offset]
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events{where} ORDER BY timestamp DESC, transaction_id, sequence{bounds}", values
+        )
+        return [event_of(row) for row in rows]
+
+    def count(self, wanted: EventFilter) -> int:
+        where, values = self._matching(wanted)
+        return self._number(f"SELECT COUNT(*) FROM events{where}", values)
+
+    def _matching(self, wanted: EventFilter) -> tuple[str, list[Any]]:
+        tests: list[str] = ["organization_id = ?"]
+        values: list[Any] = [self._organization_id]
+        for test, value in (
+            ("code = ?", wanted.code),
+            ("external_subscription_id = ?", wanted.external_subscription_id),
+            ("timestamp >= ?", wanted.timestamp_from and microseconds(wanted.timestamp_from)),
+            ("timestamp <= ?", wanted.timestamp_to and microseconds(wanted.timestamp_to)),
+        ):
+            if value is not None:
+                tests.append(test)
+                values.append(value)
+        return " WHERE " + " AND ".join(tests), values
+
+    def stored(self) -> int:
+        return self._number("SELECT SUM(value) FROM sequences WHERE name = ?", (_SEQUENCE,))
+
+    def latest(self) -> int:
+        """The place of the organization's event that came last."""
+        return self._number(
+            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id, _SEQUENCE)
+        )
+
+    def received(self, start: datetime, end: datetime) -> Iterator[Event]:
+        rows = self._connection.stream(
+            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND created_at >= ? AND created_at < ?",
+            (self._organization_id, microseconds(start), microseconds(end)),
+        )
+        yield from map(event_of, rows)
+
+    # Questions
+
+    def scan(self, question: EventQuery) -> Iterator[Event]:
+        sql = rows_sql(COLUMNS, self._organization_id, question)
+        yield from map(event_of, self._connection.stream(sql.text, sql.values))
+
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
+        return answer(self._connection, self._organization_id, question)
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        return answer_by_bucket(self._connection, self._organization_id, question, filters)
+
+    def changes(
+        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
+    ) -> Iterator[tuple[int, Event]]:
+        sql = changes_sql(f"{COLUMNS}, sequence", self._organization_id, question, since, order, at_most)
+        for row in self._connection.stream(sql.text, sql.values):
+            yield row[-1], event_of(row[:-1])
+
+    def size(self, question: EventQuery, *, at_most: int) -> int:
+        if at_most <= 0:
+            return 0
+        tests = "organization_id = ? AND external_subscription_id = ? AND code = ?"
+        values: list[Any] = [self._organization_id, question.external_subscription_id, question.code]
+        for test, instant in ((" AND timestamp >= ?", question.earliest), (" AND timestamp <= ?", question.latest)):
+            if instant is not None:
+                tests += test
+                values.append(microseconds(instant))
+        return self._number(
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE {tests} LIMIT ?) looked_at", (*values, at_most)
+        )
+
+    def known_up_to(self, question: EventQuery, sequence: int) -> int:
+        if question.known_at is not None:
+            unknown = self._connection.execute(
+                "SELECT MIN(sequence) FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+                " AND code = ? AND in_advance AND sequence > ? AND created_at > ?",
+                (
+                    self._organization_id,
+                    question.external_subscription_id,
+                    question.code,
+                    sequence,
+                    microseconds(question.known_at),
+                ),
+            ).fetchone()
+            if unknown is not None and unknown[0] is not None:
+                return int(unknown[0]) - 1
+        return max(sequence, self.latest())
+
+    # Running states: there are none, every answer is counted
+
+    def rebuild_states(self) -> int:
+        return 0
+
+    def state_faults(self) -> Iterator[StateFault]:
+        return iter(())
+
+    # Who sends events, and events in ranges of time
+
+    def senders(
+        self, *, external_subscription_id: str | None = None, code: str | None = None, uncounted: bool = False
+    ) -> Iterator[tuple[str | None, str]]:
+        marked = " AND uncounted" if uncounted else ""
+        where = f"FROM events WHERE organization_id = ?{marked} AND "
+        name, last = external_subscription_id, ""
+        while name is None and (
+            row := self._connection.execute(
+                f"SELECT code {where} external_subscription_id IS NULL AND code > ? ORDER BY code LIMIT 1",
+                (self._organization_id, last),
+            ).fetchone()
+        ):
+            last = row[0]
+            if code is None or last == code:
+                yield None, last
+        step = (
+            "(external_subscription_id, code) > (?, ?)" if name is None else "external_subscription_id = ? AND code > ?"
+        )
+        place: tuple[str, str] = (name or "", "")
+        while row := self._connection.execute(
+            f"SELECT external_subscription_id, code {where} {step} ORDER BY external_subscription_id, code LIMIT 1",
+            (self._organization_id, *place),
+        ).fetchone():
+            place = (row[0], row[1])
+            if code is None or row[1] == code:
+                yield place
+
+    def _ranges_sql(self, ranges: Sequence[EventRange]) -> tuple[str, list[Any]]:
+        """FROM and WHERE: ranges as `r`, with their events as `e`."""
+
+        def instants(name: str) -> list[int | None]:
+            return [None if (instant := getattr(wanted, name)) is None else microseconds(instant) for wanted in ranges]
+
+        values = [
+            list(range(len(ranges))),
+            [wanted.external_subscription_id for wanted in ranges],
+            [wanted.code for wanted in ranges],
+            *(instants(name) for name in ("earliest", "latest", "received_from", "received_before")),
+            [wanted.uncounted for wanted in ranges],
+            self._organization_id,
+        ]
+        alike = (
+            " AND e.code = r.code AND (r.earliest IS NULL OR e.timestamp >= r.earliest)"
+            " AND (r.latest IS NULL OR e.timestamp <= r.latest)"
+            " AND (r.received_from IS NULL OR e.created_at >= r.received_from)"
+            " AND (r.received_before IS NULL OR e.created_at < r.received_before) AND (NOT r.uncounted OR e.uncounted)"
+        )
+        # Of those that name no subscription apart, so that an index finds either.
+        source = " UNION ALL ".join(
+            f"SELECT e.*, r.place FROM wanted r JOIN events e ON e.organization_id = ? AND {test}{alike}"
+            for test in (
+                "e.external_subscription_id = r.subscription",
+                "r.subscription IS NULL AND e.external_subscription_id IS NULL",
+            )
+        )
+        given = (
+            "WITH wanted AS (SELECT * FROM unnest(?::int[], ?::text[], ?::text[], ?::bigint[], ?::bigint[],"
+            " ?::bigint[], ?::bigint[], ?::boolean[]) AS r (place, subscription, code, earliest, latest, received_from,"
+            f" received_before, uncounted)), e AS ({source})"
+        )
+        return given, [*values, self._organization_id]
+
+    def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
+        given, values = self._ranges_sql(ranges)
+        rows = self._connection.execute(
+            f"{given} SELECT e.place, {_LISTED} FROM e ORDER BY e.timestamp DESC, e.transaction_id, e.sequence"
+            " LIMIT ? OFFSET ?",
+            (*values, limit, offset),
+        )
+        return [(row[0], event_of(row[1:])) for row in rows]
+
+    def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
+        given, values = self._ranges_sql(ranges)
+        received = ""
+        if received_from is not None:
+            received = " WHERE e.created_at >= ?"
+            values.append(microseconds(received_from))
+        counted = [0] * len(ranges)
+        for place, number in self._connection.execute(
+            f"{given} SELECT e.place, COUNT(*) FROM e{received} GROUP BY e.place", values
+        ):
+            counted[place] = number
+        return counted
+
+    def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
+        for name, _ in list(self.senders(code=code)):
+            of_sender = "IS NULL" if name is None else "= ?"
+            rows = self._connection.stream(
+                f"SELECT {COLUMNS}, sequence, uncounted FROM events WHERE organization_id = ? AND code = ?"
+                f" AND external_subscription_id {of_sender}",
+                (self._organization_id, code, *(() if name is None else (name,))),
+            )
+            changed: dict[bool, list[int]] = {True: [], False: []}
+            for *columns, sequence, marked in rows:
+                wanted = is_uncounted(event_of(tuple(columns)))
+                if wanted != marked:
+                    changed[wanted].append(sequence)
+            for wanted, sequences in changed.items():
+                if sequences:
+                    self._connection.execute(
+                        "UPDATE events SET uncounted = ? WHERE organization_id = ? AND sequence = ANY(?::bigint[])",
+                        (wanted, self._organization_id, sequences),
+                    )

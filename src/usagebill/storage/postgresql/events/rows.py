@@ -1,0 +1,66 @@
+"""Rows of events: how one is stored and comes back.
+
+`properties` is the JSON of the properties as they were sent. Where not all of them are texts, `texts` is JSON of the
+text forms (`core.events.property_text`) of those that have one. `numbers` is JSON of the texts of those that count as
+numbers (`core.events.numeric_value`), so that SQL never has to decide that. Both are NULL where there is nothing to
+say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from usagebill.core.events import Event, JsonValue, numeric_text, property_text
+from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, instant, microseconds
+
+__all__ = ["COLUMNS", "STORED", "event_of", "instant", "microseconds", "row_of"]
+
+STORED = f"sequence, {COLUMNS}, texts, numbers, in_advance, uncounted"
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_STARTS = frozenset("-0123456789")
+
+# All events of a batch are received at one instant.
+_received = lru_cache(maxsize=16)(microseconds)
+
+
+def row_of(sequence: int, event: Event, in_advance: bool, uncounted: bool) -> tuple[Any, ...]:
+    """The values of `STORED`."""
+    properties = event.properties
+    texts: dict[str, str] | None = None
+    numbers: dict[str, str] = {}
+    for key, value in properties.items():
+        if type(value) is str:
+            if value[:1] in _STARTS and numeric_text(value):
+                numbers[key] = value
+            continue
+        if texts is None:
+            texts = _texts(properties)
+        if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and numeric_text(texts[key]):
+            numbers[key] = texts[key]
+    amount = event.precise_total_amount_cents
+    return (
+        sequence,
+        event.id,
+        event.organization_id,
+        event.transaction_id,
+        event.code,
+        event.external_subscription_id,
+        microseconds(event.timestamp),
+        _encode(properties).decode(),
+        None if amount is None else str(amount),
+        _received(event.created_at),
+        None if texts is None else _encode(texts).decode(),
+        _encode(numbers).decode() if numbers else None,
+        in_advance,
+        uncounted,
+    )
+
+
+def _texts(properties: Mapping[str, JsonValue]) -> dict[str, str]:
+    return {key: text for key, value in properties.items() if (text := property_text(value)) is not None}

@@ -1,0 +1,309 @@
+"""The job queue. What touches a job has the lock of its organization, so that nobody else does it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.locks import Locks
+from usagebill.storage.postgresql.rows import sql_value
+
+__all__ = ["PostgresJobs"]
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_COLUMNS = (
+    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
+    " error, failed"
+)
+# A job waits for its `due_at` unless a retry or a lease holds it until a later `run_at`.
+_READY = "NOT failed AND run_at = due_at"
+_HELD = "NOT failed AND run_at <> due_at"
+_STATES = ((_READY, "due_at"), (_HELD, "run_at"))
+_LAST = chr(0x10FFFF)
+_FORGOTTEN_AFTER = timedelta(days=7)
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    return Job(
+        id=row[0],
+        organization_id=row[1],
+        kind=row[2],
+        subject_id=row[3],
+        key=row[4],
+        due_at=datetime.fromisoformat(row[5]),
+        run_at=datetime.fromisoformat(row[6]),
+        created_at=datetime.fromisoformat(row[7]),
+        immediate=row[8],
+        lane=row[9],
+        payload=_decode(row[10]),
+        attempts=row[11],
+        error=row[12],
+        failed=row[13],
+    )
+
+
+class PostgresJobs:
+    """See `storage.ports.JobQueue`. A snapshot has no locks, and only looks."""
+
+    def __init__(self, connection: Connection, organization_id: str | None, locks: Locks | None) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+        self._locks = locks
+
+    def _writes(self, job: Job) -> None:
+        if self._organization_id not in (None, job.organization_id):
+            raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
+        if self._locks is not None:
+            self._locks.take(job.organization_id)
+
+    def add(self, job: Job) -> bool:
+        self._writes(job)
+        added = self._connection.execute(
+            f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            " ON CONFLICT (organization_id, key) DO NOTHING",
+            (
+                job.id,
+                job.organization_id,
+                job.kind,
+                job.subject_id,
+                job.key,
+                sql_value(job.due_at),
+                sql_value(job.run_at),
+                sql_value(job.created_at),
+                job.immediate,
+                job.lane,
+                _encode(job.payload).decode(),
+                job.attempts,
+                job.error,
+                job.failed,
+            ),
+        )
+        return added.rowcount == 1
+
+    def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
+        if key is not None:
+            owner = self._organization_id
+            if self._locks is not None and owner is not None and not self._locks.try_take(owner):
+                # Whoever has the lock may be doing this very job.
+                return None
+            job = self.get(key)
+            first = None if job is None else self.overdue(job.subject_id, now)
+            return first if first is not None and first == job and not first.failed and first.run_at <= now else None
+        return next(iter(self._claimed("", now, 1, immediate)), None)
+
+    def ready(self, now: datetime, at_most: int) -> list[Job]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
+            " LIMIT ?",
+            (sql_value(now), at_most),
+        ).fetchall()
+        return [job for job in map(_job, rows) if self._organization_id in (None, job.organization_id)]
+
+    def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
+        """The first jobs of a lane whose time has come, of organizations that nobody else writes to.
+
+        If others write to all of them, this waits for the first one, unless it keeps somebody waiting itself.
+        """
+        if self._locks is None or self._organization_id is not None:
+            return self._ready(lane, now, at_most, immediate, ())
+        busy: list[str] = []
+        while True:
+            jobs = self._ready(lane, now, at_most, immediate, busy)
+            waiting = {job.organization_id for job in jobs} - self._locks.held
+            if not waiting:
+                if jobs or not busy or self._locks.held:
+                    return jobs
+                self._locks.take(busy[0])
+                busy = busy[1:]
+                continue
+            for organization_id in waiting:
+                # Even if there is a lock to be had: what was read before it was taken may be done by now.
+                if not self._locks.take_if_free(organization_id):
+                    busy.append(organization_id)
+
+    def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool, left_out: Sequence[str]) -> list[Job]:
+        # The first of those that wait for their turn, and of those that were held until now.
+        also = " AND immediate" if immediate else ""
+        values: list[Any] = []
+        if self._organization_id is not None:
+            also += " AND organization_id = ?"
+            values.append(self._organization_id)
+        if left_out:
+            also += " AND organization_id <> ALL(?::text[])"
+            values.append(list(left_out))
+        at = sql_value(now)
+        held = self._connection.execute(
+            f"SELECT 1 FROM jobs WHERE {_HELD} AND lane = ? AND run_at <= ?{also} LIMIT 1", (lane, at, *values)
+        ).fetchone()
+        first = f"SELECT sequence, {_COLUMNS} FROM jobs WHERE {_READY} AND lane = ? AND due_at <= ?{also}"
+        bound = (lane, at, *values)
+        if held is not None:
+            first += (
+                f" UNION ALL SELECT sequence, {_COLUMNS} FROM jobs WHERE {_HELD} AND lane = ? AND run_at <= ?{also}"
+            )
+            bound += bound
+        rows = self._connection.execute(f"{first} ORDER BY due_at, sequence LIMIT ?", (*bound, at_most)).fetchall()
+        return [_job(row[1:]) for row in rows]
+
+    def lease(
+        self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
+    ) -> list[Job]:
+        jobs = self._claimed(lane, now, at_most, immediate)
+        if jobs:
+            self._connection.execute(
+                "UPDATE jobs SET run_at = ? WHERE id = ANY(?::text[])", (sql_value(until), [job.id for job in jobs])
+            )
+        return [replace(job, run_at=until) for job in jobs]
+
+    def give_back(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._writes(job)
+            self._connection.execute(
+                f"UPDATE jobs SET run_at = due_at WHERE {_HELD} AND id = ? AND organization_id = ? AND run_at = ?",
+                (job.id, job.organization_id, sql_value(job.run_at)),
+            )
+
+    def lanes(self, prefix: str = "") -> dict[str, datetime]:
+        first: dict[str, str] = {}
+        for state, column in _STATES:
+            # One look at an index for each lane, however many jobs wait in it.
+            after, lane = (">=" if prefix else ">"), prefix
+            while row := self._connection.execute(
+                f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"
+                f" ORDER BY lane, {column} LIMIT 1",
+                (lane, prefix + _LAST),
+            ).fetchone():
+                after, lane = ">", row[0]
+                first[lane] = min(row[1], first.get(lane, row[1]))
+        return {lane: datetime.fromisoformat(instant) for lane, instant in first.items()}
+
+    def next_due(self, *, leased: bool | None = None) -> datetime | None:
+        waiting = [] if leased is False else list(self.lanes().values())
+        if not leased:
+            for state, column in _STATES:
+                row = self._connection.execute(
+                    f"SELECT {column} FROM jobs WHERE {state} AND lane = '' ORDER BY {column} LIMIT 1"
+                ).fetchone()
+                if row is not None:
+                    waiting.append(datetime.fromisoformat(row[0]))
+        return min(waiting, default=None)
+
+    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+        tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, sql_value(now)]
+        if subject_id is not None:
+            tests += " AND subject_id = ?"
+            values.append(subject_id)
+        return self._first(f"{tests} ORDER BY due_at, sequence", values)
+
+    def waiting(self, kind: str, subject_id: str) -> Job | None:
+        return self._first(
+            "organization_id = ? AND subject_id = ? AND kind = ? ORDER BY due_at, sequence",
+            [self._organization_id, subject_id, kind],
+        )
+
+    def get(self, key: str) -> Job | None:
+        return self._first("organization_id = ? AND key = ?", [self._organization_id, key])
+
+    def _first(self, tests: str, values: Sequence[Any]) -> Job | None:
+        row = self._connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
+        return None if row is None else _job(row)
+
+    def complete(self, job: Job) -> None:
+        self._writes(job)
+        self._connection.execute("DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id))
+
+    def cancel(self, key: str) -> None:
+        self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))
+
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
+        self._writes(job)
+        self._connection.execute(
+            "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ?"
+            " WHERE id = ? AND organization_id = ?",
+            (sql_value(run_at), sql_value(error), failed, job.id, job.organization_id),
+        )
+
+    def failures(self) -> list[Job]:
+        where, values = (
+            ("", ()) if self._organization_id is None else ("organization_id = ? AND ", (self._organization_id,))
+        )
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE {where}error IS NOT NULL ORDER BY due_at, sequence", values
+        ).fetchall()
+        return [_job(row) for row in rows]
+
+    def state(self, now: datetime) -> QueueState:
+        at = sql_value(now)
+        rows = self._connection.execute(
+            "SELECT lane, COUNT(*), MIN(due_at) FROM jobs WHERE NOT failed AND run_at <= ? GROUP BY lane ORDER BY lane",
+            (at,),
+        ).fetchall()
+        retrying, failed = self._connection.execute(
+            "SELECT COUNT(*) FILTER (WHERE NOT failed AND run_at <> due_at AND run_at > ?),"
+            " COUNT(*) FILTER (WHERE failed) FROM jobs WHERE error IS NOT NULL",
+            (at,),
+        ).fetchall()[0]
+        return QueueState(
+            backlog=tuple(
+                LaneBacklog(lane=lane, due=due, oldest_due_at=datetime.fromisoformat(oldest))
+                for lane, due, oldest in rows
+            ),
+            retrying=retrying,
+            failed=failed,
+            next_due_at=self.next_due(),
+            workers=self._workers(),
+        )
+
+    def _workers(self) -> tuple[WorkerSeen, ...]:
+        rows = self._connection.execute(
+            "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers ORDER BY seen_at DESC, id"
+        ).fetchall()
+        return tuple(
+            WorkerSeen(
+                id=row[0],
+                name=row[1],
+                started_at=datetime.fromisoformat(row[2]),
+                seen_at=datetime.fromisoformat(row[3]),
+                last_done_at=None if row[4] is None else datetime.fromisoformat(row[4]),
+                home=row[5],
+            )
+            for row in rows
+        )
+
+    def note_worker(self, worker: WorkerSeen) -> None:
+        self._connection.execute(
+            "DELETE FROM workers WHERE seen_at < ?", (sql_value(worker.seen_at - _FORGOTTEN_AFTER),)
+        )
+        self._connection.execute(
+            "INSERT INTO workers (id, name, started_at, seen_at, last_done_at, home) VALUES (?,?,?,?,?,?)"
+            " ON CONFLICT (id) DO UPDATE SET name = excluded.name, started_at = excluded.started_at,"
+            " seen_at = excluded.seen_at, last_done_at = excluded.last_done_at, home = excluded.home",
+            (
+                worker.id,
+                worker.name,
+                sql_value(worker.started_at),
+                sql_value(worker.seen_at),
+                None if worker.last_done_at is None else sql_value(worker.last_done_at),
+                worker.home,
+            ),
+        )
+
+    def retry(self, id: str, run_at: datetime) -> bool:
+        row = self._connection.execute("SELECT organization_id FROM jobs WHERE id = ?", (id,)).fetchone()
+        if row is None or self._organization_id not in (None, row[0]):
+            return False
+        if self._locks is not None:
+            self._locks.take(row[0])
+        changed = self._connection.execute(
+            "UPDATE jobs SET run_at = greatest(due_at, ?), attempts = 0, failed = FALSE WHERE id = ?",
+            (sql_value(run_at), id),
+        )
+        return changed.rowcount == 1

@@ -1,0 +1,66 @@
+"""Locks: who may write to an organization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from usagebill.storage.postgresql.connection import Connection, Rows
+
+__all__ = ["Locked", "Locks", "lock_key"]
+
+
+def lock_key(name: str) -> int:
+    """The number that the lock of this name has, in every database."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8, person=b"usagebill").digest(), "big", signed=True)
+
+
+class Locks:
+    """The organizations that a transaction may write to. Locks are kept until it ends."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.held: set[str] = set()
+
+    def take(self, organization_id: str) -> None:
+        """Wait for the organization's lock."""
+        if organization_id not in self.held:
+            self._connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key(organization_id),))
+            self.held.add(organization_id)
+
+    def try_take(self, organization_id: str) -> bool:
+        """Whether the transaction has the lock now. It waits for the first one only."""
+        if organization_id in self.held:
+            return True
+        if not self.held:
+            self.take(organization_id)
+            return True
+        return self.take_if_free(organization_id)
+
+    def take_if_free(self, organization_id: str) -> bool:
+        """Whether the transaction has the lock now, without waiting for it."""
+        if organization_id in self.held:
+            return True
+        row = self._connection.execute("SELECT pg_try_advisory_xact_lock(?)", (lock_key(organization_id),)).fetchone()
+        if row is None or not row[0]:
+            return False
+        self.held.add(organization_id)
+        return True
+
+
+class Locked(Connection):
+    """A connection that takes the organization's lock before the first statement."""
+
+    def __init__(self, connection: Connection, locks: Locks, organization_id: str) -> None:
+        super().__init__(connection.driver)
+        self._locks = locks
+        self._organization_id = organization_id
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        self._locks.take(self._organization_id)
+        return super().execute(sql, values)
+
+    def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        self._locks.take(self._organization_id)
+        return super().stream(sql, values)

@@ -1,0 +1,163 @@
+"""Observations: what a snapshot was asked and what it answered, so that a later transaction can ask it again.
+
+What is worked out on a snapshot is written later, under the organization's lock. It stands if everything that it was
+worked out from is answered in the same way then: each statement is repeated and its rows compared. Events are never
+changed, so of them only those that came meanwhile are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import cache
+from typing import Any
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.events import Event, EventOrder
+from usagebill.core.filters import FilterIndex
+from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events import PostgresEvents
+from usagebill.storage.postgresql.events.rows import COLUMNS, event_of
+
+__all__ = ["Observation", "ObservedEvents", "Observer", "observation_holds"]
+
+Statement = tuple[str, tuple[Any, ...]]
+Answer = list[tuple[Any, ...]]
+
+_TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
+
+
+class Observation:
+    """Statements with their rows, and questions about events that had come up to the organization's event `latest`."""
+
+    def __init__(self, organization_id: str | None, latest: int) -> None:
+        self.organization_id = organization_id
+        self.latest = latest
+        self.statements: dict[Statement, Answer] = {}
+        self.questions: list[EventQuery] = []
+
+
+class _Answered:
+    """The rows of a statement, as a cursor gives them."""
+
+    def __init__(self, rows: Answer) -> None:
+        self._rows = iter(rows)
+        self.rowcount = len(rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(self._rows, None)
+
+    def fetchall(self) -> Answer:
+        return list(self._rows)
+
+
+def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
+
+
+class Observer(Connection):
+    """A connection of a snapshot that keeps what it is asked and answers. `answered` is shared by observations of one
+    snapshot, so that what several of them need is read once.
+    """
+
+    def __init__(
+        self, connection: Connection, observation: Observation, answered: MutableMapping[Statement, Answer]
+    ) -> None:
+        super().__init__(connection.driver)
+        self._observation = observation
+        self._answered = answered
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> _Answered:
+        statement = (sql, _hashable(values))
+        rows = self._answered.get(statement)
+        if rows is None:
+            rows = self._answered[statement] = super().execute(sql, values).fetchall()
+        self._observation.statements[statement] = rows
+        return _Answered(rows)
+
+    def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        return iter(self.execute(sql, values))
+
+
+class ObservedEvents(PostgresEvents):
+    """Events of a snapshot: what is counted is noted as a question, since counting it again would take as long."""
+
+    def __init__(
+        self, connection: Connection, observer: Observer, organization_id: str | None, observation: Observation
+    ) -> None:
+        super().__init__(observer, organization_id)
+        self._counted = PostgresEvents(connection, organization_id)
+        self._observation = observation
+
+    def scan(self, question: EventQuery) -> Iterator[Event]:
+        self._observation.questions.append(question)
+        return self._counted.scan(question)
+
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
+        self._observation.questions.append(question)
+        return self._counted.tallies(question)
+
+    def changes(
+        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
+    ) -> Iterator[tuple[int, Event]]:
+        self._observation.questions.append(question)
+        return self._counted.changes(question, since, order, at_most=at_most)
+
+    def known_up_to(self, question: EventQuery, sequence: int) -> int:
+        self._observation.questions.append(question)
+        return self._counted.known_up_to(question, sequence)
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        self._observation.questions.append(question)
+        return self._counted.tallies_by_bucket(question, filters)
+
+
+@cache
+def _tables(sql: str) -> tuple[str, ...]:
+    return tuple(_TABLE.findall(sql))
+
+
+def observation_holds(
+    connection: Connection,
+    observation: Observation,
+    written: Mapping[str, int],
+    repeated: MutableMapping[Statement, tuple[int, ...]],
+) -> bool:
+    """Whether everything that was observed is answered in the same way now.
+
+    `written` counts the writes of this transaction to each table of records. What was `repeated` in this transaction
+    already is not asked again while nothing has been written to its tables; the caller keeps it.
+    """
+    for statement, rows in observation.statements.items():
+        sql, values = statement
+        tables = _tables(sql)
+        counted = all(table in written for table in tables)
+        now = tuple(written[table] for table in tables) if counted else ()
+        if counted and repeated.get(statement) == now:
+            continue
+        bound = [list(value) if isinstance(value, tuple) else value for value in values]
+        if connection.execute(sql, bound).fetchall() != rows:
+            return False
+        if counted:
+            repeated[statement] = now
+    return not any(
+        concerns(question, event)
+        for event in _came_since(connection, observation)
+        for question in observation.questions
+    )
+
+
+def _came_since(connection: Connection, observation: Observation) -> Iterator[Event]:
+    external_ids = sorted({question.external_subscription_id for question in observation.questions})
+    if not external_ids:
+        return iter(())
+    rows = connection.stream(
+        f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND sequence > ?"
+        " AND external_subscription_id = ANY(?::text[])",
+        (observation.organization_id, observation.latest, external_ids),
+    )
+    return map(event_of, rows)

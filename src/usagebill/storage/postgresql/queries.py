@@ -1,0 +1,188 @@
+"""Queries: conditions and orders as SQL of PostgreSQL, whose planner chooses how to go about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from usagebill.storage.conditions import (
+    AllOf,
+    AnyOf,
+    Columns,
+    Compare,
+    Condition,
+    Has,
+    Item,
+    Like,
+    Negate,
+    NotEmpty,
+    Null,
+    Order,
+    Related,
+    SameText,
+    Search,
+    Within,
+)
+from usagebill.storage.postgresql.rows import escaped, folded_name, searched_columns, sql_value
+from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
+from usagebill.storage.tables import table_of
+
+__all__ = ["order_sql", "order_terms", "where_sql"]
+
+# Up to so many values are bound one by one.
+_FEW = 20
+_OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+# What stands for itself in a pattern of LIKE.
+_PATTERN = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_", "*": "%"})
+
+
+@cache
+def _comparison(table: str, column: str, operator: str) -> str:
+    if operator not in _OPERATORS:
+        raise ValueError(f"not an operator: {operator!r}")
+    return f"{table}.{quoted(column)} {operator} ?"
+
+
+def _folded_column(kind: type, table: str, column: str) -> str:
+    """The column with its case folded."""
+    if column in searched_columns(kind):
+        return f"{table}.{quoted(folded_name(column))}"
+    if column == "id" or column.endswith("_id"):
+        # Ids are ASCII, of which any server knows the lower case.
+        return f"lower({table}.{quoted(column)})"
+    raise ValueError(f"{kind.__name__}.{column} is not searched: its listing does not name it")
+
+
+def _many(kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:
+    parts = [_condition_sql(kind, condition, table, values) for condition in conditions]
+    return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
+
+
+def _listed_sql(name: str, options: Sequence[object], values: list[Any]) -> str:
+    stored = [sql_value(option) for option in options]
+    if not stored:
+        return "FALSE"
+    if all(type(option) is str for option in stored):
+        values.append(stored)
+        return f"{name} = ANY(?::text[])"
+    if len(stored) > _FEW:
+        values.append([option for option in stored if option is not None])
+        return f"{name} = ANY(?::numeric[])"
+    values.extend(stored)
+    return f"{name} IN ({','.join('?' * len(stored))})"
+
+
+def _item_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(sql_value(value))
+
+
+def _condition_sql(kind: type, condition: Condition, table: str, values: list[Any]) -> str:
+    """The condition on the record of `kind` that `table` names; what it binds is put on `values`."""
+    match condition:
+        case Compare(column, operator, value):
+            values.append(sql_value(value))
+            return _comparison(table, column, operator)
+        case Columns(left, operator, right):
+            if operator not in _OPERATORS:
+                raise ValueError(f"not an operator: {operator!r}")
+            return f"{table}.{quoted(left)} {operator} {table}.{quoted(right)}"
+        case Within(column, options):
+            return _listed_sql(f"{table}.{quoted(column)}", options, values)
+        case Null(column, present):
+            return f"{table}.{quoted(column)} IS {'NOT ' if present else ''}NULL"
+        case Search(columns, text):
+            parts = []
+            for column in columns:
+                values.append(f"%{escaped(text.casefold()).translate(_PATTERN_OF_TEXT)}%")
+                parts.append(f"{_folded_column(kind, table, column)} LIKE ?")
+            return "(" + " OR ".join(parts) + ")"
+        case Like(column, pattern):
+            values.append(escaped(pattern).translate(_PATTERN))
+            return f"{table}.{quoted(column)} LIKE ?"
+        case SameText(column, text):
+            values.append(escaped(text.casefold()))
+            return f"{_folded_column(kind, table, column)} = ?"
+        case Item(column, members):
+            listed = f"coalesce({table}.{quoted(column)}, '[]')::json"
+            if isinstance(members, str):
+                values.append(members)
+                return f"EXISTS (SELECT 1 FROM json_array_elements_text({listed}) item WHERE item = ?)"
+            tests = []
+            for key, value in members:
+                values.append(_item_text(value))
+                tests.append(f"item ->> '{quoted(key)[1:-1]}' = ?")
+            return f"EXISTS (SELECT 1 FROM json_array_elements({listed}) item WHERE {' AND '.join(tests)})"
+        case NotEmpty(column):
+            return f"{table}.{quoted(column)} <> '[]'"
+        case AnyOf(conditions):
+            return _many(kind, conditions, table, values, "OR", "FALSE")
+        case AllOf(conditions):
+            return _many(kind, conditions, table, values, "AND", "TRUE")
+        case Negate(inner):
+            return f"({_condition_sql(kind, inner, table, values)}) IS NOT TRUE"
+        case Related(other_kind, column, conditions):
+            other = table_of(other_kind).name
+            alias = f"{table}_{other}"
+            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE")
+            return (
+                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.id = {table}.{quoted(column)}"
+                f" AND {alias}.organization_id = {table}.organization_id AND {inside})"
+            )
+        case Has(other_kind, column, conditions):
+            other = table_of(other_kind).name
+            alias = f"{table}_{other}"
+            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE")
+            live = f" AND {alias}.deleted_at IS NULL" if can_be_deleted(other_kind) else ""
+            return (
+                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.{quoted(column)} = {table}.id"
+                f" AND {alias}.organization_id = {table}.organization_id{live} AND {inside})"
+            )
+
+
+_PATTERN_OF_TEXT = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
+
+
+def where_sql(
+    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool
+) -> tuple[str, list[Any]]:
+    """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds."""
+    values: list[Any] = []
+    parts = []
+    if organization_id is not None:
+        parts.append("t.organization_id = ?")
+        values.append(organization_id)
+    if not deleted and can_be_deleted(kind):
+        parts.append("t.deleted_at IS NULL")
+    for condition in conditions:
+        # Nearly all are of this kind.
+        if type(condition) is Compare:
+            values.append(sql_value(condition.value))
+            parts.append(_comparison("t", condition.column, condition.operator))
+        else:
+            parts.append(_condition_sql(kind, condition, "t", values))
+    return (" WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[str]:
+    """What is sorted by, ending with the id so that it leaves nothing open. Absent values come last either way."""
+    terms = []
+    for item in order:
+        column = prefix + quoted(item.column)
+        last = " NULLS LAST" if is_nullable(kind, item.column) else ""
+        terms.append(f"{column} DESC{last}" if item.descending else column)
+    if not any(item.column == "id" for item in order):
+        terms.append(f'{prefix}"id"')
+    return terms
+
+
+def order_sql(kind: type, order: Sequence[Order]) -> str:
+    """The ORDER BY clause of records of `kind`, whose table is aliased `t`."""
+    return _order_sql(kind, tuple(order))
+
+
+@lru_cache(maxsize=1024)
+def _order_sql(kind: type, order: tuple[Order, ...]) -> str:
+    return " ORDER BY " + ", ".join(order_terms(kind, order, "t."))

@@ -1,0 +1,136 @@
+"""Rows: how a record becomes a row of a table and comes back. The texts are those of SQLite; cents are `numeric`.
+
+Columns that are searched whatever the case of a text have another one beside them with the text folded, as Python
+folds it: what a server takes for the same letter depends on its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from usagebill.storage.sqlite.rows import (
+    Codec,
+    Column,
+    instant_text,
+    made_codec,
+    whole_number,
+)
+from usagebill.storage.sqlite.rows import (
+    codec_of as texts_codec_of,
+)
+from usagebill.storage.tables import table_of
+
+__all__ = ["RecordRows", "escaped", "folded", "folded_name", "rows_of", "searched_columns", "sql_value"]
+
+# What stands for a NUL, which no text of PostgreSQL holds: the first letter for private use, and a digit.
+_ESCAPE = "\ue000"
+
+
+def escaped(text: str) -> str:
+    """The text as it is stored."""
+    if "\0" in text or _ESCAPE in text:
+        return text.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
+    return text
+
+
+def _unescaped(text: str) -> str:
+    return text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE) if _ESCAPE in text else text
+
+
+def folded_name(column: str) -> str:
+    """The column that has the folded text of another."""
+    return f"{column}__folded"
+
+
+@cache
+def searched_columns(kind: type) -> tuple[str, ...]:
+    """The columns of which folded texts are kept."""
+    listing = table_of(kind).listing
+    if listing is None:
+        return ()
+    return tuple(column for column in dict.fromkeys((*listing.searched, *listing.folded)) if column != "id")
+
+
+def folded(text: str | None) -> str | None:
+    """What is searched of a text, whatever its case."""
+    return None if text is None else escaped(str(text).casefold())
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """The rows of a kind of record: its columns, then the folded texts of `searched` ones."""
+
+    codec: Codec
+    searched: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def row(self, record: object) -> tuple[Any, ...]:
+        """The values of all columns."""
+        return self.codec.row(record) + tuple(folded(getattr(record, name)) for name in self.searched)
+
+    def changes(self, old: object, new: object) -> tuple[list[str], list[Any]]:
+        """The columns in which `new` differs from `old`, and their values."""
+        names, values = self.codec.changes(old, new)
+        for name in self.searched:
+            if name in names:
+                names.append(folded_name(name))
+                values.append(folded(getattr(new, name)))
+        return names, values
+
+
+def _column(column: Column) -> Column:
+    if column.decode is whole_number:
+        return replace(column, sql_type=Decimal, encode=None, decode=int)
+    if column.sql_type is str and column.encode is None:
+        return replace(column, encode=escaped, decode=_unescaped)
+    return column
+
+
+_rows: dict[type, RecordRows] = {}
+
+
+def rows_of(kind: type) -> RecordRows:
+    """How records of a kind are stored, worked out once."""
+    rows = _rows.get(kind)
+    if rows is None:
+        rows = _rows[kind] = _made(kind)
+    return rows
+
+
+def _made(kind: type) -> RecordRows:
+    columns = tuple(_column(column) for column in texts_codec_of(kind).columns)
+    searched = searched_columns(kind)
+    names = (*(column.name for column in columns), *map(folded_name, searched))
+    return RecordRows(made_codec(kind, columns), searched, names)
+
+
+def _plain(value: object) -> object:
+    return value
+
+
+_VALUES: dict[type, Callable[[Any], object]] = {
+    str: escaped,
+    bool: int,
+    int: _plain,
+    datetime: instant_text,
+    date: date.isoformat,
+    Decimal: str,
+}
+
+
+def sql_value(value: object) -> Any:
+    """A value of a condition as PostgreSQL compares it with a column."""
+    if isinstance(value, Enum):
+        value = value.value
+    convert = _VALUES.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, datetime):
+        return instant_text(value)
+    return value

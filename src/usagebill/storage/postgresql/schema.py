@@ -1,0 +1,245 @@
+"""The schema of a database, made and brought forward.
+
+The tables of records follow from the records (`storage.tables`), as they do in SQLite, whose `VERSION` counts how often
+they have changed: `RECORDS` here. `VERSION` goes up when any other table changes. Opening an older database adds the
+tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one transaction;
+other processes that open it wait meanwhile. A newer one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
+from decimal import Decimal
+
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.locks import lock_key
+from usagebill.storage.postgresql.queries import order_terms
+from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
+from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
+from usagebill.storage.sqlite.schema import VERSION as RECORDS
+from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
+from usagebill.storage.tables import TABLES, Table, table_of
+
+__all__ = ["FIXED", "RECORDS", "VERSION", "bring_forward", "check_version", "definitions"]
+
+VERSION = 1
+# Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
+STEPS: dict[int, Callable[[Connection], None]] = {}
+
+_TEXT = 'text COLLATE "C"'
+_TYPES = {int: "bigint", str: _TEXT, bytes: "bytea", Decimal: "numeric"}
+FIXED = f"""
+CREATE TABLE IF NOT EXISTS usagebill_schema (version integer NOT NULL, records integer NOT NULL);
+CREATE TABLE IF NOT EXISTS sequences (
+    organization_id {_TEXT} NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL,
+    PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS clock (session integer PRIMARY KEY, newest {_TEXT} NOT NULL);
+CREATE TABLE IF NOT EXISTS jobs (
+    sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id {_TEXT} NOT NULL UNIQUE,
+    organization_id {_TEXT} NOT NULL, kind {_TEXT} NOT NULL, subject_id {_TEXT} NOT NULL, key {_TEXT} NOT NULL,
+    due_at {_TEXT} NOT NULL, run_at {_TEXT} NOT NULL, created_at {_TEXT} NOT NULL, immediate boolean NOT NULL,
+    lane {_TEXT} NOT NULL, payload {_TEXT} NOT NULL, attempts integer NOT NULL, error {_TEXT},
+    failed boolean NOT NULL, UNIQUE (organization_id, key));
+CREATE TABLE IF NOT EXISTS events (
+    organization_id {_TEXT} NOT NULL, sequence bigint NOT NULL, timestamp bigint NOT NULL, created_at bigint NOT NULL,
+    in_advance boolean NOT NULL, uncounted boolean NOT NULL, id {_TEXT} NOT NULL, transaction_id {_TEXT} NOT NULL,
+    code {_TEXT} NOT NULL, external_subscription_id {_TEXT}, properties json NOT NULL, texts json, numbers json,
+    precise_total_amount_cents {_TEXT}, PRIMARY KEY (organization_id, sequence));
+CREATE TABLE IF NOT EXISTS workers (
+    id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, started_at {_TEXT} NOT NULL, seen_at {_TEXT} NOT NULL,
+    last_done_at {_TEXT}, home {_TEXT});
+CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE NOT failed AND run_at = due_at;
+CREATE INDEX IF NOT EXISTS jobs_held ON jobs (lane, run_at) WHERE NOT failed AND run_at <> due_at;
+CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (lane, due_at, sequence)
+    WHERE immediate AND NOT failed AND run_at = due_at;
+CREATE INDEX IF NOT EXISTS jobs_error ON jobs (due_at) WHERE error IS NOT NULL;
+CREATE INDEX IF NOT EXISTS jobs_overdue ON jobs (organization_id, lane, due_at, sequence);
+CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
+CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
+    organization_id, transaction_id, external_subscription_id);
+CREATE INDEX IF NOT EXISTS events_usage ON events (
+    organization_id, external_subscription_id, code, timestamp, created_at);
+CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
+CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code, sequence)
+    WHERE in_advance;
+CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
+    WHERE uncounted;
+"""
+# Some of what every version of ours has.
+_OURS = frozenset({"usagebill_schema", "jobs", "events", "organizations"})
+
+
+def _columns(table: Table) -> Iterator[tuple[str, str, bool]]:
+    """Name, type, and whether it always has a value."""
+    rows = rows_of(table.kind)
+    required = {
+        item.name
+        for item in fields(table.kind)
+        if item.default is MISSING and item.default_factory is MISSING and "None" not in str(item.type)
+    }
+    for column in rows.codec.columns:
+        yield column.name, _TYPES[column.sql_type], column.name in required
+    for name in rows.searched:
+        yield folded_name(name), _TEXT, False
+
+
+def _indexes(table: Table) -> Iterator[tuple[str, str]]:
+    """Name and statement of every index but that of the id."""
+    live = " WHERE deleted_at IS NULL" if can_be_deleted(table.kind) else ""
+    for rule, where in [(rule, live) for rule in table.unique] + [(rule, "") for rule in table.always_unique]:
+        listed = ", ".join(map(quoted, ("organization_id", *rule)))
+        name = _name(table, "unique", *rule)
+        yield name, f'CREATE UNIQUE INDEX IF NOT EXISTS "{name}" ON "{table.name}" ({listed}){where}'
+    indexes = list(table.indexes)
+    if any(item.name == "created_at" for item in fields(table.kind)):
+        indexes.append(("created_at", "id"))
+    for index in indexes:
+        words = [column.split(" ") for column in index]
+        listed = ", ".join(_indexed(table, column, bool(direction)) for column, *direction in words)
+        name = _name(table, *(column for column, *_ in words))
+        yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {listed})'
+    listing = table.listing
+    if listing is None:
+        return
+    order = ", ".join(order_terms(table.kind, listing.order))
+    name = _name(table, "listed")
+    yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {order}){live}'
+    for key in listing.keys:
+        name = _name(table, "listed_by", key)
+        yield (
+            name,
+            f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {quoted(key)}, {order}){live}',
+        )
+    for column in listing.folded:
+        name = _name(table, column)
+        folded = quoted(folded_name(column))
+        yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {folded})'
+
+
+def _indexed(table: Table, column: str, descending: bool) -> str:
+    last = " NULLS LAST" if is_nullable(table.kind, column) else ""
+    return f"{quoted(column)} DESC{last}" if descending else quoted(column)
+
+
+def _name(table: Table, *words: str) -> str:
+    name = "_".join((table.name, *words))
+    # The server cuts longer ones.
+    return name if len(name) <= 63 else f"{name[:54]}_{lock_key(name) & 0xFFFFFFFF:08x}"
+
+
+def definitions() -> list[str]:
+    """The statements that make an empty schema, in an order in which they can be run."""
+    statements = [statement.strip() for statement in FIXED.split(";") if statement.strip()]
+    for table in TABLES:
+        columns = ", ".join(
+            f"{quoted(name)} {sql_type}" + (" PRIMARY KEY" if name == "id" else " NOT NULL" if required else "")
+            for name, sql_type, required in _columns(table)
+        )
+        statements.append(f'CREATE TABLE IF NOT EXISTS "{table.name}" ({columns})')
+    for table in TABLES:
+        statements += [statement for _, statement in _indexes(table)]
+        for column, kind in table.references.items():
+            name = _name(table, column, "exists")
+            statements.append(
+                f'ALTER TABLE "{table.name}" ADD CONSTRAINT "{name}" FOREIGN KEY ({quoted(column)})'
+                f' REFERENCES "{table_of(kind).name}" (id)'
+            )
+    return statements
+
+
+def _tables(connection: Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def _versions(connection: Connection) -> tuple[int, int] | None:
+    """`VERSION` and `RECORDS` of the schema, None if it is empty; raises `ForeignFile` for tables of something else."""
+    tables = _tables(connection)
+    if not tables:
+        return None
+    row = None
+    if set(tables) >= _OURS:
+        row = connection.execute("SELECT version, records FROM usagebill_schema").fetchone()
+    if row is None:
+        raise ForeignFile(tables)
+    return int(row[0]), int(row[1])
+
+
+def _check_not_newer(versions: tuple[int, int]) -> None:
+    for found, known in zip(versions, (VERSION, RECORDS), strict=True):
+        if found > known:
+            raise NewerFile(found, known)
+
+
+def check_version(connection: Connection) -> None:
+    """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
+    versions = _versions(connection) or (0, 0)
+    _check_not_newer(versions)
+    if versions != (VERSION, RECORDS):
+        raise OlderFile(versions[1], RECORDS)
+
+
+def bring_forward(connection: Connection) -> None:
+    """Make the schema of an empty database, or of an older one, this version's, in the transaction of `connection`.
+
+    Raises `NewerFile` for a newer one, `ForeignFile` for one of something else.
+    """
+    if _versions(connection) == (VERSION, RECORDS):
+        return
+    connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key("schema"),))
+    # Another process may have brought it forward while this one waited.
+    current = _versions(connection)
+    if current == (VERSION, RECORDS):
+        return
+    if current is not None:
+        _check_not_newer(current)
+        _change_columns(connection)
+    known = {row[0] for row in connection.execute("SELECT conname FROM pg_constraint WHERE contype = 'f'").fetchall()}
+    for statement in definitions():
+        if " ADD CONSTRAINT " not in statement or statement.split('"')[3] not in known:
+            connection.execute(statement)
+    for records in () if current is None else range(current[1] + 1, RECORDS + 1):
+        if records in STEPS:
+            STEPS[records](connection)
+    connection.execute("DELETE FROM usagebill_schema")
+    connection.execute("INSERT INTO usagebill_schema VALUES (?, ?)", (VERSION, RECORDS))
+
+
+def _change_columns(connection: Connection) -> None:
+    """Give tables the columns that they lack, with the defaults of the records in the rows that are there; columns may
+    be absent where records may lack them.
+    """
+    present: dict[str, dict[str, bool]] = {}
+    for name, column, nullable in connection.execute(
+        "SELECT table_name, column_name, is_nullable FROM information_schema.columns"
+        " WHERE table_schema = current_schema()"
+    ).fetchall():
+        present.setdefault(name, {})[column] = nullable == "YES"
+    for table in TABLES:
+        if table.name not in present:
+            continue
+        columns = present[table.name]
+        fields_of = {column.name for column in rows_of(table.kind).codec.columns}
+        for name, sql_type, required in _columns(table):
+            if name in columns:
+                if not columns[name] and not required and name != "id":
+                    connection.execute(f'ALTER TABLE "{table.name}" ALTER COLUMN {quoted(name)} DROP NOT NULL')
+                continue
+            connection.execute(f'ALTER TABLE "{table.name}" ADD COLUMN {quoted(name)} {sql_type}')
+            default = default_of(table.kind, name) if name in fields_of else None
+            if default is not None:
+                connection.execute(f'UPDATE "{table.name}" SET {quoted(name)} = ?', (default,))
+            elif name not in fields_of:
+                _fold(connection, table, name)
+
+
+def _fold(connection: Connection, table: Table, name: str) -> None:
+    """Write the folded texts of a column that is searched from now on."""
+    searched = next(column for column in rows_of(table.kind).searched if folded_name(column) == name)
+    rows = connection.execute(f'SELECT id, {quoted(searched)} FROM "{table.name}"').fetchall()
+    connection.executemany(
+        f'UPDATE "{table.name}" SET {quoted(name)} = ? WHERE id = ?', [(folded(text), id) for id, text in rows]
+    )

@@ -1,0 +1,425 @@
+"""A transaction: records by kind and condition, within one organization."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, TypeVar
+
+from usagebill.core.activity_logs import Change
+from usagebill.storage.conditions import Condition, Order
+from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.ports import Duplicate
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events import PostgresEvents
+from usagebill.storage.postgresql.jobs import PostgresJobs
+from usagebill.storage.postgresql.locks import Locked, Locks
+from usagebill.storage.postgresql.observing import (
+    Answer,
+    Observation,
+    ObservedEvents,
+    Observer,
+    Statement,
+    observation_holds,
+)
+from usagebill.storage.postgresql.queries import order_sql, where_sql
+from usagebill.storage.postgresql.rows import rows_of, sql_value
+from usagebill.storage.sqlite.queries import can_be_deleted, group_sql, kinds_among, quoted
+from usagebill.storage.sums import GroupKey, Sums
+from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
+
+__all__ = ["PostgresTransaction"]
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+# More records than this are not kept: a transaction may read a whole database.
+_KNOWN_AT_MOST = 10_000
+# The sequence that counts changes of an organization's entitlements.
+_ENTITLEMENTS = "entitlements"
+
+_Question = tuple[type, str, tuple[Any, ...]]
+
+
+@cache
+def _select_sql(kind: type[Any]) -> str:
+    return f"SELECT {rows_of(kind).codec.names} FROM {quoted(table_of(kind).name)} t"
+
+
+@cache
+def _insert_sql(kind: type) -> str:
+    columns = rows_of(kind).columns
+    names = ",".join(f'"{name}"' for name in columns)
+    return (
+        f"INSERT INTO {quoted(table_of(kind).name)} ({names}) VALUES ({','.join('?' * len(columns))})"
+        " ON CONFLICT DO NOTHING"
+    )
+
+
+@cache
+def _kinds() -> dict[str, type]:
+    return {table.name: table.kind for table in TABLES}
+
+
+class _Memory:
+    """What a transaction has read: records by id, and the answers to questions.
+
+    An answer holds until a record of a kind that it looks at is written: `writes` counts those. It comes with that
+    count.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[type, str], Any] = {}
+        self.answers: dict[_Question, tuple[int, list[Any]]] = {}
+        self.writes: Counter[type] = Counter()
+        # What snapshots were answered, for all their observations; what a writer has repeated of them.
+        self.answered: dict[Statement, Answer] = {}
+        self.shared: dict[_Question, list[Any]] = {}
+        self.decoded: dict[_Question, list[Any]] | None = None
+        self.repeated: dict[Statement, tuple[int, ...]] = {}
+        # The organizations whose entitlements may have changed.
+        self.entitling: set[str] = set()
+        # Records of logged tables: as they were, as they are.
+        self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
+
+    def clear(self) -> None:
+        self.records.clear()
+        self.answers.clear()
+        self.repeated.clear()
+
+
+def _stored(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
+
+
+class PostgresTransaction:
+    """See `storage.ports.Transaction`; a snapshot has no `locks`.
+
+    Records read by id are kept for the rest of the transaction; so are the answers to questions (a billing run asks for
+    prices, taxes and periods over and over), until a record is written that they may depend on.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        organization_id: str | None,
+        memory: _Memory | None = None,
+        *,
+        locks: Locks | None = None,
+    ) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+        self._locks = locks
+        self._memory = memory or _Memory()
+        self._known = self._memory.records
+        self.jobs = PostgresJobs(connection, organization_id, locks)
+        self.events = PostgresEvents(connection, organization_id)
+
+    @property
+    def organization_id(self) -> str | None:
+        return self._organization_id
+
+    def is_shared(self) -> bool:
+        return len(self._connection.execute("SELECT 1 FROM organizations LIMIT 2").fetchall()) > 1
+
+    def scoped(self, organization_id: str) -> PostgresTransaction:
+        """The same transaction, within `organization_id`, once it has the lock of that."""
+        connection = Connection(self._connection.driver)
+        if self._locks is not None and organization_id not in self._locks.held:
+            # Taken when something is asked: a job may be left to whoever has it.
+            connection = Locked(connection, self._locks, organization_id)
+        return PostgresTransaction(connection, organization_id, self._memory, locks=self._locks)
+
+    # Observations
+
+    def observed(self, question: Callable[[PostgresTransaction], T]) -> tuple[T, Observation]:
+        """What the question comes to, and what it was worked out from."""
+        observation = self.watching(())
+        observer = Observer(self._connection, observation, self._memory.answered)
+        tx = PostgresTransaction(observer, self._organization_id)
+        tx._memory.decoded = self._memory.shared
+        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation)
+        return question(tx), observation
+
+    def watching(self, questions: Sequence[EventQuery]) -> Observation:
+        """An observation that stands until another event comes that one of the questions is about."""
+        latest = 0 if self._organization_id is None else self.events.latest()
+        observation = Observation(self._organization_id, latest)
+        observation.questions += questions
+        return observation
+
+    def still_holds(self, observation: Observation) -> bool:
+        """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
+        writes = self._memory.writes
+        written = {table: writes[kind] for table, kind in _kinds().items()}
+        return observation_holds(self._connection, observation, written, self._memory.repeated)
+
+    def recall(self, snapshot: PostgresTransaction) -> None:
+        """Nothing that a snapshot has read is known to be unchanged: other machines may have written since."""
+
+    def savepoint(self, change: Callable[[], T]) -> T:
+        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+        memory = self._memory
+        entitling, changes = set(memory.entitling), dict(memory.changes)
+        held = set() if self._locks is None else set(self._locks.held)
+        connection = Connection(self._connection.driver)
+        connection.execute("SAVEPOINT attempt")
+        try:
+            result = change()
+        except BaseException:
+            memory.clear()
+            memory.entitling, memory.changes = entitling, changes
+            if self._locks is not None:
+                # Locks that were taken within are gone too.
+                self._locks.held &= held
+            if not connection.driver.closed:
+                connection.execute("ROLLBACK TO attempt")
+                connection.execute("RELEASE attempt")
+            raise
+        connection.execute("RELEASE attempt")
+        return result
+
+    def flush(self) -> None:
+        """Write versions, before the transaction commits."""
+        for organization_id in self._memory.entitling:
+            self._next_number(organization_id, _ENTITLEMENTS, 1)
+
+    @property
+    def entitling(self) -> set[str]:
+        """The organizations whose entitlements may have changed in this transaction."""
+        return self._memory.entitling
+
+    # Reading
+
+    def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
+        record: R | None = self._known.get((kind, id))
+        if record is None:
+            record = self._by_id(kind, id)
+            if record is None:
+                return None
+            self._known[kind, id] = record
+        if self._organization_id is not None and getattr(record, "organization_id", None) != self._organization_id:
+            return None
+        if not deleted and getattr(record, "deleted_at", None) is not None:
+            return None
+        return record
+
+    def _by_id(self, kind: type[R], id: str) -> R | None:
+        return next(iter(self._rows(kind, " WHERE t.id = ?", [id])), None)
+
+    def first(
+        self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
+    ) -> R | None:
+        return next(iter(self.find(kind, *conditions, order=order, limit=1, deleted=deleted)), None)
+
+    def find(
+        self,
+        kind: type[R],
+        *conditions: Condition,
+        order: Sequence[Order] = (),
+        limit: int | None = None,
+        offset: int = 0,
+        deleted: bool = False,
+    ) -> list[R]:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        rest = where + order_sql(kind, order)
+        if limit is not None:
+            rest += " LIMIT ? OFFSET ?"
+            values += [limit, offset]
+        memory, question = self._memory, (kind, rest, _stored(values))
+        # Counts only grow, so that their sum is another one after any write.
+        written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
+        known = memory.answers.get(question)
+        if known is None or known[0] != written:
+            records = self._rows(kind, rest, values)
+            if len(self._known) > _KNOWN_AT_MOST or len(memory.answers) > _KNOWN_AT_MOST:
+                memory.clear()
+            for record in records:
+                self._known[kind, record.id] = record  # type: ignore[attr-defined]
+            known = memory.answers[question] = (written, records)
+        return list(known[1])
+
+    def each(
+        self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
+    ) -> Iterator[R]:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        codec = rows_of(kind).codec
+        for row in self._connection.stream(_select_sql(codec.kind) + where + order_sql(kind, order), values):
+            yield codec.record(row)
+
+    def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
+
+    def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
+        return int(self._scalar(kind, f"SUM(t.{quoted(column)})", conditions, deleted) or 0)
+
+    def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
+        value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
+        return None if value is None else int(value)
+
+    def _scalar(self, kind: type, what: str, conditions: Sequence[Condition], deleted: bool) -> Any:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        statement = f"SELECT {what} FROM {quoted(table_of(kind).name)} t{where}"
+        return self._connection.execute(statement, values).fetchall()[0][0]
+
+    def grouped(
+        self, kind: type[Any], by: Sequence[GroupKey], columns: Sequence[str], *conditions: Condition
+    ) -> list[Sums]:
+        where, values = where_sql(kind, conditions, self._organization_id, False)
+        names, joins = group_sql(by)
+        sums = ",".join(f"coalesce(SUM(t.{quoted(column)}::numeric), 0)" for column in columns)
+        rows = self._connection.execute(
+            f"SELECT {','.join((*names, 'COUNT(*)', sums))} FROM {quoted(table_of(kind).name)} t{joins}{where}"
+            f" GROUP BY {','.join(map(str, range(1, len(names) + 1)))}",
+            values,
+        )
+        width = len(names)
+        return [
+            Sums(key=tuple(row[:width]), count=row[width], sums=tuple(map(Decimal, row[width + 1 :]))) for row in rows
+        ]
+
+    def _rows(self, kind: type[R], rest: str, values: Sequence[Any]) -> list[R]:
+        codec = rows_of(kind).codec
+        rows = self._connection.execute(_select_sql(codec.kind) + rest, values).fetchall()
+        decoded = self._memory.decoded
+        if decoded is None:
+            return [codec.record(row) for row in rows]
+        question = kind, rest, _stored(values)
+        if question not in decoded:
+            decoded[question] = [codec.record(row) for row in rows]
+        return decoded[question]
+
+    # Writing
+
+    def insert(self, *records: object) -> None:
+        for record in records:
+            table = self._written(record)
+            kind: Any = type(record)
+            if self._connection.execute(_insert_sql(kind), rows_of(kind).row(record)).rowcount != 1:
+                raise Duplicate(self._broken_rule(record) or ("id",))
+            self._known[kind, record.id] = record  # type: ignore[attr-defined]
+            if table.entitles:
+                self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
+            if kind in LOGGED:
+                self._changed(kind, record.id, None, record)  # type: ignore[attr-defined]
+
+    def replace(self, record: object) -> None:
+        table = self._written(record)
+        kind: Any = type(record)
+        id: str = record.id  # type: ignore[attr-defined]
+        old: Any = self._known.get((kind, id)) or self._by_id(kind, id)
+        if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
+            raise LookupError(f"no {kind.__name__} {id} to replace")
+        names, values = rows_of(kind).changes(old, record)
+        if names:
+            broken = self._broken_rule(record, frozenset(names))
+            if broken is not None:
+                raise Duplicate(broken)
+            assigned = ",".join(f'"{name}"=?' for name in names)
+            self._connection.execute(f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id))
+            if not set(table.entitles).isdisjoint(names):
+                self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
+        self._known[kind, id] = record
+        if kind in LOGGED:
+            self._changed(kind, id, old, record)
+
+    def _broken_rule(self, record: object, changed: frozenset[str] | None = None) -> tuple[str, ...] | None:
+        """The first unique rule that another record keeps this one from; only those that `changed` columns touch.
+
+        Nobody else writes to the organization meanwhile, so that what is not there now is not there when it is written.
+        """
+        kind: Any = type(record)
+        table = table_of(kind)
+        is_live = getattr(record, "deleted_at", None) is None
+        rules = [(rule, can_be_deleted(kind)) for rule in table.unique if is_live]
+        rules += [(rule, False) for rule in table.always_unique]
+        for rule, among_live in rules:
+            if changed is not None and changed.isdisjoint((*rule, "deleted_at") if among_live else rule):
+                continue
+            values = [sql_value(getattr(record, column)) for column in rule]
+            if any(value is None for value in values):
+                continue
+            tests = "".join(f" AND {quoted(column)} = ?" for column in rule)
+            live = " AND deleted_at IS NULL" if among_live else ""
+            if self._connection.execute(
+                f"SELECT 1 FROM {quoted(table.name)} WHERE organization_id = ?{tests}{live} AND id <> ? LIMIT 1",
+                (record.organization_id, *values, record.id),  # type: ignore[attr-defined]
+            ).fetchone():
+                return rule
+        return None
+
+    def _changed(self, kind: type, id: str, old: object, new: object) -> None:
+        changes = self._memory.changes
+        known = changes.get((kind, id))
+        changes[kind, id] = (old if known is None else known[0], new)
+
+    def take_changes(self) -> list[Change]:
+        taken, self._memory.changes = self._memory.changes, {}
+        return [Change(old, new) for old, new in taken.values() if old is not new]
+
+    def _written(self, record: object) -> Table:
+        """The table of a record that is about to be written, once the lock of its organization is taken."""
+        owner = getattr(record, "organization_id", None)
+        if self._organization_id is not None and owner != self._organization_id:
+            raise PermissionError(f"a record of organization {owner} in a transaction of {self._organization_id}")
+        if self._locks is not None and owner is not None:
+            self._locks.take(owner)
+        self._memory.writes[type(record)] += 1
+        return table_of(type(record))
+
+    def delete(self, *records: object) -> None:
+        for record in records:
+            table = self._written(record)
+            id, owner = record.id, record.organization_id  # type: ignore[attr-defined]
+            kind: Any = type(record)
+            gone = self._connection.execute(
+                f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner)
+            ).rowcount
+            if gone and kind in LOGGED:
+                self._changed(kind, id, record, None)
+            if table.entitles:
+                self._memory.entitling.add(owner)
+            self._known.pop((type(record), id), None)
+
+    # Numbers
+
+    def next_number(self, name: str, start: int = 1) -> int:
+        return self._next_number(self._organization_id or "", name, start)
+
+    def _next_number(self, organization_id: str, name: str, start: int) -> int:
+        row = self._connection.execute(
+            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
+            " ON CONFLICT (organization_id, name) DO UPDATE SET value = sequences.value + 1 RETURNING value",
+            (organization_id, name, start),
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def last_number(self, name: str) -> int:
+        row = self._connection.execute(
+            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id or "", name)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def entitlements_version(self) -> int:
+        return self.last_number(_ENTITLEMENTS)
+
+    # The clock: a row for each session, so that nobody waits to note an instant
+
+    def newest_instant(self) -> datetime | None:
+        row = self._connection.execute("SELECT MAX(newest) FROM clock").fetchone()
+        return None if row is None or row[0] is None else datetime.fromisoformat(row[0])
+
+    def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
+        later = " WHERE excluded.newest > clock.newest"
+        if even_if_earlier:
+            later = ""
+            self._connection.execute("DELETE FROM clock WHERE newest > ?", (sql_value(instant),))
+        self._connection.execute(
+            "INSERT INTO clock (session, newest) VALUES (pg_backend_pid(), ?)"
+            f" ON CONFLICT (session) DO UPDATE SET newest = excluded.newest{later}",
+            (sql_value(instant),),
+        )

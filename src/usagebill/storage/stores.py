@@ -1,0 +1,66 @@
+"""Which engine keeps what: files and memory are SQLite's, `postgresql://` names a database of a server."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from usagebill.storage.ports import Store, UnusableServer
+from usagebill.storage.sqlite import SqliteStore
+
+__all__ = ["emptied", "is_engine_error", "is_url", "shown", "store_at"]
+
+_MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
+
+
+def is_url(path: str | Path) -> bool:
+    """Whether it names a database of a PostgreSQL server, not a file."""
+    return str(path).startswith(("postgresql://", "postgres://"))
+
+
+def store_at(path: str | Path, *, read_only: bool = False) -> Store:
+    """The open store. `UnusableServer` if it is a PostgreSQL database and there is no driver for one."""
+    if not is_url(path):
+        return SqliteStore(path, read_only=read_only)
+    try:
+        from usagebill.storage.postgresql import PostgresStore
+    except ImportError as problem:
+        raise UnusableServer(_MISSING) from problem
+    return PostgresStore(str(path), read_only=read_only)
+
+
+def shown(path: str) -> str:
+    """The path as it may be shown: a URL without its user and password."""
+    if not is_url(path):
+        return path
+    parts = urlsplit(path)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def is_engine_error(problem: Exception) -> bool:
+    """Whether the database itself refused or failed: a file that cannot be read, a server that does not answer."""
+    if isinstance(problem, sqlite3.DatabaseError):
+        return True
+    if "psycopg" not in sys.modules:
+        return False
+    import psycopg
+    import psycopg_pool
+
+    return isinstance(problem, (psycopg.Error, psycopg_pool.PoolTimeout))
+
+
+@contextmanager
+def emptied(url: str) -> Iterator[str]:
+    """The URL of an empty database on the PostgreSQL server of `url`, nobody else's meanwhile."""
+    if not is_url(url):
+        raise ValueError("a sandbox works in memory, or on a server: postgresql://...")
+    try:
+        from usagebill.storage.postgresql.databases import temporary_database
+    except ImportError as problem:
+        raise UnusableServer(_MISSING) from problem
+    with temporary_database(url) as database:
+        yield database

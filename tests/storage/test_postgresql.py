@@ -1,0 +1,383 @@
+"""The PostgreSQL engine keeps the contract, on a real server, whatever several machines do at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from tests.postgresql import new_database, server_url
+from tests.storage.contract import NOW, Tenant, TransactionsContract, new_tenant, second
+from tests.storage.events_contract import EventsContract, event
+from tests.storage.jobs_contract import JobsContract
+from tests.storage.observations_contract import ObservationsContract
+from tests.storage.records_contract import RecordsContract
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.core.customers import Customer
+from usagebill.core.events import Event
+from usagebill.core.organizations import Organization
+from usagebill.core.taxes import Tax
+from usagebill.storage.conditions import contains
+from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.postgresql import PostgresStore, schema
+from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
+
+
+@pytest.fixture(scope="class")
+def store() -> Iterator[Store]:
+    """One store for the tests of a class: each has an organization of its own."""
+    with temporary_database(server_url()) as url:
+        opened = PostgresStore(url)
+        yield opened
+        opened.close()
+
+
+class TestEvents(EventsContract):
+    pass
+
+
+class TestRecords(RecordsContract):
+    pass
+
+
+class TestJobs(JobsContract):
+    pass
+
+
+class TestObservations(ObservationsContract):
+    pass
+
+
+class TestTransactions(TransactionsContract):
+    pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with temporary_database(server_url()) as made:
+        yield made
+
+
+@pytest.fixture
+def machines(url: str) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+    """Two stores of one database, which know nothing of each other."""
+    first, second = PostgresStore(url), PostgresStore(url)
+    yield first, second
+    first.close()
+    second.close()
+
+
+def together(*acts: Callable[[], object]) -> None:
+    """Run these beside each other, each to its end."""
+    problems: list[BaseException] = []
+
+    def run(act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not problems
+    assert not any(thread.is_alive() for thread in threads)
+
+
+# Several machines
+
+
+def test_what_one_checks_and_writes_no_other_writes_in_between(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    own = new_tenant(machines[0])
+
+    def add_if_few(tx: Transaction) -> None:
+        # No constraint says that there are three at most.
+        if tx.count(Tax) < 3:
+            tx.insert(own.tax(f"t{tx.count(Tax)}"))
+
+    together(*(lambda store=store: [store.write(own.id, add_if_few) for _ in range(20)] for store in machines))
+    assert own.read(lambda tx: tx.count(Tax)) == 3
+
+
+def test_numbers_are_gapless_however_many_machines_take_them(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    own = new_tenant(machines[0])
+    numbers: list[int] = []
+
+    def take(store: PostgresStore) -> None:
+        numbers.extend(store.write(own.id, lambda tx: tx.next_number("invoices")) for _ in range(50))
+
+    together(*(lambda store=store: take(store) for store in machines))
+    assert sorted(numbers) == list(range(1, 101))
+
+
+def test_organizations_do_not_wait_for_each_other(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    first, second = machines
+    own, other = new_tenant(first), new_tenant(second)
+
+    def write_within(tx: Transaction) -> int:
+        tx.next_number("n")
+        done: list[int] = []
+        writer = threading.Thread(target=lambda: done.append(other.write(lambda tx: tx.next_number("n"))))
+        writer.start()
+        writer.join(30)
+        return len(done)
+
+    assert own.write(write_within) == 1
+
+
+def test_a_job_is_done_once_by_whichever_machine_comes_first(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    tenants = [new_tenant(machines[0]) for _ in range(4)]
+    jobs = [tenant.job(f"k{number}") for tenant in tenants for number in range(25)]
+    machines[0].write(None, lambda tx: [tx.jobs.add(job) for job in jobs])
+    done: list[str] = []
+
+    def work(store: PostgresStore) -> None:
+        def some(tx: Transaction) -> list[str]:
+            keys: list[str] = []
+            while len(keys) < 7 and (job := tx.jobs.claim(NOW)) is not None:
+                tx.scoped(job.organization_id).jobs.complete(job)
+                keys.append(f"{job.organization_id} {job.key}")
+            return keys
+
+        while keys := store.write(None, some):
+            done.extend(keys)
+
+    together(*(lambda store=store: work(store) for store in machines * 2))
+    assert sorted(done) == sorted(f"{tenant.id} k{number}" for tenant in tenants for number in range(25))
+
+
+def test_a_job_that_another_machine_is_doing_is_left_to_it(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    first, second = machines
+    busy, free = new_tenant(first), new_tenant(first)
+    busy.write(lambda tx: tx.jobs.add(busy.job("busy", at=second_(-9))))
+    free.write(lambda tx: tx.jobs.add(free.job("free", at=second_(-1))))
+    claimed: list[str | None] = []
+
+    def claim(tx: Transaction) -> None:
+        job = tx.jobs.claim(NOW)
+        claimed.append(None if job is None else job.key)
+
+    def claim_both(tx: Transaction) -> None:
+        claim(tx)
+        other = threading.Thread(target=lambda: second.write(None, claim))
+        other.start()
+        other.join(30)
+
+    first.write(None, claim_both)
+    assert claimed == ["busy", "free"]
+
+
+second_ = second
+
+
+def test_two_that_wait_for_each_other_both_end(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    own, other = new_tenant(machines[0]), new_tenant(machines[0])
+    both = threading.Barrier(2)
+
+    def change(store: PostgresStore, ids: list[str]) -> None:
+        met: list[bool] = []
+
+        def act(tx: Transaction) -> None:
+            tx.scoped(ids[0]).next_number("n")
+            if not met:
+                met.append(True)
+                both.wait(30)
+            tx.scoped(ids[1]).next_number("n")
+
+        store.write(None, act)
+
+    together(lambda: change(machines[0], [own.id, other.id]), lambda: change(machines[1], [other.id, own.id]))
+    assert own.read(lambda tx: tx.last_number("n")) == 2
+    assert other.read(lambda tx: tx.last_number("n")) == 2
+
+
+def test_events_get_their_places_in_the_order_of_commits(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    own = new_tenant(machines[0])
+    seen: list[int] = []
+
+    def append_one(one: Event, tx: Transaction) -> list[int]:
+        return tx.events.append([one])
+
+    def append(store: PostgresStore, first: int) -> None:
+        for number in range(first, first + 30):
+            one = event(own.id, number)
+            store.write(own.id, partial(append_one, one))
+            seen.append(store.read(own.id, lambda tx: tx.events.latest()))
+
+    together(lambda: append(machines[0], 0), lambda: append(machines[1], 100))
+    assert own.read(lambda tx: tx.events.count(EventFilter())) == 60
+    assert max(seen) == 60
+
+
+def test_the_time_is_the_server_s_and_never_runs_back_within_an_organization(url: str) -> None:
+    with Billing(url) as first, Billing(url) as other:
+        instants: list[datetime] = []
+        for billing in (first, other) * 5:
+            customer = billing.customers.upsert(external_id=f"c{len(instants)}")
+            instants.append(customer.created_at)
+        assert instants == sorted(instants)
+        assert abs(first.clock.now() - other.clock.now()) < timedelta(seconds=30)
+
+
+# Crashes
+
+_WRITER = """
+import sys
+from usagebill import Billing
+billing = Billing(sys.argv[1])
+for number in range(10_000):
+    billing.customers.upsert(external_id=f"c{number}")
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_before_a_process_was_killed_is_there_and_nothing_is_locked(url: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER, url], stdout=subprocess.PIPE, env=dict(os.environ), text=True
+    ) as process:
+        assert process.stdout is not None
+        acknowledged = -1
+        while acknowledged < 20:
+            acknowledged = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        acknowledged = max([acknowledged, *map(int, process.stdout.read().split())])
+    with Billing(url) as billing:
+        names = {customer.external_id for customer in billing.reading(lambda reader: reader.tx.find(Customer))}
+        assert {f"c{number}" for number in range(acknowledged + 1)} <= names
+        billing.customers.upsert(external_id="after")
+
+
+def test_a_connection_that_the_server_has_closed_is_replaced(url: str) -> None:
+    store = PostgresStore(url)
+    own = new_tenant(store)
+    own.insert(own.tax("a"))
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    own.insert(own.tax("b"))
+    assert own.read(lambda tx: tx.count(Tax)) == 2
+    store.close()
+
+
+# Texts
+
+
+def test_any_text_that_is_accepted_comes_back(store_of_one: Tenant) -> None:
+    names = ["a\0b", "\ue000", "\ue0000\0", "\U0001f600", "", "100% _\\"]
+    for number, name in enumerate(names):
+        store_of_one.insert(store_of_one.tax(f"t{number}", name=name))
+    found = store_of_one.read(lambda tx: {tax.code: tax.name for tax in tx.find(Tax)})
+    assert found == {f"t{number}": name for number, name in enumerate(names)}
+
+
+@pytest.fixture
+def store_of_one(url: str) -> Iterator[Tenant]:
+    store = PostgresStore(url)
+    yield new_tenant(store)
+    store.close()
+
+
+# Schema
+
+DIGESTS = {1: "66904423b105a367"}
+
+
+def test_tables_change_only_with_the_version() -> None:
+    """A new digest needs the next version. Tables of records go by SQLite's version (`test_schema`)."""
+    digest = hashlib.sha256(schema.FIXED.encode()).hexdigest()[:16]
+    assert DIGESTS[max(DIGESTS)] == digest
+    assert max(DIGESTS) == schema.VERSION
+
+
+def run(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def columns(url: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(
+            "SELECT table_name, column_name, data_type, collation_name FROM information_schema.columns"
+            " WHERE table_schema = 'public' ORDER BY 1, 2"
+        ).fetchall()
+
+
+def test_an_older_database_is_brought_forward_with_its_rows() -> None:
+    with new_database() as url:
+        store = PostgresStore(url)
+        own = new_tenant(store)
+        tax, entity = own.tax("vat", description=""), own.entity()
+        customer = own.customer(entity, name="Stra\u00dfe")
+        own.insert(tax, entity, customer)
+        store.close()
+        made = columns(url)
+        run(
+            url,
+            "ALTER TABLE taxes DROP COLUMN auto_generated",
+            "ALTER TABLE customers DROP COLUMN name__folded",
+            "ALTER TABLE taxes ALTER COLUMN description SET NOT NULL",
+            "DROP INDEX taxes_unique_code",
+            "UPDATE usagebill_schema SET records = 2",
+        )
+        with pytest.raises(OlderFile):
+            PostgresStore(url, read_only=True)
+        store = PostgresStore(url)
+        assert store.read(own.id, lambda tx: tx.find(Tax)) == [tax]
+        assert store.read(own.id, lambda tx: tx.find(Customer, contains(["name"], "STRASSE"))) == [customer]
+        store.write(own.id, lambda tx: tx.replace(replace(tax, description=None)))
+        store.close()
+        assert columns(url) == made
+        PostgresStore(url, read_only=True).close()
+
+
+def test_many_that_open_an_empty_database_at_once_make_one_schema() -> None:
+    with new_database() as url:
+        together(*[lambda: Billing(url).close()] * 4)
+        store = PostgresStore(url)
+        assert len(store.read(None, lambda tx: tx.find(Organization))) >= 1
+        store.close()
+
+
+def test_a_server_that_is_not_there_is_said_at_once_without_the_password() -> None:
+    ran = CliRunner().invoke(main, ["status", "--db", "postgresql://billing:secret@127.0.0.1:1/billing"])
+    assert ran.exit_code == 1
+    assert "postgresql://127.0.0.1:1/billing: " in ran.output
+    assert "refused" in ran.output
+    assert "secret" not in ran.output
+
+
+def test_a_newer_database_is_refused() -> None:
+    with new_database() as url:
+        PostgresStore(url).close()
+        run(url, "UPDATE usagebill_schema SET records = 999")
+        with pytest.raises(NewerFile, match="999"):
+            PostgresStore(url)
+
+
+def test_a_database_of_something_else_is_left_alone() -> None:
+    with new_database() as url:
+        run(url, "CREATE TABLE theirs (id integer)")
+        with pytest.raises(ForeignFile, match="theirs"):
+            PostgresStore(url)
+        assert {row[0] for row in columns(url)} == {"theirs"}
