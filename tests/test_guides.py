@@ -127,13 +127,62 @@ def test_application_of_the_guide_answers_both_itself_and_the_api(
     assert send(names["app"], "POST", "/sign-up/acme").json() == {"welcome": "acme"}
     assert names["billing"].customers.get("acme").currency == "EUR"
     assert send(names["app"], "GET", "/billing/health").json()["message"] == "Success"
-    exec(parts[3].text, names)
-
-    async def django_app(scope: Any, receive: Any, reply: Any) -> None:
-        await reply({"type": "http.response.start", "status": 200, "headers": []})
-        await reply({"type": "http.response.body", "body": b"the site"})
-
-    both = names["with_billing"](django_app)
-    assert send(both, "GET", "/about").text == "the site"
-    assert send(both, "GET", "/billing/health").json()["message"] == "Success"
     names["billing"].close()
+
+
+# Django's settings are those of a whole process.
+DJANGO = """
+import json
+
+import django
+from django.conf import settings
+
+settings.configure(ROOT_URLCONF="urls", ALLOWED_HOSTS=["*"], SECRET_KEY="for a test", MIDDLEWARE=[
+    "django.middleware.common.CommonMiddleware", "django.middleware.csrf.CsrfViewMiddleware"])
+django.setup()
+from asgi import application
+from billing_system import billing
+from tests.asgi import send
+
+answers = [send(application, "GET", path) for path in ("/sign-up/acme/", "/none", "/billing/health", "/billing/docs")]
+print(json.dumps([[answer.status_code, answer.text] for answer in answers]))
+print(billing.customers.get("acme").currency)
+_, key = billing.writing(__import__("usagebill.operations.api_keys", fromlist=["create"]).create)
+headers = {"authorization": f"Bearer {key}"}
+made = send(application, "POST", "/billing/api/v1/customers", headers=headers, json={"customer": {"external_id": "b"}})
+print(made.json()["customer"]["external_id"])
+billing.close()
+"""
+
+
+def test_django_serves_its_own_pages_and_the_api_as_the_guide_has_it(tmp_path: Path) -> None:
+    _, system, views, application, *_ = blocks((GUIDES / "inside-your-program.md").read_text("utf-8"), "python")
+    known = "from billing_system import billing\n"
+    (tmp_path / "billing_system.py").write_text(system.text, encoding="utf-8")
+    (tmp_path / "views.py").write_text(known + views.text, encoding="utf-8")
+    (tmp_path / "asgi.py").write_text(
+        f"{known}{application.text}\nfrom django.core.asgi import get_asgi_application\n"
+        "application = with_billing(get_asgi_application())\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "urls.py").write_text(
+        "from django.urls import path\nfrom views import sign_up\n"
+        'urlpatterns = [path("sign-up/<account>/", sign_up)]\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "run.py").write_text(DJANGO, encoding="utf-8")
+    paths = os.pathsep.join([str(tmp_path), str(ROOT / "src"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "run.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    shown, currency, created = done.stdout.splitlines()[-3:]
+    (signed_up, welcome), (missing, _), (healthy, health), (described, page) = json.loads(shown)
+    assert (signed_up, json.loads(welcome), missing) == (200, {"welcome": "acme"}, 404)
+    assert (healthy, json.loads(health)["message"], described) == (200, "Success", 200)
+    assert "usagebill" in page
+    assert (currency, created) == ("EUR", "b")
