@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -160,6 +161,77 @@ def test_focus_adds_up_to_the_invoice(file: str, tmp_path: Path) -> None:
     assert (usage["ChargePeriodStart"].day, usage["ChargePeriodEnd"]) == (1, datetime(2024, 2, 1, tzinfo=UTC))
     taxes = [row for row in rows if row["ChargeCategory"] == "Tax"]
     assert all(row["PricingQuantity"] is None and row["BilledCost"] > 0 for row in taxes)
+
+
+# What the specification says of the columns: those that are never empty, and those that have a list of values.
+FOCUS_NEVER_NULL = [
+    "BilledCost",
+    "BillingAccountId",
+    "BillingCurrency",
+    "BillingPeriodStart",
+    "BillingPeriodEnd",
+    "ChargeCategory",
+    "ChargeDescription",
+    "ChargeFrequency",
+    "ChargePeriodStart",
+    "ChargePeriodEnd",
+    "ContractedCost",
+    "EffectiveCost",
+    "InvoiceIssuerName",
+    "ListCost",
+    "ProviderName",
+    "PublisherName",
+    "ServiceCategory",
+    "ServiceName",
+]
+FOCUS_VALUES = {
+    "ChargeCategory": {"Usage", "Purchase", "Tax", "Credit", "Adjustment"},
+    "ChargeClass": {"", "Correction"},
+    "ChargeFrequency": {"One-Time", "Recurring", "Usage-Based"},
+    "PricingCategory": {"", "Standard", "Dynamic", "Committed", "Other"},
+    "ServiceCategory": {"Other"},
+}
+FOCUS_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
+
+
+def test_focus_keeps_to_its_specification(tmp_path: Path) -> None:
+    path = tmp_path / "billing.db"
+    clock = ManualClock(datetime(2024, 1, 1, 12, 30, 15, 123456, tzinfo=UTC))
+    with Billing(path, clock=clock) as billing:
+        billing.taxes.create(name="VAT", code="vat", rate="20", applied_to_organization=True)
+        filters = [{"key": "model", "values": ["small", "large", "new"]}]
+        metric = billing.billable_metrics.create(
+            name="Calls", code="calls", aggregation_type="count_agg", filters=filters
+        )
+        charge = {
+            "billable_metric_id": metric.id,
+            "charge_model": "standard",
+            "properties": {"amount": "1"},
+            "filters": [{"values": {"model": ["small", "large"]}, "properties": {"amount": "2"}}],
+        }
+        billing.plans.create(**plan_fields(charge, amount_cents=1000))
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        for number, model in enumerate(("small", "new")):
+            billing.events.create(
+                transaction_id=str(number), code="calls", external_subscription_id="sub", properties={"model": model}
+            )
+        billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+        billing.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
+        clock.set(datetime(2024, 2, 1, 1, tzinfo=UTC))
+        billing.run_due(strict=True)
+    rows = exported(str(path), "fees", tmp_path / "focus.csv", "--columns", "focus")
+    assert {row["ChargeCategory"] for row in rows} == {"Usage", "Purchase", "Tax"}
+    for row in rows:
+        assert all(row[name] for name in FOCUS_NEVER_NULL), row
+        assert all(row[name] in values for name, values in FOCUS_VALUES.items()), row
+        for name in ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd"):
+            assert FOCUS_TIME.fullmatch(row[name])
+        assert row["BillingPeriodStart"] < row["BillingPeriodEnd"]
+        assert (row["SkuPriceId"] == "") == (row["ChargeCategory"] == "Tax")
+    tags = [json.loads(row["Tags"]) for row in rows if row["Tags"]]
+    assert {"model": "small, large"} in tags
+    assert all(isinstance(value, str) for tag in tags for value in tag.values())
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])

@@ -346,6 +346,18 @@ def _event_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 
 # FOCUS
 
+_UNKNOWN = (
+    "CommitmentDiscountCategory",
+    "CommitmentDiscountId",
+    "CommitmentDiscountName",
+    "CommitmentDiscountStatus",
+    "CommitmentDiscountType",
+    "RegionId",
+    "RegionName",
+    "ResourceId",
+    "ResourceName",
+    "ResourceType",
+)
 _FOCUS_COLUMNS: Mapping[str, type] = {
     "BilledCost": Decimal,
     "BillingAccountId": str,
@@ -380,6 +392,8 @@ _FOCUS_COLUMNS: Mapping[str, type] = {
     "SubAccountId": str,
     "SubAccountName": str,
     "Tags": str,
+    # What nobody here has, and what importers ask for all the same: always empty.
+    **dict.fromkeys(_UNKNOWN, str),
 }
 _FREQUENCIES: Mapping[str, str] = {
     FeeType.CHARGE: "Usage-Based",
@@ -413,7 +427,6 @@ def _focus_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 
 # What a row of taxes leaves empty.
 _OF_PRICES = (
-    "ChargeFrequency",
     "ConsumedQuantity",
     "ConsumedUnit",
     "ContractedUnitPrice",
@@ -430,9 +443,9 @@ def _focus_row(reader: Reader, fee: Fee, invoice: Invoice) -> dict[str, Value]:
     usage = fee.fee_type == FeeType.CHARGE
     listed = major_from_cents(fee.precise_amount_cents, fee.currency)
     billed = major_from_cents(net_of_coupons(fee), fee.currency)
-    period_start = fee.from_datetime or fee.created_at
+    period_start = _whole_second(fee.from_datetime or fee.created_at)
     period_end = _after(fee.to_datetime or fee.created_at)
-    charge_start = (fee.charges_from_datetime if usage else None) or period_start
+    charge_start = _whole_second((fee.charges_from_datetime if usage else None) or period_start)
     charge_end = _after(fee.charges_to_datetime) if usage and fee.charges_to_datetime else period_end
     customer = find_customer(reader, fee.customer_id)
     subscription = None
@@ -476,13 +489,26 @@ def _focus_row(reader: Reader, fee: Fee, invoice: Invoice) -> dict[str, Value]:
         "SkuPriceId": fee.charge_filter_id or fee.charge_id or fee.fixed_charge_id or fee.item.code,
         "SubAccountId": fee.external_subscription_id,
         "SubAccountName": (subscription.name or subscription.external_id) if subscription else None,
-        "Tags": _groups(fee),
+        "Tags": _tags(fee),
+        **dict.fromkeys(_UNKNOWN),
     }
+
+
+def _tags(fee: Fee) -> str | None:
+    """As `_groups`, but each value is one text: lists are no values of tags."""
+    tags = {key: value for key, value in fee.grouped_by.items() if value is not None}
+    tags |= {key: ", ".join(values) for key, values in (fee.filters or {}).items()}
+    return json.dumps(tags, ensure_ascii=False) if tags else None
+
+
+def _whole_second(instant: datetime) -> datetime:
+    """Times of FOCUS have no fractions of seconds."""
+    return instant.replace(microsecond=0)
 
 
 def _after(last: datetime) -> datetime:
     """The first whole second after what is `last` in a period: ends are exclusive in FOCUS."""
-    return last.replace(microsecond=0) + _SECOND
+    return _whole_second(last) + _SECOND
 
 
 EXPORTS: Mapping[str, Export] = {
