@@ -62,6 +62,8 @@ FORM: Final = 2
 _BUILDING, READY, _USELESS = 0, 1, 2
 HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
+# Whole days that are more than all that passed since the year 1.
+_AGES: Final = 1_000_000 * DAY
 # A subscription has a series for a code with so many events; fewer are counted as fast as they are.
 _DENSE: Final = 10_000
 # No more series than this for one subscription and code.
@@ -427,10 +429,11 @@ def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, sourc
 
 def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
     """The query for the states of the events of `source`."""
-    texts = [query.text(key) for key in shape.keys]
-    dims = f"json_array({', '.join(texts)})" if texts else "''"
+    texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate(shape.keys)]
+    keys = [f"key_{place}" for place in range(len(texts))]
     short, long, value, spoken = "NULL", "NULL", "''", "0"
-    slot = f"(timestamp - (timestamp % {width} + {width}) % {width}) / {width}"
+    # Shifted beyond the year 0, for `/` rounds towards zero.
+    slot = f"(timestamp + {_AGES}) / {width} - {_AGES} / {width}"
     if shape.kind == NUMBERS and shape.field is not None:
         short, long = f"({query.member('millionths', shape.field)})", f"({query.member('long_numbers', shape.field)})"
     elif shape.kind == VALUES and shape.field is not None:
@@ -442,18 +445,22 @@ def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: st
             "CAST(strftime('%Y%m', (timestamp - (timestamp % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')"
             " AS INTEGER)"
         )
-    rows = (
-        f"SELECT {series} AS series, {slot} AS slot, {dims} AS dims, {value} AS value, {short} AS short,"
-        f" {long} AS long, {spoken} AS spoken, timestamp, sequence, created_at FROM {source} LIMIT -1"
-    )
+    columns = [f"{series} AS series", f"{slot} AS slot", *texts, f"{value} AS value", f"{short} AS short"]
+    columns += [f"{long} AS long", f"{spoken} AS spoken", "timestamp", "sequence", "created_at"]
+    # The limit keeps SQLite from looking numbers up once for each of their columns.
+    rows = f"SELECT {', '.join(columns)} FROM {source}{'' if shape.kind == COUNT else ' LIMIT -1'}"
     counting = {COUNT: "1", NUMBERS: "short IS NOT NULL OR long IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
     n = "COUNT(short)" if shape.kind == NUMBERS else "COUNT(*)"
+    dims = f"json_array({', '.join(keys)})" if keys else "''"
+    # What is the same in all rows is left out, which would be sorted by too.
+    by = [*([] if series.lstrip("-").isdigit() else ["series"]), "slot", *keys]
+    by += ["value"] if shape.kind == VALUES else []
     return (
-        f"SELECT series, slot, dims, value, {n}, coalesce(SUM(short % {BILLION}), 0),"
-        f" coalesce(SUM(short / {BILLION}), 0), MAX(short), COUNT(long),"
+        f"SELECT series, slot, {dims}, value, {n},"
+        f" coalesce(SUM(short % {BILLION}), 0), coalesce(SUM(short / {BILLION}), 0), MAX(short), COUNT(long),"
         " exact_sum(long) FILTER (WHERE long IS NOT NULL), exact_max(long) FILTER (WHERE long IS NOT NULL),"
         f" MIN(timestamp), MIN(sequence), MAX(timestamp), MAX(created_at), MAX(spoken) FROM ({rows})"
-        f" WHERE {counting} GROUP BY 1, 2, 3, 4"
+        f" WHERE {counting} GROUP BY {', '.join(by)}"
     )
 
 
