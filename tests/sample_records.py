@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.scenarios import Scenario, charge_on, price_ranges
@@ -13,6 +14,7 @@ from usagebill.core.provider_requests import MethodDetails
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import payment_connections, sync_connections
+from usagebill.operations.event_sources import Arrival, get_refused, take
 from usagebill.operations.payment_connections import PaymentConnectionInput
 from usagebill.operations.payment_methods import keep_method
 from usagebill.operations.sync_connections import SyncConnectionInput
@@ -67,11 +69,14 @@ def world(box: Scenario) -> dict[str, str]:
     moved = {"wallet_id": wallet_id, "voided_credits": "1"}
     void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     synced_id = _synced(box)
+    refused_id, unreadable_id = _refused(box)
     activity = box.get("/activity_logs?per_page=1")["activity_logs"][0]
     return {
         "webhooks": box.get("/webhooks?per_page=1")["webhooks"][0]["svc_id"],
         "payment_method_id": _payment_method(box),
         "synced_document_id": synced_id,
+        "refused_event_id": refused_id,
+        "unreadable_id": unreadable_id,
         "metric": metric_id,
         "activity_id": activity["activity_id"],
         "api_keys": box.post("/api_keys", api_key={"name": "spare"})["api_key"]["svc_id"],
@@ -113,6 +118,22 @@ def _synced(box: Scenario) -> str:
     link = {"integration_type": "xero", "integration_code": "books", "sync_with_provider": True}
     box.customer(integration_customers=[link])
     return str(box.get("/synced_documents")["synced_documents"][0]["svc_id"])
+
+
+def _refused(box: Scenario) -> tuple[str, str]:
+    """What a topic held: an event that lacked its code, and has it by now, and something that is no event."""
+    known = box.get("/organizations")["organization"]["svc_id"]
+    organization = box.billing.store.read(None, lambda tx: tx.get(Organization, known))
+    arrivals = [Arrival(0, "{}", {"transaction_id": "t0"}), Arrival(1, "?", problem={"payload": ["value_is_invalid"]})]
+    box.billing.writing(lambda work: take(work, "kafka:usage", "0", arrivals, position=2), organization)
+    first, second = (refused["svc_id"] for refused in box.get("/refused_events")["refused_events"])
+
+    def complete(work: Work) -> None:
+        record = get_refused(work, first)
+        work.tx.replace(replace(record, event={**(record.event or {}), "code": "gb"}))
+
+    box.billing.writing(complete, organization)
+    return str(first), str(second)
 
 
 def _payment_method(box: Scenario) -> str:
@@ -201,6 +222,14 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "EntitlementsInput": {"entitlements": {"seats": {"most": 7, "level": "gold"}}},
         "EventInput": event("t2"),
         "EventsInput": {"events": [event("t3")]},
+        "CloudEventsInput": {
+            "specversion": "1.0",
+            "id": "t4",
+            "source": "/meter",
+            "type": "gb",
+            "subject": "sub",
+            "data": {"value": "5", "cloud": "aws"},
+        },
         "FeatureInput": {
             "code": "storage",
             "name": "Storage",
@@ -292,6 +321,7 @@ PATHS = {
     "/invoices/{invoice_id}/refresh": "/invoices/{draft_id}/refresh",
     "DELETE /invoices/{invoice_id}": "/invoices/{other_draft_id}",
     "/wallet_transactions/{wallet_transaction_id}/fundings": "/wallet_transactions/{void_id}/fundings",
+    "DELETE /refused_events/{refused_event_id}": "/refused_events/{unreadable_id}",
     "PUT /fees/{fee_id}": "/fees/{free_fee_id}",
     "PATCH /fees/{fee_id}": "/fees/{free_fee_id}",
     "DELETE /fees/{fee_id}": "/fees/{free_fee_id}",

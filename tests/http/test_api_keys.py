@@ -40,6 +40,8 @@ OWNERS = {
     "wallet_transactions": "wallet_transaction",
     "webhook_endpoints": "webhook_endpoint",
     "synced_documents": "invoice",
+    "event_sources": "event",
+    "refused_events": "event",
     "webhooks": "webhook_endpoint",
 }
 PARTS = {

@@ -128,6 +128,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "states": ("states[]=CA",),
     "status": ("status=finalized", "status[]=active&status[]=pending", "status=active", "status=draft"),
     "statuses": ("statuses[]=finalized&statuses[]=draft", "statuses[]=pending", "statuses[]=failed"),
+    "source": ("source=kafka:usage", "source=none"),
     "subject": ("subject=customer", "subject=invoice"),
     "subject_id": ("subject_id=none",),
     "succeeded_at_from": ("succeeded_at_from=2024-01-01",),

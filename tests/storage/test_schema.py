@@ -284,6 +284,7 @@ TABLES_OF_VERSIONS = {
     30: "9f60dd39e9b1d29d",
     31: "dd1048c7323d80eb",
     32: "e72698738eb24dcd",
+    33: "d7a5802ac7fb7c86",
 }
 
 

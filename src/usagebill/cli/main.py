@@ -12,6 +12,7 @@ from usagebill.cli.audit import audit
 from usagebill.cli.clock import clock
 from usagebill.cli.demo import demo
 from usagebill.cli.dunning_campaigns import dunning_campaigns
+from usagebill.cli.event_sources import COMMANDS as SOURCE_COMMANDS
 from usagebill.cli.events import events
 from usagebill.cli.export import export
 from usagebill.cli.jobs import jobs, run_due
@@ -46,6 +47,9 @@ def version(json_output: bool) -> None:
     else:
         click.echo(" ".join(f"{name} {number}" for name, number in known.items()))
 
+
+for command in SOURCE_COMMANDS:
+    events.add_command(command)
 
 for command in (
     serve,

@@ -74,6 +74,7 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
         ],
         "events": known.events,
         "events_unbilled": dict(known.unbilled),
+        "refused_events": known.refused_events,
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
     }
@@ -90,7 +91,8 @@ def _print(known: Standing, problems: list[str]) -> None:
         click.echo(f"worker    {worker.name}  seen {instant_text(worker.seen_at)}{gone}")
     if not queue.workers:
         click.echo("worker    none was seen")
-    click.echo(f"events    {known.events}")
+    refused = f", {known.refused_events} refused: see `usagebill events refused`" if known.refused_events else ""
+    click.echo(f"events    {known.events}{refused}")
     for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):
         listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         click.echo(f"{name:8}  {listed or 'none'}")

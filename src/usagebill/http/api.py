@@ -521,6 +521,8 @@ class Api:
         return entry
 
     def _root(self, endpoint: Endpoint, body: Json) -> Mapping[str, object]:
+        if endpoint.many is not None and not (isinstance(body, dict) and endpoint.many in body):
+            return {endpoint.many: body if isinstance(body, list) else [body]}
         if endpoint.root is None:
             return body if isinstance(body, dict) else {}
         root = body.get(endpoint.root) if isinstance(body, dict) else None

@@ -27,6 +27,8 @@ class Endpoint:
     # The input class of the body, and the key it stands under (None: the body is the input itself).
     body: type | None = None
     root: str | None = None
+    # The key under which a body stands that is a list, or an object without that key.
+    many: str | None = None
     # Whether an object under the root that holds no field of the input at all counts as missing.
     known_field: bool = False
     # The input class of query parameters; the members of the body count too, the query's winning.

@@ -94,6 +94,9 @@ def _families(known: Standing) -> Iterator[Metric]:
     for reason in Reason:
         unbilled.add_metric([reason], known.unbilled.get(reason, 0))
     yield unbilled
+    yield GaugeMetricFamily(
+        "usagebill_refused_events", "What files and brokers held that is no event.", value=known.refused_events
+    )
     due = GaugeMetricFamily("usagebill_jobs_due", "Jobs that are due and not being done.", labels=["lane"])
     age = GaugeMetricFamily(
         "usagebill_jobs_oldest_due_age_seconds", "For how long the first due job has waited.", labels=["lane"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -35,12 +36,14 @@ __all__ = [
     "EventInput",
     "EventListFilters",
     "EventsInput",
+    "Ingested",
     "check_received",
     "create",
     "create_batch",
     "follow_up",
     "get",
     "ingest",
+    "ingest_each",
     "list_all",
     "list_or_unbilled",
 ]
@@ -51,6 +54,7 @@ _WHOLE = 10**30
 _CHECKED_AT = timedelta(minutes=5)
 
 Problems = Mapping[str, object] | str
+_KNOWN: Problems = {"transaction_id": ["value_already_exist"]}
 
 
 @Input
@@ -119,6 +123,51 @@ def ingest(work: Work, request: Iterable[object]) -> list[Event]:
     return events
 
 
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of a batch: the events stored, and by position those known already and what is wrong with others."""
+
+    events: Sequence[Event]
+    duplicates: Sequence[int]
+    problems: Mapping[int, Problems]
+
+
+def ingest_each(work: Work, request: Sequence[Mapping[str, object]]) -> Ingested:
+    """Ingest whichever of these events can be, for sources that cannot be asked to send a batch again without the rest.
+
+    An event whose subscription and transaction id are stored already is a duplicate. A transaction id that several
+    subscriptions share names an event of each, as it does in separate batches.
+    """
+    waiting = list(range(len(request)))
+    events: list[Event] = []
+    duplicates: list[int] = []
+    problems: dict[int, Problems] = {}
+    stored: set[tuple[str, str]] = set()
+    while waiting:
+        duplicates += [position for position in waiting if _key(request[position]) in stored]
+        waiting = [position for position in waiting if _key(request[position]) not in stored]
+        # Those with the transaction id of another one wait for the next round.
+        repeated = set(repeated_positions(_key(request[position])[1] for position in waiting))
+        batch = [position for index, position in enumerate(waiting) if index not in repeated]
+        taken_in, refused = _taken_in(work, [request[position] for position in batch])
+        for index, problem in refused.items():
+            if problem == _KNOWN:
+                duplicates.append(batch[index])
+            else:
+                problems[batch[index]] = problem
+        settled = {batch[index] for index in refused or range(len(batch))}
+        if not refused:
+            events += taken_in
+            stored |= {_key(request[position]) for position in batch}
+        waiting = [position for position in waiting if position not in settled]
+    return Ingested(events, sorted(duplicates), problems)
+
+
+def _key(sent: Mapping[str, object]) -> tuple[str, str]:
+    """What tells an event from others, as text: numbers are kept as such."""
+    return str(sent.get("external_subscription_id")), str(sent.get("transaction_id"))
+
+
 def _members(request: object) -> Mapping[str, object]:
     if isinstance(request, (dict, Mapping)):
         return request
@@ -162,7 +211,7 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
         uncounted = _uncounted(events, metrics)
         append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted)
         taken = work.dry_run(lambda _: append()) if repeated else append()
-        problems = {position: {"transaction_id": ["value_already_exist"]} for position in (*repeated, *taken)}
+        problems = dict.fromkeys((*repeated, *taken), _KNOWN)
     if not problems:
         follow_up(work, events, metrics, in_advance)
     return events, problems

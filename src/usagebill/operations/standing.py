@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from usagebill.core.event_sources import RefusedEvent
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import QueueState, WorkerSeen
@@ -27,6 +28,7 @@ class Standing:
     """How it stands `at` that instant. `invoices` and `webhooks` count by status; `events` is how many were stored.
 
     `unbilled` is how many of them are not billed, by reason, as a worker last counted them (once a day).
+    `refused_events` is how many things that files and brokers held are listed as no events.
     """
 
     at: datetime
@@ -35,6 +37,7 @@ class Standing:
     webhooks: Mapping[str, int]
     events: int
     unbilled: Mapping[str, int]
+    refused_events: int
 
     @property
     def live_workers(self) -> tuple[WorkerSeen, ...]:
@@ -75,6 +78,7 @@ def standing(store: Store, now: datetime) -> Standing:
             },
             events=tx.events.stored(),
             unbilled=_unbilled(scoped),
+            refused_events=sum(each.count(RefusedEvent) for each in scoped),
         )
 
     return store.read(None, look)

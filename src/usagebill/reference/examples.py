@@ -198,6 +198,17 @@ EXAMPLES: Mapping[str, Any] = {
         "fixed_charge": {"charge_model": "standard", "units": "3", "properties": {"amount": "20"}}
     },
     "POST /events": {"event": _EVENT},
+    "POST /events/cloudevents": [
+        {
+            "specversion": "1.0",
+            "id": "2024-03-05-3",
+            "source": "/meter/eu",
+            "type": "storage",
+            "subject": "acme-1",
+            "time": "2024-03-05T10:00:00Z",
+            "data": {"gb": 46.5, "region": "eu"},
+        }
+    ],
     "POST /events/batch": {"events": [{**_EVENT, "transaction_id": "2024-03-05-2"}]},
     "POST /events/estimate_fees": {
         "event": {"code": "storage", "external_subscription_id": "acme-2", "properties": {"gb": 10, "region": "eu"}}

@@ -537,6 +537,11 @@ FIELDS: Mapping[str, Field] = {
     "ActivationRuleInput.type": Field("What must happen.", values=("payment",)),
     "PreviewSubscriptions.plan_code": Field("Shows the invoice of a change to this plan."),
     "CreditNoteItemInput.amount_cents": Field("How much of the fee, before taxes.", unit="cents", example=100),
+    "CloudEventsInput.events": Field(
+        "The CloudEvents: `type` is the code of a billable metric, `subject` the external id of a subscription, `time`"
+        " when it happened, `data` its properties; `source` and `id` together tell it from others."
+    ),
+    "RefusedEventFilters.source": Field("Keeps what stood in this source.", example="kafka:usage"),
     "EventInput.code": Field("The billable metric, by code.", example="storage"),
     "EventFields.code": Field("The billable metric, by code.", example="storage"),
     "EventInput.properties": Field(

@@ -241,6 +241,7 @@ SHAPES: Mapping[str, object] = {
     "EventInput.precise_total_amount_cents": Decimal,
     "EventInput.properties": Mapping[str, object],
     "EventsInput.events": tuple[EventFields, ...],
+    "CloudEventsInput.events": tuple[Mapping[str, object], ...],
     "AlertThresholdInput.value": Decimal,
     "conversion_rate": Decimal,
     "units": Decimal,

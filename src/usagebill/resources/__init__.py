@@ -30,7 +30,7 @@ from usagebill.resources.keys import ApiKeys
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
-from usagebill.resources.usage import Events, Usage
+from usagebill.resources.usage import Events, EventSources, Usage
 
 __all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
 
@@ -52,6 +52,7 @@ class Resources:
     customers: Customers
     entitlements: Entitlements
     dunning_campaigns: DunningCampaigns
+    event_sources: EventSources
     events: Events
     features: Features
     fees: Fees

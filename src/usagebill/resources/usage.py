@@ -8,18 +8,20 @@ from decimal import Decimal
 from types import NoneType
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, exact, query, refuse_slips, unix_seconds
+from usagebill.bindings import Message, Messages, Resource, Views, command, exact, query, refuse_slips, unix_seconds
+from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
 from usagebill.inputs import read
-from usagebill.operations import estimates, events, unbilled_events
+from usagebill.operations import estimates, event_sources, events, unbilled_events
 from usagebill.rating import current_usage, past_usage
 from usagebill.rating.current_usage import CurrentUsage
 from usagebill.rating.past_usage import PastUsage
 from usagebill.resources.result_views import instant_fee_details
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
 from usagebill.sent_fields import field_names
+from usagebill.views.event_sources import event_source_view, ingested_events_view, refused_event_view
 from usagebill.views.events import EventErrorView, EventsErrors, event_view, listed_event_view, unbilled_tally_view
 
 
@@ -82,6 +84,24 @@ def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
     if isinstance(properties, Mapping) and not all(type(value) in _PLAIN for value in properties.values()):
         fields = {**fields, "properties": exact(properties)}
     return fields
+
+
+class EventSources(Resource):
+    """Files and brokers that events are taken from, and what could not be taken as an event."""
+
+    views: ClassVar[Views] = {
+        EventSource: event_source_view,
+        RefusedEvent: refused_event_view,
+        IngestedEvents: ingested_events_view,
+    }
+
+    list = query(event_sources.list_all)
+    refused = query(event_sources.list_refused)
+    get_refused = query(event_sources.get_refused)
+    retry = command(event_sources.retry)
+    retry_all = command(event_sources.retry_all)
+    delete_refused = command(event_sources.delete_refused)
+    ingest_cloud_events = command(event_sources.ingest_cloud_events)
 
 
 class Usage(Resource):

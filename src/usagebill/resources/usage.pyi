@@ -5,10 +5,62 @@ from datetime import date
 from typing import ClassVar
 
 from usagebill.bindings import Messages, Resource, Views
+from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.core.unbilled import UnbilledTally
 from usagebill.fields import EventFields, Number
 from usagebill.records import CurrentUsage, Fee, InstantFee, Pages, PastUsage, UnbilledEvent
+
+class EventSources(Resource):
+    """Files and brokers that events are taken from, and what could not be taken as an event."""
+
+    views: ClassVar[Views]
+    messages: ClassVar[Messages]
+    def refused(self, *, source: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[RefusedEvent]:
+        """What sources held and could not be taken as events, latest first.
+
+        source: Keeps what stood in this source.
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def get_refused(self, refused_event_id: str) -> RefusedEvent:
+        """A refused event. Raises `NotFound`.
+
+        refused_event_id: The refused event, by id.
+        """
+
+    def retry(self, refused_event_id: str) -> IngestedEvents:
+        """Ingest a refused event, say once the expression of its metric is right; it is in the list no more then.
+
+        Raises `Invalid` with what is still wrong, and `NotAllowed` for what could not be read as an event.
+
+        refused_event_id: The refused event, by id.
+        """
+
+    def retry_all(self) -> IngestedEvents:
+        """Ingest whichever refused events can be by now, of the 10,000 oldest; the others stay in the list."""
+
+    def delete_refused(self, refused_event_id: str) -> RefusedEvent:
+        """Take a refused event off the list. Raises `NotFound`.
+
+        refused_event_id: The refused event, by id.
+        """
+
+    def ingest_cloud_events(self, *, events: Sequence[Mapping[str, object]] | None = ...) -> IngestedEvents:
+        """Ingest CloudEvents, all or none; those that are stored already are left out, as their senders send again.
+
+        Raises `Invalid`, its details by the position (as text) of each event refused.
+
+        events: The CloudEvents: `type` is the code of a billable metric, `subject` the external id of a subscription, `time` when it happened, `data` its properties; `source` and `id` together tell it from others.
+        """
+
+    def list(self, *, page: int = ..., per_page: int = ...) -> Pages[EventSource]:
+        """Sources that events were taken from, by part, the latest first.
+
+        page: Which page, from 1 on. Default: 1.
+        per_page: How many records a page holds, at most 1000. Default: 100.
+        """
 
 class Events(Resource):
     """What customers did."""

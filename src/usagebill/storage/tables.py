@@ -25,6 +25,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
 from usagebill.core.dunning import DunningCampaign, DunningProgress
 from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
+from usagebill.core.event_sources import EventSource, RefusedEvent
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
@@ -461,6 +462,13 @@ TABLES: tuple[Table, ...] = (
         indexes=(("feature_id",),),
         references={"subscription_id": Subscription, "feature_id": Feature},
         entitles=("change",),
+    ),
+    Table(kind=EventSource, name="event_sources", always_unique=(("source", "part"),), listing=_PLAIN),
+    Table(
+        kind=RefusedEvent,
+        name="refused_events",
+        indexes=(("source", "part", "position"),),
+        listing=Listing(facets=("source",)),
     ),
     Table(
         kind=ActivityLog,

@@ -48,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 32
+VERSION = 33
 # Decimals were kept in another form before.
 _OLDEST_READ = 2
 

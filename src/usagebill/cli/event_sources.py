@@ -1,0 +1,241 @@
+"""`usagebill events watch`, `consume`, `sources` and `refused`: events from files and brokers, as long as it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import structlog
+
+from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
+from usagebill.logs import configure
+from usagebill.sources.intake import Outcome
+from usagebill.sources.jetstream import JetStreamConsumer
+from usagebill.sources.kafka import KafkaConsumer
+from usagebill.sources.watching import WatchedDirectory
+
+__all__ = ["COMMANDS"]
+
+_log = structlog.get_logger("usagebill.sources")
+_LISTED = 20
+_until_idle = click.option("--until-idle", is_flag=True, help="End once nothing more comes, instead of waiting for it.")
+
+
+def _until_told() -> threading.Event:
+    """Set once somebody wants this process to end; the batch at hand is finished first."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    return told
+
+
+def _say(source: str, outcome: Outcome) -> None:
+    _log.info(
+        "events_taken",
+        source=source,
+        ingested=outcome.ingested,
+        duplicates=outcome.duplicates,
+        refused=len(outcome.refused),
+    )
+
+
+def _is_nothing(outcome: Outcome) -> bool:
+    return not (outcome.ingested or outcome.duplicates or outcome.refused)
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--every", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Seconds.")
+@click.option(
+    "--settled-after",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    help="A file is complete once nobody has written to it for so many seconds.",
+)
+@click.option("--once", is_flag=True, help="Take what is there, and end.")
+@organization_option
+@database()
+def watch(directory: Path, every: float, settled_after: float, once: bool, organization: str | None, path: str) -> None:
+    """Take the events of the .csv, .jsonl and .parquet files in DIRECTORY, and of those that are put there later.
+
+    Files may go on growing. Where each was left is kept in the database, so that this can be stopped and started at
+    any time. Lines that are no events are listed: `usagebill events refused`.
+    """
+    configure()
+    told = _until_told()
+    with opened(path, organization) as billing:
+        watched = WatchedDirectory(billing, directory, settled_after=settled_after)
+        while not told.is_set():
+            for name, outcome in watched.scan().items():
+                _say(str(directory / name), outcome)
+            if once:
+                return
+            told.wait(every)
+
+
+def _settings(pairs: tuple[str, ...], file: Path | None) -> dict[str, str]:
+    lines = [] if file is None else file.read_text(encoding="utf-8").splitlines()
+    settings: dict[str, str] = {}
+    for line in (*lines, *pairs):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise click.UsageError(f"{line!r} is not NAME=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+@click.command("consume-kafka")
+@click.option("--brokers", required=True, envvar="USAGEBILL_KAFKA_BROKERS", show_envvar=True, help="host:port, ...")
+@click.option("--topic", "topics", required=True, multiple=True, help="May be given several times.")
+@click.option("--group", default="usagebill", show_default=True, help="The consumer group.")
+@click.option("--setting", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting of librdkafka.")
+@click.option(
+    "--settings-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings of librdkafka, one NAME=VALUE a line: the place for passwords.",
+)
+@_until_idle
+@organization_option
+@database()
+def consume_kafka(
+    brokers: str,
+    topics: tuple[str, ...],
+    group: str,
+    pairs: tuple[str, ...],
+    settings_file: Path | None,
+    until_idle: bool,
+    organization: str | None,
+    path: str,
+) -> None:
+    """Take events from topics of Kafka or Redpanda, as a member of a consumer group.
+
+    Messages are the JSON of `POST /events`, or CloudEvents (structured, or binary with `ce_` headers). Offsets are
+    committed once the events are durable. Messages that are no events are listed: `usagebill events refused`.
+    """
+    configure()
+    told = _until_told()
+    settings = {**_settings(pairs, settings_file), "bootstrap.servers": brokers, "group.id": group}
+    with opened(path, organization) as billing, _started(lambda: KafkaConsumer(billing, topics, settings)) as consumer:
+        while not told.is_set():
+            outcome = consumer.poll(5.0 if until_idle else 1.0)
+            if not _is_nothing(outcome):
+                _say(f"kafka:{','.join(topics)}", outcome)
+            elif until_idle:
+                return
+
+
+def _started(start: Callable[[], KafkaConsumer]) -> KafkaConsumer:
+    try:
+        return start()
+    except RuntimeError as problem:
+        raise click.ClickException(str(problem)) from problem
+
+
+@click.command("consume-nats")
+@click.option("--server", "servers", required=True, multiple=True, envvar="USAGEBILL_NATS_SERVERS", show_envvar=True)
+@click.option("--stream", required=True, help="The stream that holds the events.")
+@click.option("--durable", default="usagebill", show_default=True, help="The durable consumer.")
+@click.option(
+    "--credentials", type=click.Path(exists=True, dir_okay=False), help="A file of credentials (.creds) of NATS."
+)
+@_until_idle
+@organization_option
+@database()
+def consume_nats(
+    servers: tuple[str, ...],
+    stream: str,
+    durable: str,
+    credentials: str | None,
+    until_idle: bool,
+    organization: str | None,
+    path: str,
+) -> None:
+    """Take events from a stream of NATS JetStream, as a member of a durable consumer.
+
+    Messages are as for `consume-kafka`, and acknowledged once the events are durable.
+    """
+    configure()
+    told = _until_told()
+
+    async def consume() -> None:
+        consumer = await JetStreamConsumer.connect(
+            billing, servers, stream=stream, durable=durable, user_credentials=credentials
+        )
+        try:
+            while not told.is_set():
+                outcome = await consumer.poll(1.0)
+                if not _is_nothing(outcome):
+                    _say(f"nats:{stream}", outcome)
+                elif until_idle:
+                    return
+        finally:
+            await consumer.close()
+
+    with opened(path, organization) as billing:
+        try:
+            asyncio.run(consume())
+        except RuntimeError as problem:
+            raise click.ClickException(str(problem)) from problem
+
+
+@click.command("sources")
+@database()
+@organization_option
+@as_json
+def list_sources(path: str, organization: str | None, json_output: bool) -> None:
+    """List the files and brokers that events were taken from, how far, and when last."""
+    with opened(path, organization) as billing:
+        rows = [dict(billing.view(source)) for source in billing.event_sources.list(per_page=1000)]
+    if json_output:
+        print_json(rows)
+        return
+    columns = ("source", "part", "position", "events_count", "duplicates_count", "refused_count", "updated_at")
+    print_table(columns, rows, "no events were taken from files or brokers")
+
+
+@click.command("refused")
+@click.option("--source", help="Only of this source.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=_LISTED, show_default=True, help="The most to list.")
+@click.option("--retry", metavar="ID", help="Ingest this one, or `all` that can be by now.")
+@click.option("--delete", metavar="ID", help="Take this one off the list.")
+@database()
+@organization_option
+@as_json
+def list_refused(
+    source: str | None,
+    limit: int,
+    retry: str | None,
+    delete: str | None,
+    path: str,
+    organization: str | None,
+    json_output: bool,
+) -> None:
+    """List what files and brokers held that is no event, and what is wrong with it; retry or delete it."""
+    with opened(path, organization) as billing:
+        resource = billing.event_sources
+        if retry is not None:
+            ingested = resource.retry_all() if retry == "all" else resource.retry(retry)
+            click.echo(f"{ingested.events_count} ingested, {ingested.duplicates_count} known already")
+            return
+        if delete is not None:
+            resource.delete_refused(delete)
+            click.echo("deleted")
+            return
+        page = resource.refused(source=source, per_page=limit)
+        rows = [dict(billing.view(refused)) for refused in page.items]
+    if json_output:
+        print_json({"total_count": page.total_count, "refused_events": rows})
+        return
+    print_table(("svc_id", "source", "part", "position", "problem", "payload"), rows, "nothing was refused")
+    if page.total_count > len(rows):
+        click.echo(f"{len(rows)} of {page.total_count}; --limit shows more")
+
+
+COMMANDS = (watch, consume_kafka, consume_nats, list_sources, list_refused)

@@ -1,0 +1,75 @@
+"""CloudEvents 1.0 as usage events: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md.
+
+`type` is the code of a billable metric, `subject` the external id of a subscription, `data` the properties. `source`
+and `id` together name an event (section "Required Attributes"), so both make its transaction id. The extension
+`precisetotalamountcents` is the amount of a charge that is dynamic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+__all__ = ["NotACloudEvent", "is_cloud_event", "usage_event"]
+
+_REQUIRED = ("id", "source", "type", "subject")
+_AMOUNT = "precisetotalamountcents"
+
+
+class NotACloudEvent(ValueError):
+    """What cannot be read. `problems` are codes by attribute."""
+
+    def __init__(self, problems: Mapping[str, list[str]]) -> None:
+        super().__init__("; ".join(f"{name}: {', '.join(codes)}" for name, codes in problems.items()))
+        self.problems = problems
+
+
+def is_cloud_event(sent: Mapping[str, object]) -> bool:
+    """Whether this says of itself that it is a CloudEvent."""
+    return "specversion" in sent
+
+
+def usage_event(sent: Mapping[str, object]) -> Mapping[str, object]:
+    """The usage event, with the keys of `EventInput`, that a CloudEvent in JSON tells. Raises `NotACloudEvent`.
+
+    `subject` is required here, though CloudEvents leave it out at will: usage of nobody is billed to nobody.
+    """
+    problems: dict[str, list[str]] = {}
+    if sent.get("specversion") != "1.0":
+        problems["specversion"] = ["value_is_invalid"]
+    for name in _REQUIRED:
+        value = sent.get(name)
+        if not isinstance(value, str) or not value.strip():
+            problems[name] = ["value_is_mandatory"] if value is None or value == "" else ["value_is_invalid"]
+    timestamp = _unix_seconds(sent.get("time"))
+    if sent.get("time") is not None and timestamp is None:
+        problems["time"] = ["invalid_format"]
+    properties = sent.get("data")
+    if "data_base64" in sent or not (properties is None or isinstance(properties, Mapping)):
+        problems["data"] = ["value_is_invalid"]
+    if problems:
+        raise NotACloudEvent(problems)
+    return {
+        "transaction_id": f"{sent['source']}#{sent['id']}",
+        "code": sent["type"],
+        "external_subscription_id": sent["subject"],
+        "timestamp": timestamp,
+        "properties": {} if properties is None else properties,
+        "precise_total_amount_cents": sent.get(_AMOUNT),
+    }
+
+
+def _unix_seconds(time: object) -> str | None:
+    """Unix seconds as decimal text, cut to microseconds; None for what is no time of RFC 3339."""
+    if not isinstance(time, str) or "T" not in time.upper():
+        return None
+    try:
+        instant = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    if instant.tzinfo is None:
+        return None
+    elapsed = instant.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    whole = (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds
+    sign = "-" if whole < 0 else ""
+    return f"{sign}{abs(whole) // 1_000_000}.{abs(whole) % 1_000_000:06}"

@@ -1,0 +1,71 @@
+"""CloudEvents, and where else events come from, over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import event_sources
+from usagebill.views.event_sources import event_source_view, ingested_events_view, refused_event_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/events/cloudevents",
+        event_sources.ingest_cloud_events,
+        permission="event",
+        body=event_sources.CloudEventsInput,
+        many="events",
+        returns="cloud_events",
+        view=ingested_events_view,
+        summary="Send CloudEvents 1.0, one or several, all or none",
+    ),
+    Endpoint(
+        "GET",
+        "/event_sources",
+        event_sources.list_all,
+        permission="event",
+        paged=True,
+        returns="event_sources",
+        view=event_source_view,
+        summary="List the files and brokers that events are taken from, and how far",
+    ),
+    Endpoint(
+        "GET",
+        "/refused_events",
+        event_sources.list_refused,
+        permission="event",
+        query=event_sources.RefusedEventFilters,
+        paged=True,
+        returns="refused_events",
+        view=refused_event_view,
+        summary="List what files and brokers held that is no event",
+    ),
+    Endpoint(
+        "GET",
+        "/refused_events/{refused_event_id}",
+        event_sources.get_refused,
+        permission="event",
+        returns="refused_event",
+        view=refused_event_view,
+        summary="Get a refused event",
+    ),
+    Endpoint(
+        "POST",
+        "/refused_events/{refused_event_id}/retry",
+        event_sources.retry,
+        permission="event",
+        returns="ingested_events",
+        view=ingested_events_view,
+        summary="Ingest a refused event",
+    ),
+    Endpoint(
+        "DELETE",
+        "/refused_events/{refused_event_id}",
+        event_sources.delete_refused,
+        permission="event",
+        returns="refused_event",
+        view=refused_event_view,
+        summary="Take a refused event off the list",
+    ),
+]

@@ -1,0 +1,240 @@
+"""Event sources: what they held is ingested or listed as refused, and how far they were taken is noted, all in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from usagebill.core.cloud_events import NotACloudEvent, usage_event
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.event_sources import LONGEST_PAYLOAD, EventSource, IngestedEvents, RefusedEvent
+from usagebill.core.events import Event
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations.events import Ingested, Problems, ingest_each
+from usagebill.storage.conditions import Condition, asc, desc, eq
+from usagebill.storage.ports import Page
+from usagebill.work import Reader, Work
+
+__all__ = [
+    "Arrival",
+    "CloudEventsInput",
+    "RefusedEventFilters",
+    "Taken",
+    "delete_refused",
+    "get_refused",
+    "ingest_cloud_events",
+    "list_all",
+    "list_refused",
+    "retry",
+    "retry_all",
+    "source_of",
+    "take",
+]
+
+# So many refused events are retried at once.
+_RETRIED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Something that a source held at `position`, as text: the `event` read from it, or the `problem` with it."""
+
+    position: int
+    payload: str
+    event: Mapping[str, object] | None = None
+    problem: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of arrivals: the events stored, how many were known already, and the problem of each refused."""
+
+    events: Sequence[Event]
+    duplicates: int
+    refused: Mapping[int, Mapping[str, object]]
+
+
+@Input
+class CloudEventsInput:
+    """`events` are CloudEvents 1.0 in JSON, as the format `application/cloudevents-batch+json` lists them."""
+
+    events: Maybe[tuple[object, ...]] = ABSENT
+
+
+@Input
+class RefusedEventFilters:
+    """`source` as in the list of sources."""
+
+    source: Maybe[str] = ABSENT
+
+
+# Taking
+
+
+def source_of(reader: Reader, source: str, part: str) -> EventSource | None:
+    """How far this part of a source was taken, None if never."""
+    return reader.tx.first(EventSource, eq("source", source), eq("part", part))
+
+
+def take(
+    work: Work,
+    source: str,
+    part: str,
+    arrivals: Sequence[Arrival],
+    *,
+    position: int,
+    checksum: str | None = None,
+    lists_refused: bool = True,
+) -> Taken:
+    """Ingest what arrived; list what is no event as refused; note that the source was taken up to `position`.
+
+    All of it or nothing, so that a source may forget what was taken once this has returned, and may send it again
+    after a crash: events that are stored already are not stored twice. Without `lists_refused` the caller tells
+    somebody of what is refused.
+    """
+    readable = [arrival for arrival in arrivals if arrival.event is not None]
+    ingested = ingest_each(work, [arrival.event for arrival in readable if arrival.event is not None])
+    problems = {readable[index].position: _codes(problem) for index, problem in ingested.problems.items()}
+    problems |= {arrival.position: arrival.problem for arrival in arrivals if arrival.problem is not None}
+    refused = [arrival for arrival in arrivals if arrival.position in problems]
+    count = len(refused)
+    if lists_refused:
+        count = sum(_refuse(work, source, part, arrival, problems[arrival.position]) for arrival in refused)
+    _note(work, source, part, position, checksum, ingested, count)
+    return Taken(ingested.events, len(ingested.duplicates), problems)
+
+
+def _codes(problem: Problems) -> Mapping[str, object]:
+    """What is wrong, by field; a failed expression is a text, and about the properties."""
+    if isinstance(problem, str):
+        return {"properties": [problem]}
+    return {field: codes if isinstance(codes, list) else [str(codes)] for field, codes in problem.items()}
+
+
+def _refuse(work: Work, source: str, part: str, arrival: Arrival, problem: Mapping[str, object]) -> bool:
+    """List it, unless it is listed already, as it is if it is sent again after a crash."""
+    known = work.tx.first(RefusedEvent, eq("source", source), eq("part", part), eq("position", arrival.position))
+    payload = arrival.payload[:LONGEST_PAYLOAD].replace("\0", "\\x00")
+    if known is not None and known.payload == payload:
+        return False
+    work.tx.insert(
+        RefusedEvent(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            source=source,
+            part=part,
+            position=arrival.position,
+            payload=payload,
+            event=arrival.event,
+            problem=problem,
+            created_at=work.now,
+            updated_at=work.now,
+        )
+    )
+    return True
+
+
+def _note(
+    work: Work, source: str, part: str, position: int, checksum: str | None, ingested: Ingested, refused: int
+) -> None:
+    known = source_of(work, source, part)
+    noted = known or EventSource(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        source=source,
+        part=part,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    noted = replace(
+        noted,
+        position=position,
+        checksum=checksum,
+        events_count=noted.events_count + len(ingested.events),
+        duplicates_count=noted.duplicates_count + len(ingested.duplicates),
+        refused_count=noted.refused_count + refused,
+        updated_at=work.now,
+    )
+    if known is None:
+        work.tx.insert(noted)
+    else:
+        work.tx.replace(noted)
+
+
+def ingest_cloud_events(work: Work, request: CloudEventsInput) -> IngestedEvents:
+    """Ingest CloudEvents, all or none; those that are stored already are left out, as their senders send again.
+
+    Raises `Invalid`, its details by the position (as text) of each event refused.
+    """
+    sent = request.events or ()
+    if not sent:
+        raise Invalid(events="no_events")
+    if len(sent) > work.settings.events_per_batch:
+        raise Invalid(events="too_many_events")
+    events: list[Mapping[str, object]] = []
+    problems: dict[int, Problems] = {}
+    for position, item in enumerate(sent):
+        try:
+            events.append(usage_event(item if isinstance(item, Mapping) else {}))
+        except NotACloudEvent as problem:
+            problems[position] = problem.problems
+    ingested = Ingested((), (), problems) if problems else ingest_each(work, events)
+    if ingested.problems:
+        raise Invalid({str(position): ingested.problems[position] for position in sorted(ingested.problems)})
+    return IngestedEvents(len(ingested.events), len(ingested.duplicates))
+
+
+# Lists
+
+
+def list_all(reader: Reader, paging: Paging) -> Page[EventSource]:
+    """Sources that events were taken from, by part, the latest first."""
+    return reader.page(EventSource, paging=paging, order=(desc("created_at"),))
+
+
+def list_refused(reader: Reader, options: RefusedEventFilters, paging: Paging) -> Page[RefusedEvent]:
+    """What sources held and could not be taken as events, latest first."""
+    conditions: list[Condition] = [eq("source", options.source)] if options.source else []
+    return reader.page(RefusedEvent, *conditions, paging=paging, order=(desc("created_at"),))
+
+
+def get_refused(reader: Reader, refused_event_id: str) -> RefusedEvent:
+    """A refused event. Raises `NotFound`."""
+    refused = reader.tx.get(RefusedEvent, refused_event_id)
+    if refused is None:
+        raise NotFound("refused_event")
+    return refused
+
+
+# Retries
+
+
+def retry(work: Work, refused_event_id: str) -> IngestedEvents:
+    """Ingest a refused event, say once the expression of its metric is right; it is in the list no more then.
+
+    Raises `Invalid` with what is still wrong, and `NotAllowed` for what could not be read as an event.
+    """
+    refused = get_refused(work, refused_event_id)
+    if refused.event is None:
+        raise NotAllowed("refused_event_unreadable")
+    ingested = ingest_each(work, [refused.event])
+    if ingested.problems:
+        raise Invalid(_codes(ingested.problems[0]))
+    work.tx.delete(refused)
+    return IngestedEvents(len(ingested.events), len(ingested.duplicates))
+
+
+def retry_all(work: Work) -> IngestedEvents:
+    """Ingest whichever refused events can be by now, of the 10,000 oldest; the others stay in the list."""
+    listed = work.tx.find(RefusedEvent, order=(asc("created_at"),), limit=_RETRIED)
+    readable = [refused for refused in listed if refused.event is not None]
+    ingested = ingest_each(work, [refused.event for refused in readable if refused.event is not None])
+    work.tx.delete(*(refused for index, refused in enumerate(readable) if index not in ingested.problems))
+    return IngestedEvents(len(ingested.events), len(ingested.duplicates))
+
+
+def delete_refused(work: Work, refused_event_id: str) -> RefusedEvent:
+    """Take a refused event off the list. Raises `NotFound`."""
+    refused = get_refused(work, refused_event_id)
+    work.tx.delete(refused)
+    return refused

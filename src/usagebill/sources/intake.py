@@ -1,0 +1,103 @@
+"""Intake: what a source held goes into the database, with everything that is noted about it, in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from usagebill.billing import Billing
+from usagebill.core.event_sources import EventSource
+from usagebill.core.events import Event
+from usagebill.core.unbilled import Reason
+from usagebill.operations import event_sources, unbilled_events
+from usagebill.operations.event_sources import Arrival
+
+__all__ = ["Intake", "Outcome"]
+
+_log = structlog.get_logger("usagebill.sources")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of everything that was taken: counts, and the problem of each refusal by its position.
+
+    `unbilled` counts those of the ingested that are not billed as things stand, by reason, subscription and code;
+    `undeclared` those billed at a default price for a value that no filter declares, by code, key and value.
+    """
+
+    ingested: int = 0
+    duplicates: int = 0
+    refused: dict[int, Mapping[str, object]] = field(default_factory=dict)
+    unbilled: Counter[tuple[Reason, str | None, str]] = field(default_factory=Counter)
+    undeclared: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def add(self, other: Outcome) -> None:
+        """Count what became of more."""
+        self.ingested += other.ingested
+        self.duplicates += other.duplicates
+        self.refused |= other.refused
+        self.unbilled += other.unbilled
+        self.undeclared += other.undeclared
+
+
+class Intake:
+    """Takes what one source holds. `source` names it in the list of sources: "kafka:usage", "file:/var/usage/a.csv".
+
+    For a broker that usagebill does not know: read messages with `payloads.arrival_of`, `take` them, and acknowledge
+    them once that has returned.
+    """
+
+    def __init__(self, billing: Billing, source: str, *, lists_refused: bool = True) -> None:
+        self.source = source
+        self._billing = billing
+        self._lists_refused = lists_refused
+
+    def noted(self, part: str = "") -> EventSource | None:
+        """How far a part of the source was taken before, None if never."""
+        return self._billing.reading(lambda reader: event_sources.source_of(reader, self.source, part))
+
+    def take(
+        self, arrivals: Sequence[Arrival], *, position: int, part: str = "", checksum: str | None = None
+    ) -> Outcome:
+        """Ingest the arrivals, durably, and note that everything before `position` was taken.
+
+        What is refused is listed (`usagebill events refused`) and logged as a warning, and so is what is not billed as
+        things stand; not if this was made without `lists_refused`, by a caller who tells somebody of the outcome.
+        """
+        taken = self._billing.writing(
+            lambda work: event_sources.take(
+                work,
+                self.source,
+                part,
+                arrivals,
+                position=position,
+                checksum=checksum,
+                lists_refused=self._lists_refused,
+            )
+        )
+        outcome = Outcome(len(taken.events), taken.duplicates, dict(taken.refused))
+        if taken.refused and self._lists_refused:
+            first, problem = next(iter(taken.refused.items()))
+            _log.warning(
+                "events_refused", source=self.source, part=part, count=len(taken.refused), first=first, problem=problem
+            )
+        self._note_unbilled(taken.events, outcome)
+        return outcome
+
+    def _note_unbilled(self, events: Sequence[Event], outcome: Outcome) -> None:
+        if not events:
+            return
+        outcome.unbilled, outcome.undeclared = self._billing.reading(
+            lambda reader: (
+                unbilled_events.reasons_among(reader, events),
+                unbilled_events.undeclared_among(reader, events),
+            )
+        )
+        if outcome.unbilled and self._lists_refused:
+            counts: Counter[str] = Counter()
+            for (reason, _, _), count in outcome.unbilled.items():
+                counts[str(reason)] += count
+            _log.warning("events_not_billed", source=self.source, **counts)

@@ -1,0 +1,76 @@
+"""NATS JetStream: a durable pull consumer. Messages are acknowledged once their events are durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Self
+
+import structlog
+
+from usagebill.billing import Billing
+from usagebill.sources.intake import Intake, Outcome
+from usagebill.sources.payloads import arrival_of
+
+try:
+    import nats
+    from nats.errors import TimeoutError as NothingCame
+except ModuleNotFoundError:  # the extra `nats` is not installed
+    nats = None  # type: ignore[assignment]
+
+__all__ = ["JetStreamConsumer"]
+
+_log = structlog.get_logger("usagebill.sources")
+
+
+class JetStreamConsumer:
+    """A member of the durable consumer `durable` of a stream; members with its name share the messages."""
+
+    def __init__(self, billing: Billing, connection: Any, subscription: Any, stream: str, batch: int) -> None:
+        self._billing = billing
+        self._connection = connection
+        self._subscription = subscription
+        self._intake = Intake(billing, f"nats:{stream}")
+        self._batch = batch
+
+    @classmethod
+    async def connect(
+        cls, billing: Billing, servers: Sequence[str], *, stream: str, durable: str, batch: int = 1000, **options: Any
+    ) -> Self:
+        """Connect, and make the durable consumer if it is not there. `options` are those of `nats.connect`.
+
+        Raises `RuntimeError` if the package is missing.
+        """
+        if nats is None:
+            raise RuntimeError("NATS needs the package nats-py: pip install 'usagebill[nats]'")
+        connection = await nats.connect(list(servers), **options)
+        subscription = await connection.jetstream().pull_subscribe("", durable=durable, stream=stream)
+        return cls(billing, connection, subscription, stream, batch)
+
+    async def close(self) -> None:
+        """Disconnect; what was not acknowledged comes again, to another member or to this one."""
+        await self._connection.close()
+
+    async def poll(self, seconds: float) -> Outcome:
+        """Take what comes within so many seconds, at most a batch, and acknowledge it.
+
+        If the events cannot be stored, the messages are given back at once and the problem is raised.
+        """
+        try:
+            messages = await self._subscription.fetch(self._batch, timeout=seconds)
+        except NothingCame:
+            return Outcome()
+        arrivals = [
+            arrival_of(message.metadata.sequence.stream, message.data, message.headers or {}) for message in messages
+        ]
+        position = max(arrival.position for arrival in arrivals) + 1
+        try:
+            outcome = await asyncio.to_thread(self._intake.take, arrivals, position=position)
+        except BaseException:
+            for message in messages:
+                await message.nak()
+            raise
+        for message in messages:
+            await message.ack()
+        await self._connection.flush()
+        return outcome

@@ -1,0 +1,97 @@
+"""A directory that is watched: files of events that are put into it, or go on growing there, are taken."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from usagebill.billing import Billing
+from usagebill.operations.event_sources import Arrival
+from usagebill.sources.files import SUFFIXES, Unreadable, source_name, take_file
+from usagebill.sources.intake import Intake, Outcome
+
+__all__ = ["WatchedDirectory"]
+
+_log = structlog.get_logger("usagebill.sources")
+
+
+class _State(NamedTuple):
+    """What tells a file that has changed from one that has not."""
+
+    inode: int
+    size: int
+    written_at: int
+
+    @classmethod
+    def of(cls, entry: os.DirEntry[str]) -> _State:
+        status = entry.stat()
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class WatchedDirectory:
+    """Takes the .csv, .jsonl and .parquet files of a directory, each as far as it is written.
+
+    A file that nobody has written to for `settled_after` seconds is complete; until then its last line is left for
+    later if it has no end, and a Parquet file altogether. Names that begin with a dot are left alone: write a file
+    under such a name, and rename it.
+    """
+
+    def __init__(self, billing: Billing, directory: Path, *, settled_after: float = 10) -> None:
+        self._billing = billing
+        self._directory = directory
+        self._settled_after = settled_after
+        self._taken: dict[str, _State] = {}
+        self._told: set[str] = set()
+
+    def scan(self) -> dict[str, Outcome]:
+        """Take what is new; returns what became of it, by the name of the file. One bad file keeps no other."""
+        outcomes: dict[str, Outcome] = {}
+        with os.scandir(self._directory) as entries:
+            files = sorted((entry for entry in entries if entry.is_file()), key=lambda entry: entry.name)
+        for entry in files:
+            path = Path(entry.path)
+            if entry.name.startswith("."):
+                continue
+            if path.suffix not in SUFFIXES:
+                self._tell(entry.name)
+                continue
+            state = _State.of(entry)
+            if self._taken.get(entry.name) == state:
+                continue
+            outcome = self._take(path, state)
+            if outcome.ingested or outcome.duplicates or outcome.refused:
+                outcomes[entry.name] = outcome
+        return outcomes
+
+    def _take(self, path: Path, state: _State) -> Outcome:
+        is_complete = time.time_ns() - state.written_at >= self._settled_after * 10**9
+        if path.suffix == ".parquet" and not is_complete:
+            return Outcome()
+        intake, outcome = Intake(self._billing, source_name(path)), Outcome()
+        try:
+            take_file(intake, path, outcome, is_complete=is_complete)
+        except Unreadable as problem:
+            outcome.add(self._refused(intake, str(problem)))
+        except OSError as problem:
+            # Gone again, or not ours to read: it is tried once more with the next scan.
+            _log.warning("file_not_read", file=str(path), problem=str(problem))
+            return outcome
+        if is_complete:
+            self._taken[path.name] = state
+        return outcome
+
+    def _refused(self, intake: Intake, problem: str) -> Outcome:
+        """List that the rest of a file cannot be read."""
+        noted = intake.noted()
+        position = 0 if noted is None else noted.position
+        arrival = Arrival(position + 1, problem, problem={"file": ["unreadable"]})
+        return intake.take([arrival], position=position, checksum=None if noted is None else noted.checksum)
+
+    def _tell(self, name: str) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            _log.warning("file_ignored", file=str(self._directory / name), taken=", ".join(SUFFIXES))

@@ -1,0 +1,78 @@
+"""How sources of events are shown, and what they held that could not be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Reader
+
+__all__ = ["event_source_view", "ingested_events_view", "refused_event_view"]
+
+
+class EventSourceView(TypedDict):
+    """`position`: everything before it is stored, or listed as refused."""
+
+    svc_id: Id
+    source: str
+    part: str
+    position: int
+    events_count: int
+    duplicates_count: int
+    refused_count: int
+    created_at: Instant
+    updated_at: Instant
+
+
+class RefusedEventView(TypedDict):
+    """`payload` is the text as it stood there; `event` what was read from it, null if it could not be read."""
+
+    svc_id: Id
+    source: str
+    part: str
+    position: int
+    payload: str
+    event: Mapping[str, object] | None
+    problem: Mapping[str, object]
+    created_at: Instant
+
+
+class IngestedEventsView(TypedDict):
+    events_count: int
+    duplicates_count: int
+
+
+def ingested_events_view(_: Reader, ingested: IngestedEvents) -> IngestedEventsView:
+    """How many events were stored, and how many were known already."""
+    return {"events_count": ingested.events_count, "duplicates_count": ingested.duplicates_count}
+
+
+def event_source_view(_: Reader, source: EventSource) -> EventSourceView:
+    """How far a source was taken."""
+    return {
+        "svc_id": source.id,
+        "source": source.source,
+        "part": source.part,
+        "position": source.position,
+        "events_count": source.events_count,
+        "duplicates_count": source.duplicates_count,
+        "refused_count": source.refused_count,
+        "created_at": instant_text(source.created_at),
+        "updated_at": instant_text(source.updated_at),
+    }
+
+
+def refused_event_view(_: Reader, refused: RefusedEvent) -> RefusedEventView:
+    """What could not be taken, and why."""
+    return {
+        "svc_id": refused.id,
+        "source": refused.source,
+        "part": refused.part,
+        "position": refused.position,
+        "payload": refused.payload,
+        "event": refused.event,
+        "problem": refused.problem,
+        "created_at": instant_text(refused.created_at),
+    }

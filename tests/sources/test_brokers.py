@@ -1,0 +1,225 @@
+"""Events come from brokers at least once and are stored exactly once; the broker is told after they are durable.
+
+Kafka's protocol is spoken by the broker that librdkafka brings for tests, NATS by its own server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from usagebill import Billing
+from usagebill.sources.intake import Intake, Outcome
+from usagebill.sources.jetstream import JetStreamConsumer
+from usagebill.sources.kafka import KafkaConsumer
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "billing.db"
+    Billing(path).close()
+    return path
+
+
+@pytest.fixture
+def billing(db: Path) -> Iterator[Billing]:
+    with Billing(db) as billing:
+        yield billing
+
+
+def message(number: int) -> bytes:
+    return json.dumps({"transaction_id": str(number), "code": "gb", "external_subscription_id": "sub"}).encode()
+
+
+def ids(billing: Billing) -> list[int]:
+    return sorted(int(event.transaction_id) for event in billing.events.list(per_page=1000))
+
+
+def refuse_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next batch cannot be stored, as when the disk is full."""
+    take = Intake.take
+
+    def fail(self: Intake, *arguments: Any, **named: Any) -> Outcome:
+        monkeypatch.setattr(Intake, "take", take)
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Intake, "take", fail)
+
+
+# Kafka
+
+
+@pytest.fixture
+def brokers() -> Iterator[str]:
+    keeper = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    known = keeper.list_topics(timeout=30).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in known)
+    del keeper
+
+
+def produce(brokers: str, *payloads: bytes, **headers: str) -> None:
+    producer = Producer({"bootstrap.servers": brokers, "log_level": 0})
+    for number, payload in enumerate(payloads):
+        producer.produce("usage", payload, partition=number % 2, headers=list(headers.items()))
+    assert producer.flush(30) == 0
+
+
+def consumer(billing: Billing, brokers: str) -> KafkaConsumer:
+    settings = {"bootstrap.servers": brokers, "group.id": "billing", "log_level": "0"}
+    return KafkaConsumer(billing, ["usage"], settings, batch=7)
+
+
+def drain(member: KafkaConsumer, until: int) -> Outcome:
+    outcome = Outcome()
+    while outcome.ingested + outcome.duplicates + len(outcome.refused) < until:
+        outcome.add(member.poll(1.0))
+    return outcome
+
+
+def committed(brokers: str) -> int:
+    asking = Consumer({"bootstrap.servers": brokers, "group.id": "billing", "log_level": 0})
+    places = asking.committed([TopicPartition("usage", number) for number in range(2)], timeout=30)
+    asking.close()
+    return sum(max(place.offset, 0) for place in places)
+
+
+def test_a_topic_is_taken_and_committed(billing: Billing, brokers: str) -> None:
+    produce(brokers, *(message(number) for number in range(20)))
+    with consumer(billing, brokers) as member:
+        assert drain(member, 20).ingested == 20
+    assert (ids(billing), committed(brokers)) == (list(range(20)), 20)
+    assert {source.part: source.position for source in billing.event_sources.list()} == {"0": 10, "1": 10}
+
+
+def test_what_could_not_be_stored_comes_again(billing: Billing, brokers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    produce(brokers, *(message(number) for number in range(20)))
+    with consumer(billing, brokers) as member:
+        refuse_once(monkeypatch)
+        with pytest.raises(OSError, match="no space"):
+            drain(member, 1)
+        assert committed(brokers) == 0
+        drain(member, 20)
+    assert (ids(billing), committed(brokers)) == (list(range(20)), 20)
+
+
+def test_a_member_that_dies_before_its_commit_loses_and_doubles_nothing(
+    billing: Billing, brokers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(brokers, *(message(number) for number in range(10)))
+    monkeypatch.setattr(KafkaConsumer, "_commit", lambda *_: None)
+    with consumer(billing, brokers) as member:
+        drain(member, 10)
+    monkeypatch.undo()
+    produce(brokers, *(message(number) for number in range(10, 16)))
+    with consumer(billing, brokers) as member:
+        outcome = drain(member, 16)
+    assert (outcome.ingested, outcome.duplicates) == (6, 10)
+    assert (ids(billing), committed(brokers)) == (list(range(16)), 16)
+
+
+def test_a_message_that_is_no_event_is_listed_and_holds_nothing_up(billing: Billing, brokers: str) -> None:
+    produce(brokers, message(0), b"\x00\x01", message(2), b"")
+    with consumer(billing, brokers) as member:
+        outcome = drain(member, 4)
+    assert (outcome.ingested, committed(brokers)) == (2, 4)
+    listed = {(refused.source, refused.part, refused.position) for refused in billing.event_sources.refused()}
+    assert listed == {("kafka:usage", "1", 0), ("kafka:usage", "1", 1)}
+
+
+def test_cloud_events_come_in_headers_too(billing: Billing, brokers: str) -> None:
+    headers = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "m", "ce_type": "gb", "ce_subject": "sub"}
+    produce(brokers, b'{"gb": 3}', **headers)
+    with consumer(billing, brokers) as member:
+        drain(member, 1)
+    assert billing.events.get("m#1").properties == {"gb": 3}
+
+
+def test_the_command_takes_what_is_there(db: Path, brokers: str) -> None:
+    produce(brokers, *(message(number) for number in range(5)))
+    command = [sys.executable, "-m", "usagebill", "events", "consume-kafka", "--brokers", brokers, "--topic", "usage"]
+    done = subprocess.run([*command, "--until-idle", "--db", str(db)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "ingested=5" in done.stderr or '"ingested": 5' in done.stderr) == (0, True), done.stderr
+    with Billing(db) as billing:
+        assert ids(billing) == list(range(5))
+
+
+# NATS
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("nats-server")
+    command = [str(program), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(tmp_path / "jetstream")]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "Server is ready" in line:
+            break
+    yield f"nats://127.0.0.1:{port}"
+    running.kill()
+    running.communicate()
+
+
+async def published(server: str, *payloads: bytes) -> None:
+    connection = await nats.connect(server)
+    stream = connection.jetstream()
+    await stream.add_stream(name="USAGE", subjects=["usage.>"])
+    for payload in payloads:
+        await stream.publish("usage.gb", payload)
+    await connection.close()
+
+
+async def pending(server: str) -> tuple[int, int]:
+    """How many messages were not delivered, and how many not acknowledged."""
+    connection = await nats.connect(server)
+    known = await connection.jetstream().consumer_info("USAGE", "usagebill")
+    await connection.close()
+    return known.num_pending, known.num_ack_pending
+
+
+def test_a_stream_is_taken_and_acknowledged(billing: Billing, server: str) -> None:
+    async def run() -> tuple[Outcome, tuple[int, int]]:
+        await published(server, *(message(number) for number in range(20)), b"nonsense")
+        member = await JetStreamConsumer.connect(billing, [server], stream="USAGE", durable="usagebill", batch=8)
+        outcome = Outcome()
+        while outcome.ingested + len(outcome.refused) < 21:
+            outcome.add(await member.poll(5))
+        await member.close()
+        return outcome, await pending(server)
+
+    outcome, waiting = asyncio.run(run())
+    assert (outcome.ingested, outcome.refused, waiting) == (20, {21: {"payload": ["invalid_json"]}}, (0, 0))
+    assert ids(billing) == list(range(20))
+    (source,) = billing.event_sources.list()
+    assert (source.source, source.position, source.refused_count) == ("nats:USAGE", 22, 1)
+
+
+def test_messages_that_could_not_be_stored_come_again(
+    billing: Billing, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> Outcome:
+        await published(server, *(message(number) for number in range(5)))
+        member = await JetStreamConsumer.connect(billing, [server], stream="USAGE", durable="usagebill")
+        refuse_once(monkeypatch)
+        with pytest.raises(OSError, match="no space"):
+            await member.poll(5)
+        outcome = Outcome()
+        while outcome.ingested < 5:
+            outcome.add(await member.poll(5))
+        await member.close()
+        return outcome
+
+    outcome = asyncio.run(run())
+    assert (outcome.ingested, outcome.duplicates, ids(billing)) == (5, 0, list(range(5)))
