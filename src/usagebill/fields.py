@@ -23,6 +23,7 @@ __all__ = [
     "ChargeFields",
     "ChargeFilterFields",
     "ChargeProperties",
+    "CloudEventFields",
     "CouponTargetsFields",
     "CreditNoteItemFields",
     "CustomSectionChoice",
@@ -191,6 +192,19 @@ class ChargeProperties(TypedDict, total=False):
     per_transaction_min_amount: Number
     per_transaction_max_amount: Number
     custom_properties: Mapping[str, object]
+
+
+class CloudEventFields(TypedDict, total=False):
+    """What a customer used, and when, as a CloudEvent 1.0."""
+
+    specversion: Required[Literal["1.0"]]
+    id: Required[str]
+    source: Required[str]
+    type: Required[str]
+    subject: Required[str]
+    time: date | str | None
+    data: Mapping[str, object] | None
+    precisetotalamountcents: Number | None
 
 
 class CouponTargetsFields(TypedDict, total=False):

@@ -210,11 +210,14 @@ def _request_body(endpoint: Endpoint, body: type, method: str, inputs: _Inputs) 
     if root is not None:
         beside = {} if endpoint.query is None else dict(inputs.parts(endpoint.query))
         schema = {"type": "object", "required": [root], "properties": {root: schema, **beside}}
+    if endpoint.many is not None:
+        listed = inputs.field(body, endpoint.many)
+        schema = {"oneOf": [listed, listed["items"]]}
     content: JsonObject = {"schema": schema}
     example = EXAMPLES.get(f"{method} {endpoint.path}", EXAMPLES.get(f"{endpoint.method} {endpoint.path}"))
     if example is not None:
         content["example"] = with_prefix(example, "svc_", inputs.prefix)
-    return {"required": root is not None or bool(required), "content": {"application/json": content}}
+    return {"required": bool(root or endpoint.many or required), "content": {"application/json": content}}
 
 
 def operation_name(endpoint: Endpoint) -> str:

@@ -537,10 +537,15 @@ FIELDS: Mapping[str, Field] = {
     "ActivationRuleInput.type": Field("What must happen.", values=("payment",)),
     "PreviewSubscriptions.plan_code": Field("Shows the invoice of a change to this plan."),
     "CreditNoteItemInput.amount_cents": Field("How much of the fee, before taxes.", unit="cents", example=100),
-    "CloudEventsInput.events": Field(
-        "The CloudEvents: `type` is the code of a billable metric, `subject` the external id of a subscription, `time`"
-        " when it happened, `data` its properties; `source` and `id` together tell it from others."
-    ),
+    "CloudEventsInput.events": Field("The CloudEvents."),
+    "CloudEventFields.specversion": Field("The version of CloudEvents.", values=("1.0",), example="1.0"),
+    "CloudEventFields.id": Field("What tells it from the others of its source.", example="7"),
+    "CloudEventFields.source": Field("Where it happened; together with `id` it names the event.", example="/meter/eu"),
+    "CloudEventFields.type": Field("The billable metric, by code.", example="storage"),
+    "CloudEventFields.subject": Field("The subscription, by external id.", example="acme-1"),
+    "CloudEventFields.time": Field("When it happened, as RFC 3339 has it.", default="now"),
+    "CloudEventFields.data": Field("The properties of the event.", example={"gb": 46.5}),
+    "CloudEventFields.precisetotalamountcents": Field("The price of a dynamic charge.", unit="cents", example="12.5"),
     "RefusedEventFilters.source": Field("Keeps what stood in this source.", example="kafka:usage"),
     "EventInput.code": Field("The billable metric, by code.", example="storage"),
     "EventFields.code": Field("The billable metric, by code.", example="storage"),

@@ -62,6 +62,7 @@ REQUIRED_INSIDE: Mapping[str, tuple[str, ...]] = {
     "CreditNoteItemInput": ("fee_id",),
     "CustomerMetadataInput": ("key", "value"),
     "DunningThresholdInput": ("amount_cents", "currency"),
+    "CloudEventFields": ("specversion", "id", "source", "type", "subject"),
     "EventFields": ("transaction_id", "code"),
     "ExpressionEventInput": ("properties",),
     "GraduatedPercentageProperties": ("graduated_percentage_ranges",),

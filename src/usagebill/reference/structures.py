@@ -12,6 +12,7 @@ from usagebill.inputs import ABSENT, Input, Maybe
 __all__ = [
     "MODEL_PROPERTIES",
     "ActivationRuleInput",
+    "CloudEventFields",
     "CreditNoteItemInput",
     "CustomProperties",
     "DynamicProperties",
@@ -221,6 +222,20 @@ class EventFields:
     properties: Maybe[Mapping[str, object]] = ABSENT
 
 
+@Input
+class CloudEventFields:
+    """What a customer used, and when, as a CloudEvent 1.0."""
+
+    specversion: Maybe[str] = ABSENT
+    id: Maybe[str] = ABSENT
+    source: Maybe[str] = ABSENT
+    type: Maybe[str] = ABSENT
+    subject: Maybe[str] = ABSENT
+    time: Maybe[datetime] = ABSENT
+    data: Maybe[Mapping[str, object]] = ABSENT
+    precisetotalamountcents: Maybe[Decimal] = ABSENT
+
+
 # What a field takes whose input class leaves it open: by class and field, or by the field alone.
 SHAPES: Mapping[str, object] = {
     "ChargeInput.properties": _AnyModel,
@@ -241,7 +256,7 @@ SHAPES: Mapping[str, object] = {
     "EventInput.precise_total_amount_cents": Decimal,
     "EventInput.properties": Mapping[str, object],
     "EventsInput.events": tuple[EventFields, ...],
-    "CloudEventsInput.events": tuple[Mapping[str, object], ...],
+    "CloudEventsInput.events": tuple[CloudEventFields, ...],
     "AlertThresholdInput.value": Decimal,
     "conversion_rate": Decimal,
     "units": Decimal,

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from usagebill.bindings import Messages, Resource, Views
 from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.core.unbilled import UnbilledTally
-from usagebill.fields import EventFields, Number
+from usagebill.fields import CloudEventFields, EventFields, Number
 from usagebill.records import CurrentUsage, Fee, InstantFee, Pages, PastUsage, UnbilledEvent
 
 class EventSources(Resource):
@@ -47,12 +47,14 @@ class EventSources(Resource):
         refused_event_id: The refused event, by id.
         """
 
-    def ingest_cloud_events(self, *, events: Sequence[Mapping[str, object]] | None = ...) -> IngestedEvents:
+    def ingest_cloud_events(
+        self, *, events: Sequence[CloudEventFields | Mapping[str, Any]] | None = ...
+    ) -> IngestedEvents:
         """Ingest CloudEvents, all or none; those that are stored already are left out, as their senders send again.
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
 
-        events: The CloudEvents: `type` is the code of a billable metric, `subject` the external id of a subscription, `time` when it happened, `data` its properties; `source` and `id` together tell it from others.
+        events: The CloudEvents.
         """
 
     def list(self, *, page: int = ..., per_page: int = ...) -> Pages[EventSource]:
