@@ -91,9 +91,11 @@ def test_a_void_counts_what_was_billed_in_advance(box: Scenario) -> None:
 def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Scenario) -> None:
     invoice = stored(box, [1000, 333], status="voided")
     first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=500, refund_cents=0))
-    assert [item.precise_amount_cents for item in first.items] == [Decimal("312.5"), Decimal("104.0625")]
+    shares = [Decimal(cents * 500) / invoice.total_amount_cents for cents in (1000, 333)]
+    assert [item.precise_amount_cents for item in first.items] == shares
+    # Half a cent is rounded up.
     assert [item.amount_cents for item in first.items] == [313, 104]
-    assert (first.total_amount_cents, first.taxes_amount_cents) == (500, 83)
+    assert (first.total_amount_cents, first.taxes_amount_cents) == (500, round(sum(shares) * 20 / 100))
     assert (second.credit_status, second.balance_amount_cents) == ("voided", 0)
 
 
@@ -118,8 +120,10 @@ def test_a_void_gives_back_exactly_what_is_asked_for(box: Scenario) -> None:
 def test_the_cents_of_an_item_are_those_of_the_amount_that_is_kept(box: Scenario) -> None:
     invoice = stored(box, [186], tax="33.333", status="voided")
     first, _ = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=126, refund_cents=0))
-    assert [(item.precise_amount_cents, item.amount_cents) for item in first.items] == [(Decimal("94.5"), 95)]
-    assert (first.sub_total_excluding_taxes_amount_cents, first.taxes_amount_cents) == (95, 31)
+    share = Decimal(186 * 126) / invoice.total_amount_cents
+    # 94.5, of which half a cent is rounded up.
+    assert [(item.precise_amount_cents, item.amount_cents) for item in first.items] == [(share, 95)]
+    assert (first.sub_total_excluding_taxes_amount_cents, first.taxes_amount_cents) == (95, 126 - 95)
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(900, 850), (3600, 3400), (0, 0)])

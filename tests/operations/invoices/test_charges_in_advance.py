@@ -108,7 +108,10 @@ def test_events_with_prices_of_their_own_pay_them(box: Scenario) -> None:
     box.subscribe()
     box.event("gb", value=5, cents="1234.56")
     box.event("gb", value=1, cents="2.1")
-    assert shown(box, "amount_cents", "precise_amount", "units") == [(1235, "12.3456", "5.0"), (2, "0.021", "1.0")]
+    assert shown(box, "amount_cents", "precise_amount", "units") == [
+        (round(1234.56), "12.3456", "5.0"),
+        (round(2.1), "0.021", "1.0"),
+    ]
 
 
 def test_events_of_one_instant_are_priced_one_after_the_other(box: Scenario) -> None:
@@ -324,10 +327,12 @@ def test_a_fee_without_invoice_is_taxed_and_announced_at_once(box: Scenario) -> 
     box.subscribe()
     box.event("gb", value=10)
     (fee,) = box.usage_fees()
-    told = [message["fee"] for message in box.webhooks if message["webhook_type"] == "fee.created"]
-    assert told == [{name: value for name, value in fee.items() if name != "applied_taxes"}]
+    announced = [message["fee"] for message in box.webhooks if message["webhook_type"] == "fee.created"]
+    assert announced == [{name: value for name, value in fee.items() if name != "applied_taxes"}]
     assert fee["svc_invoice_id"] is None
-    assert (fee["amount_cents"], fee["taxes_amount_cents"], fee["total_amount_cents"]) == (1111, 222, 1333)
+    taxes = round(1111 * 20 / 100)
+    assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (1111, taxes)
+    assert fee["total_amount_cents"] == 1111 + taxes
     assert (fee["pay_in_advance"], fee["invoiceable"], fee["payment_status"]) == (True, False, "pending")
     assert (fee["event_transaction_id"], fee["events_count"]) == ("t1", 1)
     assert (fee["from_date"], fee["to_date"]) == ("2024-03-05T00:00:00+00:00", "2024-03-31T23:59:59+00:00")
