@@ -8,12 +8,14 @@
                                                          # many events of a weighted sum is terminated by a request,
                                                          # and while another one and 500 small ones are billed
     python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
+    python -m benchmarks.billing_run --against main 300  # beside another commit, in turn, in one run
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.
 
 An invoice should cost at most 1.2 times as much with ten times the subscriptions, memory should stay flat while a run
-goes on, and at most 5 statements of an invoice should read its plan and its customer.
+goes on, and at most 5 statements of an invoice should read its plan and its customer. An invoice should hold the lock
+of the writer for 0.5 ms at most (CPU time, commits included).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from usagebill import Billing
 from usagebill.clock import ManualClock
@@ -49,6 +52,8 @@ MOST_READS = 5
 LONGEST_WAIT = 20  # milliseconds
 MOST_FOR_LOGS = 1.05
 LOG_ROUNDS = 7
+ROUNDS = 5
+MOST_LOCKED = 0.5  # milliseconds
 SHARED = ("customers", "billing_entities", "plans", "charges", "fixed_charges", "billable_metrics", "add_ons", "taxes")
 
 
@@ -134,6 +139,23 @@ def run(billing: Billing) -> tuple[float, int]:
     while some := billing.run_batch(BILLED):
         done += some
     return time.process_time() - start, done
+
+
+def watch_lock(billing: Billing) -> list[float]:
+    """The seconds of CPU time that each commit from now on holds the lock of the writer."""
+    spent: list[float] = []
+    store: Any = billing.store
+    commit = store._commit
+
+    def timed(writes: list[Any]) -> None:
+        start = time.thread_time()
+        try:
+            commit(writes)
+        finally:
+            spent.append(time.thread_time() - start)
+
+    store._commit = timed
+    return spent
 
 
 def own_mib() -> float:
@@ -227,6 +249,7 @@ def measure(count: int) -> float:
         fill(billing, count)
         filled = time.perf_counter() - start
         before = own_mib()
+        locked = watch_lock(billing)
         spent, _ = run(billing)
         grown = own_mib() - before
         made = invoices(billing)
@@ -237,7 +260,39 @@ def measure(count: int) -> float:
         f"{count:8,} subscriptions  {made / spent:7,.0f} invoices/s  {spent / made * 1000:6.2f} ms each"
         f"  memory +{grown:.0f} MiB  (filled in {filled:.0f} s, file {size:,.0f} MiB)"
     )
+    lock = sum(locked) / made * 1000
+    kept = "keeps" if lock <= MOST_LOCKED else "MISSES"
+    print(f"         an invoice holds the lock for {lock:.2f} ms: {kept} {MOST_LOCKED}")
     return spent / made
+
+
+def measure_against(commit: str, count: int) -> None:
+    """How many times the invoices a second of another commit: rounds of both alternate, the best of each counts."""
+    here = Path(__file__).parents[1]
+    git = ["git", "-C", str(here), "worktree"]
+    with tempfile.TemporaryDirectory() as folder:
+        there = Path(folder) / "other"
+        subprocess.run([*git, "add", "--quiet", "--detach", str(there), commit], check=True)
+        try:
+            spent: dict[str, list[float]] = {commit: [], "this": []}
+            for _ in range(ROUNDS):
+                for name, tree in ((commit, there), ("this", here)):
+                    spent[name].append(_spent_in(tree, count))
+        finally:
+            subprocess.run([*git, "remove", "--force", str(there)], check=True)
+    for name, each in spent.items():
+        print(f"{name:12} best {min(each):5.2f} ms an invoice, median {median(each):5.2f}")
+    print(f"{min(spent[commit]) / min(spent['this']):.2f} times the invoices a second; load {os.getloadavg()[0]:.1f}")
+
+
+def _spent_in(tree: Path, count: int) -> float:
+    """The milliseconds of CPU time that an invoice takes with the code of this tree."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(tree)))}
+    command = [sys.executable, "-m", "benchmarks.billing_run", str(count)]
+    shown = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True, text=True).stdout
+    match = re.search(r"([0-9.]+) ms each", shown)
+    assert match is not None, shown
+    return float(match[1])
 
 
 def measure_logs(count: int) -> None:
@@ -374,6 +429,7 @@ def main() -> None:
         "--ingest", type=int, default=0, metavar="EVENTS", help="what ingestion waits for a run instead"
     )
     reader.add_argument("--logs", action="store_true", help="runs with the activity log and without, in turn, instead")
+    reader.add_argument("--against", metavar="COMMIT", help="beside another commit, in turn, instead")
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--end", metavar="FILE", help=argparse.SUPPRESS)
     asked = reader.parse_args()
@@ -388,6 +444,8 @@ def main() -> None:
     elif asked.workers:
         alone, together = (measure_workers(asked.counts[0], workers) for workers in (1, asked.workers))
         print(f"{asked.workers} workers do {together / alone:.2f} times what one does")
+    elif asked.against:
+        measure_against(asked.against, asked.counts[0])
     elif asked.logs:
         measure_logs(asked.counts[0])
     elif asked.ingest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,8 +14,14 @@ import pytest
 from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing
 from usagebill.clock import ManualClock
+from usagebill.core.contracts import Contract
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import BillCustomer
+from usagebill.operations.subscriptions.schedule import schedule_billing
+from usagebill.rehearsals import Prepared
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Store, Transaction
@@ -210,3 +217,120 @@ def test_numbers_have_no_gap_when_two_workers_meet(billing: Billing) -> None:
     interrupted(billing, bill_some)
     assert len({invoice.number for invoice in billing.invoices.list().items}) == 2
     assert list(billing.audit().findings) == []
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each job that was worked out ahead, whether it was stored as it had been planned."""
+    stored: list[bool] = []
+    store = Prepared.is_stored
+
+    def watched(self: Prepared, work: Work, job: Job) -> bool:
+        stored.append(store(self, work, job))
+        return stored[-1]
+
+    monkeypatch.setattr(Prepared, "is_stored", watched)
+    return stored
+
+
+def first_bill(billing: Billing) -> None:
+    """Have the copy of the billing entity made that invoices share, which else the first one of a run makes."""
+    billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+    billing.invoices.create_one_off(external_customer_id="acme", currency="EUR", fees=[{"add_on_code": "setup"}])
+    # So that nothing but the run is due later.
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(START + timedelta(days=3))
+    billing.run_due(strict=True)
+
+
+def test_a_run_is_stored_as_it_was_worked_out(billing: Billing, outcomes: list[bool]) -> None:
+    first_bill(billing)
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(LATER)
+    billing.run_due(strict=True)
+    assert outcomes == [True, True]
+    assert totals(billing) == {"acme": 100 + BILLED, "globex": BILLED}
+    assert list(billing.audit().findings) == []
+
+
+def test_an_invoice_takes_the_next_number_when_others_have_taken_what_it_was_to_have(
+    billing: Billing, outcomes: list[bool]
+) -> None:
+    billing.billing_entities.update("default", document_numbering="per_billing_entity")
+    first_bill(billing)
+
+    def invoice(other: Billing) -> None:
+        other.customers.upsert(external_id="initech", currency="EUR")
+        other.invoices.create_one_off(external_customer_id="initech", currency="EUR", fees=[{"add_on_code": "setup"}])
+
+    assert interrupted(billing, invoice) == {"acme": 100 + BILLED, "globex": BILLED}
+    assert outcomes == [True, True]
+    ours = billing.invoices.list().items
+    assert sorted(invoice.number.split("-")[-1] for invoice in ours) == ["001", "002", "003", "004"]
+    shown = {
+        json.loads(log.activity_object)["number"]
+        for log in billing.activity_logs.list(activity_types=["invoice.created"]).items
+    }
+    assert shown == {invoice.number for invoice in ours if invoice.invoice_type == "subscription"}
+    assert list(billing.audit().findings) == []
+
+
+def test_messages_of_a_planned_invoice_show_its_number(tmp_path: Path) -> None:
+    messages: list[Any] = []
+    with Billing(
+        tmp_path / "billing.db", clock=ManualClock(START), deliver=False, on_message=messages.append
+    ) as billing:
+        fields: dict[str, Any] = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
+        billing.plans.create(name="Basic", code="basic", amount_cents=3100, **fields)
+        billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+        for customer in ("acme", "globex"):
+            billing.customers.upsert(external_id=customer, currency="EUR")
+            billing.subscriptions.create(external_customer_id=customer, plan_code="basic", external_id=customer)
+
+        def invoice(other: Billing) -> None:
+            other.invoices.create_one_off(external_customer_id="acme", currency="EUR", fees=[{"add_on_code": "setup"}])
+
+        interrupted(billing, invoice)
+        told = [body["invoice"]["number"] for body in messages if body["webhook_type"] == "invoice.created"]
+        assert sorted(told) == sorted(
+            invoice.number for invoice in billing.invoices.list(invoice_type="subscription").items
+        )
+
+
+def test_a_job_that_was_scheduled_again_is_done_once(billing: Billing, outcomes: list[bool]) -> None:
+    first_bill(billing)
+
+    def reschedule(other: Billing) -> None:
+        def change(work: Work) -> None:
+            for subscription in work.tx.find(Subscription):
+                run = BillCustomer(customer_id=subscription.customer_id)
+                waiting = work.tx.jobs.waiting(run.kind, subscription.customer_id)
+                assert waiting is not None
+                work.tx.jobs.complete(waiting)
+                assert work.schedule(run, waiting.due_at)
+
+        other.writing(change)
+
+    assert interrupted(billing, reschedule) == {"acme": 100 + BILLED, "globex": BILLED}
+    assert outcomes == [False, False]
+    assert list(billing.audit().findings) == []
+
+
+def test_a_run_that_fails_fails_under_the_lock_alone(billing: Billing, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_bill(billing)
+
+    def failing(work: Work, contract: Contract) -> None:
+        schedule_billing(work, contract)
+        if contract.customer.external_id == "acme":
+            raise ArithmeticError
+
+    monkeypatch.setattr("usagebill.operations.billing_run.schedule_billing", failing)
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(LATER)
+    failures: list[Job] = []
+    billing.run_due(on_failure=lambda job, _: failures.append(job))
+    assert [job.kind for job in failures] == [BillCustomer.kind]
+    assert totals(billing) == {"acme": 100, "globex": BILLED}

@@ -37,14 +37,14 @@ from usagebill.outside import CALLS, OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
 from usagebill.records import plain, presented, view_of
-from usagebill.rehearsals import JobKey, JobRuns, Rehearsals, Runs
+from usagebill.rehearsals import JobKey, JobRuns, Prepared, Rehearsals, Runs
 from usagebill.resources import Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
-from usagebill.work import Ahead, Answers, Reader, Work
+from usagebill.work import Ahead, Answers, Reader, Terms, Work
 
 __all__ = ["Billing"]
 
@@ -133,7 +133,7 @@ class Billing(Resources):
         )
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
-        self._rehearsals = Rehearsals(self.store, self.settings, self._organization)
+        self._rehearsals = Rehearsals(self.store, self.settings, self._organization, self._terms)
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
@@ -189,16 +189,17 @@ class Billing(Resources):
             organization,
             now,
             self.settings,
-            perform=perform,
+            **self._terms(),
             actor=actor,
-            log=self._log_changes,
-            listening=self._on_message is not None,
-            mailing=self.mailer is not None,
             answers=answers,
             ahead=ahead,
             counts=None if runs is None else runs.counts,
             ids=None if runs is None else runs.ids,
         )
+
+    def _terms(self) -> Terms:
+        listening, mailing = self._on_message is not None, self.mailer is not None
+        return Terms(perform=perform, log=self._log_changes, listening=listening, mailing=mailing)
 
     def _log_changes(self, work: Work, changes: Sequence[Change]) -> None:
         log_changes(work, changes, self.clock.now())
@@ -437,16 +438,14 @@ class Billing(Resources):
             return None
         return job
 
-    def _do(self, tx: Transaction, job: Job, ahead: Ahead | None = None, runs: JobRuns | None = None) -> Work:
+    def _do(self, tx: Transaction, job: Job, prepared: Prepared | None = None, runs: JobRuns | None = None) -> Work:
         scoped = tx.scoped(job.organization_id)
+        organization = self._organization(scoped, job.organization_id)
         work = self._work(
-            scoped,
-            self._organization(scoped, job.organization_id),
-            job.due_at,
-            ahead=ahead,
-            runs=runs,
+            scoped, organization, job.due_at, ahead=None if prepared is None else prepared.ahead, runs=runs
         )
-        perform(work, job)
+        if prepared is None or not prepared.is_stored(work, job):
+            perform(work, job)
         work.log_changes()
         return work
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -10,16 +11,20 @@ from random import randrange
 from time import monotonic
 from typing import TypeVar
 
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import BillCustomer, MarkOverdue
 from usagebill.counts import BillWanted, Counts, CountWanted
 from usagebill.ids import Ids
 from usagebill.operations.jobs import is_worked_out_ahead, perform
 from usagebill.settings import Settings
+from usagebill.storage.plans import Planning, Writes
 from usagebill.storage.ports import Observation, Snapshot, Store, Transaction
-from usagebill.work import Ahead, Answers, Rehearsal, Work
+from usagebill.work import Ahead, Answers, Rehearsal, Terms, Work
 
-__all__ = ["JobKey", "JobRuns", "Rehearsals", "Runs"]
+__all__ = ["JobKey", "JobRuns", "Prepared", "Rehearsals", "Runs"]
 
 T = TypeVar("T")
 
@@ -38,18 +43,107 @@ _MOST_COUNTS = 50
 _MOST_INSTANTS = 4
 
 
+# Records and jobs that show no number of an invoice.
+_UNNUMBERED = frozenset({BillingPeriod, Fee})
+_UNNUMBERED_TASKS = frozenset({BillCustomer.kind, MarkOverdue.kind})
+
+
+class _PlanFails(Exception):
+    """What was planned cannot be stored as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A job done on a snapshot: all that it has written, logs included, and what that was worked out from.
+
+    `before_logs` is the same without logs. `work` has its messages.
+    """
+
+    work: Rehearsal
+    observation: Observation
+    before_logs: Writes
+    writes: Writes
+
+    def holds(self, work: Work, job: Job) -> bool:
+        """Whether the job would do the same now. It may have been put off, or dropped and scheduled again."""
+        observations = (self.observation, *(known.observation for known in self.work.ahead.values()))
+        return (
+            job == self.writes.job
+            and work.organization == self.work.organization
+            and all(map(work.tx.still_holds, observations))
+        )
+
+    def store(self, work: Work) -> None:
+        """Write everything. Raises an exception if that cannot be."""
+        tx, numberings = work.tx, self.work.numberings
+        numbers = [tuple(map(tx.next_number, taken.series)) for taken in numberings]
+        if numbers == [taken.numbers for taken in numberings]:
+            self.writes.store(tx)
+            # They are logged.
+            tx.take_changes()
+        else:
+            self._renumbered(numbers).store(tx)
+
+    def _renumbered(self, numbers: Sequence[Sequence[int]]) -> Writes:
+        """The writes but for logs, with these numbers. Raises an exception if others of them may show some."""
+        records: dict[tuple[type, str], object] = {}
+        writes = self.before_logs
+        for record in (*writes.inserted, *writes.replaced):
+            records[type(record), record.id] = record  # type: ignore[attr-defined]
+        numbered = {(taken.kind, taken.id) for taken in self.work.numberings}
+        if (
+            self.work.messages
+            or any(kind not in _UNNUMBERED and (kind, id) not in numbered for kind, id in records)
+            or any(job.kind not in _UNNUMBERED_TASKS for job in writes.added)
+        ):
+            raise _PlanFails
+        for taken, own in zip(self.work.numberings, numbers, strict=True):
+            key = taken.kind, taken.id
+            records[key] = taken.numbered(records[key], own)
+        return replace(
+            writes,
+            inserted=tuple(records[type(record), record.id] for record in writes.inserted),  # type: ignore[attr-defined]
+            replaced=tuple(records[type(record), record.id] for record in writes.replaced),  # type: ignore[attr-defined]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is computed for a job: some results that it will need, and all that it will write if that is known."""
+
+    ahead: Ahead
+    plan: _Plan | None = None
+
+    def is_stored(self, work: Work, job: Job) -> bool:
+        """Write what was planned for the job, if it would do the same now; False if it has to be done."""
+        if self.plan is None or not self.plan.holds(work, job):
+            return False
+        try:
+            work.tx.savepoint(partial(self.plan.store, work))
+        except Exception:
+            # Nothing of it is left. Doing the job shows whether anything is wrong with it.
+            return False
+        work.take_over(self.plan.work)
+        return True
+
+
 class Rehearsals:
     """What a worker has computed for the next jobs of a store, and has not stored yet."""
 
     def __init__(
-        self, store: Store, settings: Settings, organization_of: Callable[[Snapshot, str], Organization]
+        self,
+        store: Store,
+        settings: Settings,
+        organization_of: Callable[[Snapshot, str], Organization],
+        terms: Callable[[], Terms],
     ) -> None:
         self._store = store
         self._settings = settings
         self._organization_of = organization_of
+        self._terms = terms
         # For how many batches more this worker keeps away from the first jobs, since others take those.
         self._keeps_away = 0
-        self._left: dict[JobKey, Ahead] = {}
+        self._left: dict[JobKey, Prepared] = {}
         self._counted: dict[JobKey, JobRuns] = {}
         self._snapshot: Snapshot | None = None
 
@@ -57,7 +151,7 @@ class Rehearsals:
         """Whether what the job comes to is computed ahead."""
         return self._store.reads_beside_writes and is_worked_out_ahead(job)
 
-    def prepared(self, instant: datetime) -> dict[JobKey, Ahead]:
+    def prepared(self, instant: datetime) -> dict[JobKey, Prepared]:
         """The results of the next jobs, those left from the last batch if there are any.
 
         They are the first due jobs or, if other workers have just taken those, some further on.
@@ -91,22 +185,50 @@ class Rehearsals:
         self._store.read(job.organization_id, partial(runs.count, wanted=wanted))
         self._counted[job.organization_id, job.key] = runs
 
-    def _rehearsed(self, tx: Snapshot, instant: datetime) -> dict[JobKey, Ahead]:
+    def _rehearsed(self, tx: Snapshot, instant: datetime) -> dict[JobKey, Prepared]:
         jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
         covered = list(takewhile(self.covers, jobs))
         first = randrange(max(1, len(covered) - _AHEAD)) if self._keeps_away else 0
         start = monotonic()
-        results: dict[JobKey, Ahead] = {}
+        results: dict[JobKey, Prepared] = {}
+        numbers = _Numbers()
         for job in covered[first : first + _AHEAD]:
             scoped = tx.scoped(job.organization_id)
-            organization = self._organization_of(scoped, job.organization_id)
-            rehearsal = Rehearsal(scoped, organization, job.due_at, self._settings, perform=perform)
-            rehearsal.run(partial(perform, job=job))
-            results[job.organization_id, job.key] = rehearsal.ahead
+            results[job.organization_id, job.key] = self._prepared(scoped, job, partial(numbers.next, scoped))
             if monotonic() - start > _LONGEST_AHEAD:
                 break
         self._snapshot = tx
         return results
+
+    def _prepared(self, tx: Snapshot, job: Job, foreseen_number: Callable[[str], int]) -> Prepared:
+        organization = self._organization_of(tx, job.organization_id)
+
+        def rehearse(seen: Snapshot) -> tuple[Rehearsal, Writes | None, Writes | None]:
+            planning = Planning(tx, seen, foreseen_number)
+            rehearsal = Rehearsal(tx, organization, job.due_at, self._settings, planning=planning, **self._terms())
+            is_done = rehearsal.run(partial(perform, job=job))
+            before_logs = planning.writes() if is_done else None
+            is_done = is_done and rehearsal.run(lambda work: work.log_changes())
+            return rehearsal, before_logs, planning.writes() if is_done else None
+
+        (rehearsal, before_logs, writes), observation = tx.observed(rehearse)
+        if before_logs is None or writes is None:
+            return Prepared(rehearsal.ahead)
+        return Prepared(rehearsal.ahead, _Plan(rehearsal, observation, before_logs, writes))
+
+
+class _Numbers:
+    """The numbers that jobs will take if nobody else takes any: of each organization and series, the last one."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str | None, str], int] = {}
+
+    def next(self, tx: Snapshot, name: str) -> int:
+        """The number after the last one."""
+        key = tx.organization_id, name
+        last = self._last.get(key)
+        self._last[key] = (tx.last_number(name) if last is None else last) + 1
+        return self._last[key]
 
 
 class JobRuns:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.jobs import Job
@@ -26,14 +26,16 @@ from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.jobs import job_of
+from usagebill.storage.plans import Planning, as_transaction
 from usagebill.storage.ports import Observation, Page, Snapshot, Transaction
-from usagebill.storage.rehearsal import rehearsed
+from usagebill.storage.rehearsal import RehearsalEnds, rehearsed
 
 __all__ = [
     "Ahead",
     "Answers",
     "DrawingWanted",
     "Drawings",
+    "Numbering",
     "ProviderAnswer",
     "ProviderAnswers",
     "ProviderWanted",
@@ -41,6 +43,7 @@ __all__ = [
     "Rehearsal",
     "TaxAnswers",
     "TaxesWanted",
+    "Terms",
     "Work",
     "WorkedOut",
 ]
@@ -271,6 +274,15 @@ class Reader:
         )
 
 
+class Terms(TypedDict):
+    """What a unit of work of a billing system is given, whatever it does."""
+
+    perform: Callable[[Work, Job], None]
+    log: Callable[[Work, Sequence[Change]], None] | None
+    listening: bool
+    mailing: bool
+
+
 class Work(Reader):
     """What an operation works with: a reader that can write.
 
@@ -331,6 +343,11 @@ class Work(Reader):
             if changes:
                 self._log(self, changes)
 
+    def take_over(self, done: Work) -> None:
+        """What was emitted and scheduled in another unit of work, whose writes are stored, is so in this one."""
+        self.messages += done.messages
+        self._immediate += done._immediate
+
     @property
     def immediate_kinds(self) -> frozenset[str]:
         """The kinds of the jobs to do at once: those that talk to the outside by name, all others as ""."""
@@ -355,6 +372,13 @@ class Work(Reader):
 
     def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
         """Compute in a rehearsal what is needed after the first write; under the lock this does nothing."""
+
+    def take_numbers(self, series: Sequence[str], record: R, numbered: Callable[[R, Sequence[int]], R]) -> R:
+        """The record with the next number of each series, which `numbered` gives it.
+
+        Nothing else may depend on the numbers, but what is shown of the record: in a rehearsal they may prove wrong.
+        """
+        return numbered(record, [self.tx.next_number(name) for name in series])
 
     def counted(self, queries: Sequence[EventQuery], make: Count[T], *, given: object) -> T:
         if self._counts is None:
@@ -446,10 +470,22 @@ class Work(Reader):
         self.tx.jobs.cancel(task.key)
 
 
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """A record's numbers, taken in a rehearsal: whether they are the next ones is known under the lock."""
+
+    kind: type
+    id: str
+    series: tuple[str, ...]
+    numbers: tuple[int, ...]
+    numbered: Callable[[Any, Sequence[int]], Any]
+
+
 class Rehearsal(Work):
     """A unit of work on a snapshot that ends at its first write; `ahead` is what it has computed by then.
 
-    `seen` is the same snapshot, observed; `counts` keeps what is counted of events.
+    `seen` is the same snapshot, observed; `counts` keeps what is counted of events. With `planning` it goes on, and its
+    writes are kept there.
     """
 
     def __init__(
@@ -461,19 +497,39 @@ class Rehearsal(Work):
         *,
         perform: Callable[[Work, Job], None],
         seen: Snapshot | None = None,
+        planning: Planning | None = None,
+        log: Callable[[Work, Sequence[Change]], None] | None = None,
+        listening: bool = False,
+        mailing: bool = False,
         answers: Answers | None = None,
         counts: Counts | None = None,
         ids: Ids | None = None,
     ) -> None:
-        tx = rehearsed(snapshot if seen is None else seen)
-        super().__init__(tx, organization, now, settings, perform=perform, answers=answers, ids=ids)
+        tx = rehearsed(snapshot if seen is None else seen) if planning is None else as_transaction(planning)
+        super().__init__(
+            tx,
+            organization,
+            now,
+            settings,
+            perform=perform,
+            actor=LIBRARY if planning is None else SYSTEM,
+            log=log,
+            listening=listening,
+            mailing=mailing,
+            answers=answers,
+            ids=ids,
+        )
         self._snapshot = snapshot
+        self._planning = planning
         self._counting = None if counts is None else CountsAhead(counts, snapshot)
         self.ahead: dict[Hashable, WorkedOut[Any]] = {}
+        self.numberings: list[Numbering] = []
 
     def worked_out(
         self, key: Hashable, make: Callable[[Reader], T], *, given: object, subscriptions: Callable[[], int] = lambda: 1
     ) -> T:
+        if self._planning is not None and self._planning.has_written:
+            return make(self)
         known = self.ahead.get(key)
         if known is None or known.given != given:
 
@@ -489,10 +545,23 @@ class Rehearsal(Work):
         self.worked_out(key, make, given=given)
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
-        # Nothing is written here anyway, and what a preview works out is kept for its run.
-        return act(self)
+        # What a preview works out is kept for its run. Unless writes are kept, none is made here anyway.
+        return act(self) if self._planning is None else super().dry_run(act)
 
-    def run(self, act: Callable[[Work], object]) -> None:
-        """Run `act` up to its first write. An error is ignored here: it will be raised again under the lock."""
+    def take_numbers(self, series: Sequence[str], record: R, numbered: Callable[[R, Sequence[int]], R]) -> R:
+        if self._planning is None:
+            raise RehearsalEnds
+        numbers = tuple(map(self._planning.foreseen_number, series))
+        id: str = record.id  # type: ignore[attr-defined]
+        self.numberings.append(Numbering(type(record), id, tuple(series), numbers, numbered))
+        return numbered(record, numbers)
+
+    def run(self, act: Callable[[Work], object]) -> bool:
+        """Run `act` up to its first write, or to its end if that is possible: whether it was.
+
+        An error is ignored here: it will be raised again under the lock.
+        """
         with suppress(Exception):
             act(self)
+            return True
+        return False

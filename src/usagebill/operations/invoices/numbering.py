@@ -7,6 +7,7 @@ loses count.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
@@ -30,12 +31,17 @@ def entity_series(entity_id: str) -> str:
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
     """The invoice with the next number of its customer or of its billing entity."""
-    of_customer = work.tx.next_number(customer_series(entity.id, customer.id))
-    of_entity = None if invoice.self_billed else work.tx.next_number(entity_series(entity.id))
-    prefix = entity.document_number_prefix
-    if of_entity is None or entity.document_numbering == "per_customer":
-        number = f"{prefix}-{customer.sequential_id:03d}-{of_customer:03d}"
-        return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)
+    series = [customer_series(entity.id, customer.id)]
+    if not invoice.self_billed:
+        series.append(entity_series(entity.id))
     month = work.now.astimezone(ZoneInfo(entity.timezone))
-    number = f"{prefix}-{month:%Y%m}-{of_entity:03d}"
-    return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)
+
+    def with_numbers(invoice: Invoice, numbers: Sequence[int]) -> Invoice:
+        of_customer, of_entity = numbers[0], numbers[1] if len(numbers) > 1 else None
+        if of_entity is None or entity.document_numbering == "per_customer":
+            number = f"{entity.document_number_prefix}-{customer.sequential_id:03d}-{of_customer:03d}"
+        else:
+            number = f"{entity.document_number_prefix}-{month:%Y%m}-{of_entity:03d}"
+        return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)
+
+    return work.take_numbers(series, invoice, with_numbers)

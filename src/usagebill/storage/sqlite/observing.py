@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -23,13 +23,18 @@ from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
 from usagebill.storage.sqlite.events.states import Wants
 
-__all__ = ["Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
+__all__ = ["TRACKED", "Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
 
 Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 
-_KEPT = re.compile(r'_(?:counts|texts|search|metadata)"')
+_KEPT = ("_counts", "_texts", "_search", "_metadata")
 _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
+_TAIL = re.compile(r" (?:ORDER BY|LIMIT|GROUP BY) ")
+_LIST = re.compile(r"\([?,]+\)")
+_EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
+# What most rows are asked for by: a transaction keeps the values of these in the rows that it writes.
+TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +66,20 @@ class Observation:
         self.latest = latest
         self.version = version
         self.statements: dict[Statement, Rows] = {}
+        # The statements by the tables that they look at.
+        self.asked_of: dict[tuple[str, ...], list[Statement]] = {}
         self.questions: list[EventQuery] = []
+
+    def note(self, statement: Statement, rows: Rows) -> None:
+        """Keep what was asked and answered."""
+        if statement not in self.statements:
+            self.asked_of.setdefault(_tables(statement[0]), []).append(statement)
+        self.statements[statement] = rows
 
     @property
     def looks_at_lists(self) -> bool:
         """Whether anything was answered from what is kept for lists, which is written after the records."""
-        return any(_KEPT.search(sql) for sql, _ in self.statements)
+        return any(map(_is_kept, self.asked_of))
 
 
 class _Answered:
@@ -106,7 +119,7 @@ class Observer:
         rows = self._answered.get(statement)
         if rows is None:
             rows = self._answered[statement] = self._connection.execute(sql, values).fetchall()
-        self._observation.statements[statement] = rows
+        self._observation.note(statement, rows)
         return _Answered(rows)
 
 
@@ -159,30 +172,61 @@ def _tables(sql: str) -> tuple[str, ...]:
     return tuple(_TABLE.findall(sql))
 
 
+@cache
+def _is_kept(tables: tuple[str, ...]) -> bool:
+    return any(table.endswith(_KEPT) for table in tables)
+
+
+@cache
+def _narrowed(sql: str) -> tuple[tuple[str, int], ...]:
+    """The columns that have to be equal to a value, with the place of each value, if the rows of one table are asked
+    for by conditions that all have to hold.
+    """
+    if len(_tables(sql)) != 1 or sql.count(" WHERE ") != 1:
+        return ()
+    before, rest = sql.split(" WHERE ")
+    where = _TAIL.split(_LIST.sub("?", rest))[0]
+    if "?" in before or "(" in where or " OR " in where:
+        return ()
+    columns, place = [], 0
+    for term, options in zip(where.split(" AND "), _TAIL.split(rest)[0].split(" AND "), strict=True):
+        if match := _EQUAL.fullmatch(term):
+            columns.append((match[1] or match[2], place))
+        place += options.count("?")
+    return tuple(column for column in columns if column[0] in TRACKED)
+
+
 def observation_holds(
     connection: sqlite3.Connection,
     observation: Observation,
     written: Mapping[str, int],
     repeated: MutableMapping[Statement, tuple[int, ...]],
     is_unchanged: Callable[[str], bool],
+    touched: Callable[[str], Collection[tuple[str, object]] | None],
 ) -> bool:
     """Whether everything that was observed is answered in the same way now.
 
     `written` counts the writes of this transaction to each table that it keeps count of. What was `repeated` in this
     transaction already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is
-    what was asked of tables that are known to be unchanged.
+    what was asked of tables that are known to be unchanged, or of rows of one table that this transaction has not
+    `touched`: it gives the values of `TRACKED` columns in the rows written, None if others may have written some.
     """
-    for statement, rows in observation.statements.items():
-        sql, values = statement
-        tables = _tables(sql)
+    for tables, statements in observation.asked_of.items():
         counted = all(table in written for table in tables)
-        now = tuple(written[table] for table in tables) if counted else ()
-        if counted and (repeated.get(statement) == now or all(map(is_unchanged, tables))):
+        if counted and all(map(is_unchanged, tables)):
             continue
-        if connection.execute(sql, values).fetchall() != rows:
-            return False
-        if counted:
-            repeated[statement] = now
+        now = tuple(written[table] for table in tables) if counted else ()
+        among = touched(tables[0]) if counted and len(tables) == 1 else None
+        for statement in statements:
+            sql, values = statement
+            if counted and repeated.get(statement) == now:
+                continue
+            if among is not None and any((column, values[place]) not in among for column, place in _narrowed(sql)):
+                continue
+            if connection.execute(sql, values).fetchall() != observation.statements[statement]:
+                return False
+            if counted:
+                repeated[statement] = now
     return not any(
         concerns(question, event)
         for event in _came_since(connection, observation)

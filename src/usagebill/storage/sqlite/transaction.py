@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
+from itertools import groupby
 from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
@@ -20,6 +22,7 @@ from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.kept import Kept
 from usagebill.storage.sqlite.lists import Lists
 from usagebill.storage.sqlite.observing import (
+    TRACKED,
     Observation,
     ObservedEvents,
     Observer,
@@ -37,6 +40,7 @@ from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 __all__ = ["SqliteTransaction", "TransactionLost", "UndoneAlone"]
 
 R = TypeVar("R")
+V = TypeVar("V")
 T = TypeVar("T")
 
 # Rows that one statement reads by their ids.
@@ -133,6 +137,9 @@ class _Memory:
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any], frozenset[type]]] = {}
         self.writes: Counter[type] = Counter()
+        # Of the rows written: the values of some of their columns, before and after.
+        self.touched: dict[type, set[tuple[str, object]]] = {}
+        self.untracked: set[type] = set()
         # What snapshots were answered, for all their observations; what a writer has repeated of them.
         self.answered: dict[Statement, Rows] = {}
         self.shared: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
@@ -154,6 +161,20 @@ class _Memory:
         if self.version is None or since is None or self.version.others != since.others:
             return False
         return self.version.writes.get(kind, 0) + self.writes[kind] == since.writes.get(kind, 0)
+
+    def touched_since(self, kind: type, since: Version | None) -> Set[tuple[str, object]] | None:
+        """The values of tracked columns in records of the kind written since; None if others may have written some."""
+        if self.version is None or since is None or self.version.others != since.others or kind in self.untracked:
+            return None
+        is_alone = self.version.writes.get(kind, 0) == since.writes.get(kind, 0)
+        return self.touched.get(kind, set()) if is_alone else None
+
+    def touch(self, kind: type, *records: object) -> None:
+        """Records of the kind are written, from the first to the second if there are two."""
+        touched = self.touched.setdefault(kind, set())
+        for record in records:
+            for column in _tracked(kind):
+                touched.add((column, getattr(record, column)))
 
     def recall(self, earlier: _Memory) -> None:
         """Take over what an earlier transaction of the store has read and nobody has written since."""
@@ -184,6 +205,12 @@ class _Written(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(_kinds())
+
+
+@cache
+def _tracked(kind: type) -> tuple[str, ...]:
+    names = {item.name for item in fields(kind)}
+    return tuple(column for column in TRACKED if column in names)
 
 
 @cache
@@ -254,8 +281,11 @@ class SqliteTransaction:
         def is_unchanged(table: str) -> bool:
             return memory.is_unchanged(_kinds()[table], observation.version)
 
+        def touched(table: str) -> Set[tuple[str, object]] | None:
+            return memory.touched_since(_kinds()[table], observation.version)
+
         written = _Written(memory.writes)
-        return observation_holds(self._connection, observation, written, memory.repeated, is_unchanged)
+        return observation_holds(self._connection, observation, written, memory.repeated, is_unchanged, touched)
 
     def recall(self, snapshot: SqliteTransaction) -> None:
         """Take over what an earlier snapshot of the same store has read, as far as it is known to be unchanged."""
@@ -414,17 +444,28 @@ class SqliteTransaction:
         return None if value is None else whole_number(value)
 
     def insert(self, *records: object) -> None:
+        for kind, alike in groupby(records, type):
+            some = list(alike)
+            self._insert_alike(kind, some)
+
+    def _insert_alike(self, kind: type, records: Sequence[Any]) -> None:
+        codec, memory = codec_of(kind), self._memory
         for record in records:
             self._check_organization(record)
-            table = self._written(type(record))
-            codec = codec_of(type(record))
-            self._execute(_insert_sql(codec.kind), codec.row(record))
-            self._known[type(record), record.id] = record  # type: ignore[attr-defined]
-            self._kept.inserted(type(record), record.id)  # type: ignore[attr-defined]
+            table = self._written(kind)
+            memory.touch(kind, record)
+            # Also where it is refused: of several the first may be there then.
+            self._kept.inserted(kind, record.id)
+        if len(records) == 1:
+            self._execute(self._connection.execute, _insert_sql(kind), codec.row(records[0]))
+        else:
+            self._execute(self._connection.executemany, _insert_sql(kind), [codec.row(record) for record in records])
+        for record in records:
+            self._known[kind, record.id] = record
             if table.entitles:
-                self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
-            if type(record) in LOGGED:
-                self._changed(type(record), record.id, None, record)  # type: ignore[attr-defined]
+                memory.entitling.add(record.organization_id)
+            if kind in LOGGED:
+                self._changed(kind, record.id, None, record)
 
     def replace(self, record: object) -> None:
         self._check_organization(record)
@@ -433,12 +474,15 @@ class SqliteTransaction:
         old = self._known.get((type(record), id)) or next(iter(self._select(type(record), "t.id = ?", [id])), None)
         if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {type(record).__name__} {id} to replace")
+        self._memory.touch(type(record), old, record)
         names, values = codec_of(type(record)).changes(old, record)
         if names:
             assigned = ",".join(f'"{name}"=?' for name in names)
             touched = self._kept.changes(type(record), id, names)
             try:
-                self._execute(f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id))
+                self._execute(
+                    self._connection.execute, f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id)
+                )
             finally:
                 # Also where it was refused: it is counted as it stands.
                 self._kept.changed(id, touched)
@@ -468,13 +512,16 @@ class SqliteTransaction:
             id = record.id  # type: ignore[attr-defined]
             owner = record.organization_id  # type: ignore[attr-defined]
             table = self._written(type(record))
+            # What is stored may be another state of it.
+            self._memory.untracked.add(type(record))
             if self._connection.execute(
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).fetchone():
                 self._kept.goes(type(record), id)
                 if type(record) in LOGGED:
                     self._changed(type(record), id, record, None)
-            self._execute(f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner))
+            delete = f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?"
+            self._execute(self._connection.execute, delete, (id, owner))
             if table.entitles:
                 self._memory.entitling.add(owner)
             self._known.pop((type(record), id), None)
@@ -516,9 +563,9 @@ class SqliteTransaction:
         if self._organization_id is not None and owner != self._organization_id:
             raise PermissionError(f"a record of organization {owner} in a transaction of {self._organization_id}")
 
-    def _execute(self, statement: str, values: Sequence[Any]) -> int:
+    def _execute(self, execute: Callable[[str, V], object], statement: str, values: V) -> None:
         try:
-            return self._connection.execute(statement, values).rowcount
+            execute(statement, values)
         except sqlite3.IntegrityError as problem:
             text = str(problem)
             if not text.startswith("UNIQUE constraint failed: "):
