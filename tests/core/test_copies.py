@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, dataclass, fields
 import pytest
 from tests.core.builders import contract, fee, fees, invoice, parties, subscription, tax
 
-from usagebill.core.copies import replace
+from usagebill.core.copies import maker, replace
 from usagebill.storage.tables import TABLES
 
 RECORDS = [fee(100), invoice(), subscription(), contract(), parties(), tax("20"), *fees(1, 2)]
@@ -47,6 +47,26 @@ def test_records_that_work_fields_out_are_refused() -> None:
 
     with pytest.raises(TypeError, match="Doubled"):
         replace(Doubled(1), value=3)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_a_record_made_of_its_values_is_one_of_its_class(record: object) -> None:
+    made = maker(type(record))(*(getattr(record, item.name) for item in fields(record)))  # type: ignore[arg-type]
+    assert type(made) is type(record)
+    assert (made, repr(made)) == (record, repr(record))
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, fields(record)[0].name, "changed")  # type: ignore[arg-type]
+
+
+def test_fields_that_are_worked_out_are_worked_out_by_the_maker_too() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Doubled:
+        value: int
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "value", self.value * 2)
+
+    assert maker(Doubled)(2) == Doubled(2)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

@@ -12,6 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from usagebill.core.copies import maker
+
 __all__ = ["Codec", "Column", "bounded", "codec_of", "instant_text", "made_codec", "sql_value", "whole_number"]
 
 _json = msgspec.json.Encoder(decimal_format="number")
@@ -58,15 +60,15 @@ class Codec:
 
 def _reader(kind: type, columns: tuple[Column, ...]) -> Callable[[tuple[Any, ...]], Any]:
     """`record` of a kind, written out: reading rows is most of what a billing run does."""
-    known: dict[str, Any] = {"kind": kind}
+    known: dict[str, Any] = {"make": maker(kind)}
     arguments = []
     for position, column in enumerate(columns):
         if column.decode is None:
-            arguments.append(f"{column.name}=row[{position}]")
+            arguments.append(f"row[{position}]")
             continue
         known[f"decode_{position}"] = column.decode
-        arguments.append(f"{column.name}=None if row[{position}] is None else decode_{position}(row[{position}])")
-    return _written_out(f"lambda row: kind({', '.join(arguments)})", known)
+        arguments.append(f"None if row[{position}] is None else decode_{position}(row[{position}])")
+    return _written_out(f"lambda row: make({', '.join(arguments)})", known)
 
 
 def _writer(columns: tuple[Column, ...]) -> Callable[[Any], tuple[Any, ...]]:
