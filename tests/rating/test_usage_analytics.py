@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenarios import Scenario, charge_on, fees_of, price_ranges
 
+from usagebill.rating.analytics import usage as analytics_usage
+
 GRADUATED = {"graduated_ranges": price_ranges((0, 10, "1", "2"), (11, None, "0.37", "0.5"))}
 
 
@@ -215,3 +217,23 @@ def test_periods_add_up_to_the_fees_of_invoices_and_to_current_usage(
         assert sum(Decimal(row["units"]) for row in rows) == Decimal(current["units"]) + sum(
             Decimal(fee["units"]) for fee in billed
         )
+
+
+@pytest.mark.now("2024-01-01T00:00:00Z")
+@pytest.mark.parametrize("kind", ["sum_agg", "max_agg", "unique_count_agg", "latest_agg", "weighted_sum_agg"])
+def test_days_without_events_are_what_they_would_be_if_each_was_counted(
+    box: Scenario, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.customer(timezone="America/New_York")
+    weighted = {"weighted_interval": "seconds"} if kind == "weighted_sum_agg" else {}
+    metric = box.metric("calls", aggregation_type=kind, **weighted)
+    box.plan(charge_on(metric, "graduated", **GRADUATED), charge_on(box.metric("others"), "standard", amount="1"))
+    box.subscribe()
+    for time, code, value in (("02T03:00", "calls", 7), ("02T23:30", "calls", 9), ("14T04:59", "others", 1)):
+        box.jump_to(f"2024-01-{time}:00Z")
+        box.event(code, value=value)
+    box.jump_to("2024-01-25T00:00:00Z")
+    known = usage(box, from_date="2024-01-01", to_date="2024-01-25")
+    assert sum(row["amount_cents"] for row in known) > 0
+    monkeypatch.setattr(analytics_usage, "_MOST_COUNTED", 0)
+    assert usage(box, from_date="2024-01-01", to_date="2024-01-25") == known

@@ -27,6 +27,7 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.taxes import taxes_for
+from usagebill.rating.handover import Neighbours
 from usagebill.rating.provider_taxes import usage_taxes
 from usagebill.rating.usage import ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
@@ -230,10 +231,12 @@ def usage_within(
     window: Window,
     *,
     counted_until: datetime | None = None,
+    neighbours: Neighbours | None = None,
 ) -> list[ChargeUsage]:
     """What these charges of the subscription's plan come to so far in `window`.
 
-    `counted_until` is the last instant whose usage counts, the end of the window unless given.
+    `counted_until` is the last instant whose usage counts, the end of the window unless given; `neighbours` are looked
+    up unless they are given.
     """
     definition = plan_definition(reader, subscription.plan_id)
     scope = ChargeScope(
@@ -242,6 +245,7 @@ def usage_within(
         window=window,
         current=True,
         counted_until=counted_until,
+        neighbours=neighbours,
     )
     return _charge_usages(reader, charges, definition, scope, named=True)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import Window
@@ -26,12 +27,13 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.periods import Window as Span
 from usagebill.core.periods.calendar import add_months
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, value_or
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.rating.current_usage import running_window, usage_within
+from usagebill.rating.handover import Neighbours
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import (
     Condition,
@@ -45,6 +47,7 @@ from usagebill.storage.conditions import (
     related,
     within,
 )
+from usagebill.storage.event_queries import COUNTED, EventQuery, EventRange
 from usagebill.storage.sums import GroupKey
 from usagebill.work import Reader
 
@@ -54,6 +57,8 @@ _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 # How many days, weeks or months one answer holds.
 _MOST_PERIODS = 400
+# Up to how many events of a metric it is looked up in which periods they came.
+_MOST_COUNTED = 1000
 # How many are looked back on, unless a date is given.
 _LOOKED_BACK = {"daily": 30, "weekly": 12, "monthly": 12}
 _CUSTOMER = ((Customer, "customer_id"),)
@@ -122,26 +127,25 @@ class _Usage:
         """The period that holds all days from `first` to `last`."""
         return next((period for period in self.periods if period.start <= first and last <= period.end), None)
 
-    def divide(self, window: Window, currency: str, whole: _Amounts, so_far: Callable[[datetime], _Amounts]) -> None:
-        """Divide what a window comes to as a `whole` by the periods; `so_far` says what it came to at an instant."""
+    def divide(
+        self, window: Window, currency: str, whole: _Amounts, so_far: Callable[[Sequence[datetime]], list[_Amounts]]
+    ) -> None:
+        """Divide what a window comes to as a `whole` by the periods; `so_far` says what it came to at some instants."""
         first, last = _local(window.start, window.tz), _local(window.end, window.tz)
-        known: dict[date, _Amounts] = {}
+        periods = [period for period in self.periods if period.start <= last and first <= period.end]
+        ends = {day for period in periods for day in (period.start - _DAY, period.end)}
+        days = sorted(day for day in ends if first <= day < last)
+        instants = [datetime.combine(day + _DAY, time(), window.tz).astimezone(UTC) - _INSTANT for day in days]
+        known = dict(zip(days, so_far(instants), strict=True))
 
         def at_end_of(day: date) -> _Amounts:
-            if day < first:
-                return {}
-            if day >= last:
-                return whole
-            if day not in known:
-                known[day] = so_far(datetime.combine(day + _DAY, time(), window.tz).astimezone(UTC) - _INSTANT)
-            return known[day]
+            return known.get(day, {} if day < first else whole)
 
-        for period in self.periods:
-            if period.start <= last and first <= period.end:
-                before, after = at_end_of(period.start - _DAY), at_end_of(period.end)
-                for metric_id in {*before, *after}:
-                    amount = after.get(metric_id, _NOTHING).minus(before.get(metric_id, _NOTHING))
-                    self.count(period, metric_id, currency, amount)
+        for period in periods:
+            before, after = at_end_of(period.start - _DAY), at_end_of(period.end)
+            for metric_id in {*before, *after}:
+                amount = after.get(metric_id, _NOTHING).minus(before.get(metric_id, _NOTHING))
+                self.count(period, metric_id, currency, amount)
 
 
 def _local(instant: datetime, tz: object) -> date:
@@ -361,7 +365,7 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
         if first > result.periods[-1].end or last < result.periods[0].start:
             continue
         so_far = _counter(reader, subscription, metric_ids, window)
-        now = so_far(reader.now)
+        (now,) = so_far([reader.now])
         currency = plan_definition(reader, subscription.plan_id).plan.amount_currency
         # Nothing is used after now.
         today = min(reader.now, window.end)
@@ -371,22 +375,67 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
 
 def _counter(
     reader: Reader, subscription: Subscription, metric_ids: frozenset[str], window: Window
-) -> Callable[[datetime], _Amounts]:
-    """What the charges of these metrics that are billed in arrears come to in the window, up to an instant."""
+) -> Callable[[Sequence[datetime]], list[_Amounts]]:
+    """What the charges of these metrics that are billed in arrears come to in the window, up to instants in order."""
+    definition = plan_definition(reader, subscription.plan_id)
     charges = [
-        charge
-        for charge in plan_definition(reader, subscription.plan_id).charges
-        if charge.billable_metric_id in metric_ids and not charge.pay_in_advance
+        charge for charge in definition.charges if charge.billable_metric_id in metric_ids and not charge.pay_in_advance
     ]
+    neighbours = Neighbours(reader, subscription) if charges else None
 
     def so_far(instant: datetime) -> _Amounts:
         amounts: _Amounts = {}
-        if charges:
-            then = reader.at(min(instant, reader.now))
-            for item in usage_within(then, subscription, charges, window, counted_until=instant):
-                for line in item.results:
-                    amount = _Amount(line.amounts.amount_cents, line.amounts.units)
-                    amounts[line.metric.id] = amounts.get(line.metric.id, _NOTHING).plus(amount)
+        then = reader.at(min(instant, reader.now))
+        for item in usage_within(then, subscription, charges, window, counted_until=instant, neighbours=neighbours):
+            for line in item.results:
+                amount = _Amount(line.amounts.amount_cents, line.amounts.units)
+                amounts[line.metric.id] = amounts.get(line.metric.id, _NOTHING).plus(amount)
         return amounts
 
-    return so_far
+    def at(instants: Sequence[datetime]) -> list[_Amounts]:
+        if not charges:
+            return [{} for _ in instants]
+        amounts: list[_Amounts] = []
+        quiet = _quiet(
+            reader,
+            subscription,
+            [(charge, definition.metrics[charge.billable_metric_id]) for charge in charges],
+            instants,
+        )
+        for instant, is_quiet in zip(instants, quiet, strict=True):
+            amounts.append(amounts[-1] if is_quiet else so_far(instant))
+        return amounts
+
+    return at
+
+
+def _quiet(
+    reader: Reader,
+    subscription: Subscription,
+    charged: Sequence[tuple[Charge, BillableMetric]],
+    instants: Sequence[datetime],
+) -> list[bool]:
+    """For each of the instants, whether no event of the charges lies between the one before and it: usage is the same.
+
+    Always false where usage changes by itself as time goes by, and where so many events came that counting them for
+    this costs more than it saves.
+    """
+    loud = [False] * len(instants)
+    if len(instants) < 2 or any(
+        charge.prorated or metric.aggregation_type not in COUNTED for charge, metric in charged
+    ):
+        return loud
+    codes = sorted({metric.code for _, metric in charged})
+    external_id = subscription.external_id
+    for code in codes:
+        asked = EventQuery(code=code, external_subscription_id=external_id, earliest=instants[0], latest=instants[-1])
+        if reader.tx.events.size(asked, at_most=_MOST_COUNTED) >= _MOST_COUNTED:
+            return loud
+    steps = list(pairwise(instants))
+    ranges = [
+        EventRange(external_subscription_id=external_id, code=code, earliest=before + _INSTANT, latest=instant)
+        for before, instant in steps
+        for code in codes
+    ]
+    counts = reader.tx.events.count_in_ranges(ranges)
+    return [False, *(not any(counts[place * len(codes) : (place + 1) * len(codes)]) for place in range(len(steps)))]
