@@ -17,6 +17,7 @@ from usagebill.cli.events import events
 from usagebill.cli.export import export
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
+from usagebill.cli.migrate import migrate
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
@@ -64,6 +65,7 @@ for command in (
     audit,
     report,
     export,
+    migrate,
     keys,
     organizations,
     tax_connections,

@@ -42,6 +42,14 @@ class Connection:
         """Run a statement; its rows are all read at once."""
         return self.driver.execute(_in_driver_style(sql), values)
 
+    def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
+        """The rows of each question, all sent before the first is answered."""
+        if not statements:
+            return []
+        with self.driver.pipeline():
+            cursors = [self.driver.execute(_in_driver_style(sql), values) for sql, values in statements]
+            return [cursor.fetchall() for cursor in cursors]
+
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a question, some at a time, however many they are."""
         with self.driver.cursor(f"rows_{next(_names)}") as cursor:

@@ -54,7 +54,7 @@ def _empty() -> bytes:
     for table in TABLES:
         if table.name not in order:
             after_those_that_refer(table.name)
-    names = (*order, "sequences", "clock", "jobs", "events", "workers")
+    names = (*order, "sequences", "clock", "jobs", "events", "workers", "migration")
     return "; ".join(f'DELETE FROM "{name}"' for name in names).encode()
 
 
@@ -68,8 +68,8 @@ def _taken(server: _Connection, url: str) -> str:
         exists = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone()
         if exists is None:
             server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        # It may have been left half made.
-        PostgresStore(database_url(url, name)).close()
+        # It may have been left half made, or in the middle of a migration.
+        PostgresStore(database_url(url, name), migrating=True).close()
         with psycopg.connect(database_url(url, name), autocommit=True) as database:
             database.execute(_empty())
         return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -66,9 +66,12 @@ class PostgresStore:
     writes to different organizations run beside each other.
     """
 
-    def __init__(self, url: str, *, read_only: bool = False, connections: int = _CONNECTIONS) -> None:
+    def __init__(
+        self, url: str, *, read_only: bool = False, connections: int = _CONNECTIONS, migrating: bool = False
+    ) -> None:
         self.url = url
         self._read_only = read_only
+        self._migrating = migrating
         # What each thread has open.
         self._own = threading.local()
         # Threads of this process that want to write, by organization: one at a time asks the server for the lock.
@@ -116,6 +119,9 @@ class PostgresStore:
                 "SELECT system_identifier, d.oid, current_schema() FROM pg_control_system(), pg_database d"
                 " WHERE d.datname = current_database()"
             ).fetchone()
+            unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
+            if unfinished is not None and not self._migrating:
+                raise UnusableServer("a migration into this database is not finished: run `usagebill migrate` again")
             driver.execute("COMMIT")
         assert row is not None
         return ":".join(map(str, row))
@@ -232,6 +238,35 @@ class PostgresStore:
                 # Whatever became of it: a number too many costs those who ask one look at the database.
                 self._entitling_commits.count(tx.entitling)
             return result
+
+    # What a migration does: rows as they are, of all organizations
+
+    def transact(self, change: Callable[[Connection], T]) -> T:
+        """Run `change` on rows, in a transaction of its own."""
+        with self._alone(), self._begun(_WRITE) as driver:
+            try:
+                result = change(Connection(driver))
+                driver.execute("COMMIT")
+            except BaseException:
+                self._roll_back(driver)
+                raise
+            return result
+
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """Answer a question about rows."""
+        with self._alone(), self._begun(_READ) as driver:
+            try:
+                return question(Connection(driver))
+            finally:
+                self._roll_back(driver)
+
+    def each_row(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a question, some at a time."""
+        with self._begun(_READ) as driver:
+            try:
+                yield from Connection(driver).stream(sql, values)
+            finally:
+                self._roll_back(driver)
 
     @property
     def reads_beside_writes(self) -> bool:

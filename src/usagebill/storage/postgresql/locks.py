@@ -61,6 +61,10 @@ class Locked(Connection):
         self._locks.take(self._organization_id)
         return super().execute(sql, values)
 
+    def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
+        self._locks.take(self._organization_id)
+        return super().execute_all(statements)
+
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         self._locks.take(self._organization_id)
         return super().stream(sql, values)

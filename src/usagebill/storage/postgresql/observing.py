@@ -132,17 +132,19 @@ def observation_holds(
     `written` counts the writes of this transaction to each table of records. What was `repeated` in this transaction
     already is not asked again while nothing has been written to its tables; the caller keeps it.
     """
-    for statement, rows in observation.statements.items():
-        sql, values = statement
-        tables = _tables(sql)
-        counted = all(table in written for table in tables)
-        now = tuple(written[table] for table in tables) if counted else ()
-        if counted and repeated.get(statement) == now:
-            continue
-        bound = [list(value) if isinstance(value, tuple) else value for value in values]
-        if connection.execute(sql, bound).fetchall() != rows:
+    asked: list[tuple[Statement, tuple[int, ...] | None]] = []
+    for statement in observation.statements:
+        tables = _tables(statement[0])
+        now = tuple(written[table] for table in tables) if all(table in written for table in tables) else None
+        if now is None or repeated.get(statement) != now:
+            asked.append((statement, now))
+    answers = connection.execute_all(
+        [(sql, [list(value) if isinstance(value, tuple) else value for value in values]) for (sql, values), _ in asked]
+    )
+    for (statement, now), rows in zip(asked, answers, strict=True):
+        if rows != observation.statements[statement]:
             return False
-        if counted:
+        if now is not None:
             repeated[statement] = now
     return not any(
         concerns(question, event)

@@ -31,6 +31,8 @@ _TEXT = 'text COLLATE "C"'
 _TYPES = {int: "bigint", str: _TEXT, bytes: "bytea", Decimal: "numeric"}
 FIXED = f"""
 CREATE TABLE IF NOT EXISTS usagebill_schema (version integer NOT NULL, records integer NOT NULL);
+CREATE TABLE IF NOT EXISTS migration (
+    id integer PRIMARY KEY CHECK (id = 1), source {_TEXT} NOT NULL, finished boolean NOT NULL);
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id {_TEXT} NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL,
     PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);

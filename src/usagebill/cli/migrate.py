@@ -1,0 +1,48 @@
+"""`usagebill migrate`: a file into a PostgreSQL database."""
+
+from __future__ import annotations
+
+import click
+
+from usagebill.cli.options import refusals
+from usagebill.storage.sqlite import SqliteStore
+from usagebill.storage.stores import is_url
+
+__all__ = ["migrate"]
+
+
+@click.command()
+@click.option("--from", "source", required=True, type=click.Path(dir_okay=False, exists=True), help="The SQLite file.")
+@click.option("--to", "target", required=True, metavar="URL", help="An empty database: postgresql://...")
+def migrate(source: str, target: str) -> None:
+    """Move a file into a PostgreSQL database, and compare every row of both.
+
+    Stop the services and workers of the file first: what they write meanwhile is not moved. The file is only read, and
+    stays as it is. A migration that was interrupted goes on when it is run again; until it has come to its end, nothing
+    else opens the database.
+    """
+    if not is_url(target):
+        raise click.BadParameter("a database is named by a URL, postgresql://...", param_hint="--to")
+    with refusals(source):
+        # Brings it to the version of this usagebill.
+        SqliteStore(source).close()
+    with refusals(target):
+        try:
+            from usagebill.storage.postgresql import PostgresStore
+            from usagebill.storage.postgresql.migration import MigrationFailed
+            from usagebill.storage.postgresql.migration import migrate as run
+        except ImportError as problem:
+            raise click.ClickException("a driver is missing: pip install 'usagebill[postgresql]'") from problem
+        store = PostgresStore(target, migrating=True)
+        try:
+            run(source, store, _tell)
+        except MigrationFailed as problem:
+            raise click.ClickException(str(problem)) from problem
+        finally:
+            store.close()
+    click.echo("moved, and the same on both sides")
+
+
+def _tell(table: str, count: int) -> None:
+    if count:
+        click.echo(f"{table}: {count:,}")

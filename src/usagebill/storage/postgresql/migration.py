@@ -1,0 +1,206 @@
+"""Migration of a SQLite file into a PostgreSQL database: every row, then a comparison of every row.
+
+Each slice is a transaction of its own. What was interrupted goes on behind the last row that is there, table by table:
+rows are copied in the order of their ids, and nobody else writes to a database whose migration is not finished.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.engine import PostgresStore
+from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, row_of
+from usagebill.storage.postgresql.rows import rows_of
+from usagebill.storage.sqlite.queries import quoted
+from usagebill.storage.sqlite.rows import codec_of
+from usagebill.storage.tables import TABLES, Table, table_of
+
+__all__ = ["MigrationFailed", "migrate"]
+
+_SLICE = 5_000
+_JOBS = (
+    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
+    " error, failed"
+)
+_WORKERS = "id, name, started_at, seen_at, last_done_at, home"
+
+Row = tuple[Any, ...]
+
+
+class MigrationFailed(Exception):
+    """The database cannot take the file in, or does not hold the same as the file afterwards."""
+
+
+def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], None]) -> None:
+    """Copy the file, of this version's schema, and compare both sides; `note` is told each table and its rows.
+
+    Raises `MigrationFailed` if the database holds anything else, or if anything differs: then it stays unusable, and
+    the file is as it was.
+    """
+    file = Path(path).resolve()
+    source = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
+    try:
+        # One state of the file throughout.
+        source.execute("BEGIN")
+        if _begin(target, str(file)):
+            return
+        for table in _in_order():
+            note(table.name, _copy_records(source, target, table))
+        organizations = [row[0] for row in source.execute("SELECT id FROM organizations ORDER BY id").fetchall()]
+        note("events", sum(_copy_events(source, target, organization_id) for organization_id in organizations))
+        target.transact(lambda connection: _copy_rest(source, connection))
+        differing = [name for name, here, there in _both(source, target, organizations) if not _same(here, there)]
+        if differing:
+            raise MigrationFailed(
+                f"not the same on both sides: {', '.join(differing)}. Begin again with an empty database"
+            )
+        target.transact(lambda connection: connection.execute("UPDATE migration SET finished = TRUE"))
+    finally:
+        source.close()
+
+
+def _begin(target: PostgresStore, name: str) -> bool:
+    """Note that a migration is under way; whether the file is there already, to the end."""
+
+    def begin(connection: Connection) -> bool:
+        row = connection.execute("SELECT source, finished FROM migration").fetchone()
+        if row is None:
+            if connection.execute("SELECT 1 FROM organizations LIMIT 1").fetchone():
+                raise MigrationFailed("the database is in use: migrate into an empty one")
+            connection.execute("INSERT INTO migration VALUES (1, ?, FALSE)", (name,))
+            return False
+        if row[0] != name:
+            raise MigrationFailed(f"the database holds what was migrated from {row[0]}")
+        return bool(row[1])
+
+    return target.transact(begin)
+
+
+def _in_order() -> list[Table]:
+    """The tables, each after those that it refers to."""
+    order: dict[str, Table] = {}
+
+    def add(table: Table) -> None:
+        for kind in table.references.values():
+            if table_of(kind).name not in order:
+                add(table_of(kind))
+        order.setdefault(table.name, table)
+
+    for table in TABLES:
+        add(table)
+    return list(order.values())
+
+
+def _slices(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while some := list(islice(rows, _SLICE)):
+        yield some
+
+
+def _append(target: str, rows: Sequence[Row], connection: Connection) -> None:
+    connection.copy(target, rows)
+
+
+def _records_sql(table: Table) -> str:
+    return f"SELECT {codec_of(table.kind).names} FROM {quoted(table.name)} t"
+
+
+def _copy_records(source: sqlite3.Connection, target: PostgresStore, table: Table) -> int:
+    codec, rows = codec_of(table.kind), rows_of(table.kind)
+    names = ", ".join(map(quoted, rows.columns))
+    last = target.ask(lambda connection: _scalar(connection, f"SELECT MAX(id) FROM {quoted(table.name)}"))
+    found = source.execute(f"{_records_sql(table)} WHERE t.id > ? ORDER BY t.id", (last or "",))
+    for some in _slices(iter(found)):
+        stored = [rows.row(codec.record(row)) for row in some]
+        target.transact(partial(_append, f"{quoted(table.name)} ({names})", stored))
+    return int(source.execute(f"SELECT COUNT(*) FROM {quoted(table.name)}").fetchone()[0])
+
+
+def _copy_events(source: sqlite3.Connection, target: PostgresStore, organization_id: str) -> int:
+    """Events keep their places in the order of arrival, which other records name."""
+    last = target.ask(
+        lambda connection: _scalar(
+            connection, "SELECT MAX(sequence) FROM events WHERE organization_id = ?", (organization_id,)
+        )
+    )
+    found = source.execute(
+        f"SELECT {COLUMNS}, sequence, in_advance, uncounted FROM events WHERE organization_id = ? AND sequence > ?"
+        " ORDER BY sequence",
+        (organization_id, last or 0),
+    )
+    for some in _slices(iter(found)):
+        stored = [row_of(row[-3], event_of(row[:-3]), bool(row[-2]), bool(row[-1])) for row in some]
+        target.transact(partial(_append, f"events ({STORED})", stored))
+    counted = source.execute("SELECT COUNT(*) FROM events WHERE organization_id = ?", (organization_id,))
+    return int(counted.fetchone()[0])
+
+
+def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
+    """Numbers, the clock, workers and jobs: little enough for one transaction, and written over if it is repeated."""
+    for table in ("sequences", "clock", "workers", "jobs"):
+        connection.execute(f"DELETE FROM {table}")
+    connection.copy(
+        "sequences (organization_id, name, value)",
+        source.execute("SELECT organization_id, name, value FROM sequences"),
+    )
+    connection.execute(
+        "INSERT INTO sequences (organization_id, name, value) SELECT organization_id, 'events', MAX(sequence)"
+        " FROM events GROUP BY organization_id"
+    )
+    connection.copy("clock (session, newest)", source.execute("SELECT id, newest FROM clock"))
+    # Not where they have worked: this is another database, and no copy of theirs.
+    connection.copy(f"workers ({_WORKERS})", _workers(source))
+    connection.copy(f"jobs ({_JOBS})", _jobs(source, f"SELECT {_JOBS} FROM jobs ORDER BY sequence"))
+
+
+def _workers(source: sqlite3.Connection) -> Iterator[Row]:
+    for row in source.execute(f"SELECT {_WORKERS} FROM workers"):
+        yield *row[:-1], None
+
+
+def _jobs(source: sqlite3.Connection, sql: str) -> Iterator[Row]:
+    for row in source.execute(sql):
+        yield *row[:8], bool(row[8]), *row[9:13], bool(row[13])
+
+
+def _scalar(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Any:
+    row = connection.execute(sql, values).fetchone()
+    return None if row is None else row[0]
+
+
+# Comparing
+
+
+def _same(here: Iterator[object], there: Iterator[object]) -> bool:
+    nothing = object()
+    return all(left == right for left, right in zip_longest(here, there, fillvalue=nothing))
+
+
+def _both(
+    source: sqlite3.Connection, target: PostgresStore, organizations: Sequence[str]
+) -> Iterator[tuple[str, Iterator[object], Iterator[object]]]:
+    """Everything on both sides, in the same order: as records, written the same to the last digit."""
+    for table in TABLES:
+        codec, rows = codec_of(table.kind), rows_of(table.kind)
+        sql = f"{_records_sql(table)} ORDER BY t.id"
+        yield (
+            table.name,
+            (codec.row(codec.record(row)) for row in source.execute(sql)),
+            (codec.row(rows.codec.record(row)) for row in target.each_row(sql)),
+        )
+    for organization_id in organizations:
+        sql = f"SELECT {COLUMNS}, sequence FROM events WHERE organization_id = ? ORDER BY sequence"
+        yield (
+            f"events of {organization_id}",
+            iter(source.execute(sql, (organization_id,))),
+            target.each_row(sql, (organization_id,)),
+        )
+    jobs = f"SELECT {_JOBS} FROM jobs ORDER BY id"
+    yield "jobs", _jobs(source, jobs), target.each_row(jobs)
+    numbers = "SELECT organization_id, name, value FROM sequences WHERE name <> 'events' ORDER BY organization_id, name"
+    yield "sequences", iter(source.execute(numbers)), target.each_row(numbers)

@@ -1,0 +1,165 @@
+"""A file moves into a PostgreSQL database with every row, goes on where it was interrupted, and says what differs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from tests.postgresql import server_url
+from tests.storage.contract import new_tenant
+from tests.storage.events_contract import KEYS, NUMBERS, ODD, event
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.clock import ManualClock
+from usagebill.core.organizations import Organization
+from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.ports import Store, UnusableServer
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.postgresql.migration import MigrationFailed, migrate
+from usagebill.storage.tables import TABLES
+
+START, BILLED = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 2, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with temporary_database(server_url()) as made:
+        yield made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file in which a month of usage was billed, with whatever properties events may have."""
+    path = tmp_path / "billing.db"
+    clock = ManualClock(START)
+    with Billing(path, clock=clock) as billing:
+        metric = billing.billable_metrics.create(
+            name="Gb", code="gb", aggregation_type="sum_agg", field_name="value", recurring=False
+        )
+        billing.taxes.create(name="VAT", code="vat", rate="20.5", applied_to_organization=True)
+        billing.plans.create(
+            name="Basic",
+            code="basic",
+            interval="monthly",
+            amount_cents=4900,
+            amount_currency="EUR",
+            pay_in_advance=False,
+            charges=[
+                {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.12345"}}
+            ],
+        )
+        for number in range(5):
+            billing.customers.upsert(external_id=f"c{number}", name=f"Straße {number}", currency="EUR")
+            billing.subscriptions.create(external_customer_id=f"c{number}", plan_code="basic", external_id=f"s{number}")
+        events = [
+            event(billing.organization.id, number, {key: value}, subscription=f"s{number % 5}", code="gb")
+            for number, (key, value) in enumerate((key, value) for key in KEYS for value in NUMBERS + ODD)
+        ]
+        billing.store.write(billing.organization.id, lambda tx: tx.events.append(events, in_advance=["gb"]))
+        clock.set(BILLED)
+        billing.run_due()
+    return path
+
+
+def moved(file: Path, url: str) -> None:
+    store = PostgresStore(url, migrating=True)
+    try:
+        migrate(file, store, lambda table, count: None)
+    finally:
+        store.close()
+
+
+def everything(store: Store) -> dict[str, object]:
+    """All that a store says of its organization through the ports."""
+    own = store.read(None, lambda tx: tx.find(Organization))[0].id
+    return store.read(
+        own,
+        lambda tx: {
+            "events": tx.events.find(EventFilter()),
+            "stored": tx.events.stored(),
+            "invoices": tx.last_number("invoices"),
+            "entitlements": tx.entitlements_version(),
+            "next": tx.jobs.next_due(),
+            "ready": tx.jobs.ready(datetime(2030, 1, 1, tzinfo=UTC), 1000),
+            **{table.name: tx.find(table.kind, deleted=True) for table in TABLES[1:]},
+        },
+    )
+
+
+def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path, url: str) -> None:
+    ran = CliRunner().invoke(main, ["migrate", "--from", str(file), "--to", url])
+    assert ran.exit_code == 0, ran.output
+    assert f"events: {len(KEYS) * len(NUMBERS + ODD)}\n" in ran.output
+    assert ran.output.endswith("moved, and the same on both sides\n")
+    bills = []
+    for path in (str(file), url):
+        with Billing(path, clock=ManualClock(BILLED)) as billing:
+            known = everything(billing.store)
+            shown = [billing.view(invoice) for invoice in billing.invoices.list()]
+            assert billing.audit().found == 0
+            billing.clock.set(datetime(2024, 3, 1, 1, tzinfo=UTC))  # type: ignore[attr-defined]
+            billing.run_due(strict=True)
+            numbers = sorted((invoice.number, invoice.total_amount_cents) for invoice in billing.invoices.list())
+            bills.append((known, shown, numbers))
+    assert len(bills[0][1]) == 5
+    assert len(bills[0][2]) == 10
+    assert bills[0] == bills[1]
+
+
+def test_a_migration_that_was_interrupted_goes_on_and_until_then_nobody_opens_the_database(
+    file: Path, url: str
+) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(table: str, count: int) -> None:
+        if table == "subscriptions":
+            raise Interrupted
+
+    store = PostgresStore(url, migrating=True)
+    with pytest.raises(Interrupted):
+        migrate(file, store, interrupt)
+    store.close()
+    with pytest.raises(UnusableServer, match="not finished"):
+        Billing(url)
+    moved(file, url)
+    moved(file, url)
+    with Billing(url) as billing, Billing(file) as left:
+        assert everything(billing.store) == everything(left.store)
+
+
+def test_a_row_that_differs_is_said_and_the_database_stays_closed(file: Path, url: str) -> None:
+    store = PostgresStore(url, migrating=True)
+
+    def change(table: str, count: int) -> None:
+        if table == "events":
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE taxes SET rate = '20.50'")
+
+    with pytest.raises(MigrationFailed, match="not the same on both sides: taxes"):
+        migrate(file, store, change)
+    store.close()
+    with pytest.raises(UnusableServer):
+        Billing(url)
+
+
+def test_a_database_in_use_takes_no_file_in(file: Path, url: str) -> None:
+    store = PostgresStore(url)
+    own = new_tenant(store)
+    own.insert(own.tax())
+    store.close()
+    with Billing(url):
+        pass
+    ran = CliRunner().invoke(main, ["migrate", "--from", str(file), "--to", url])
+    assert ran.exit_code == 1
+    assert "migrate into an empty one" in ran.output
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM invoices").fetchone() == (5,)
+    connection.close()
