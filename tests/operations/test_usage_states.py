@@ -23,7 +23,7 @@ pytestmark = pytest.mark.now("2024-03-10T10:00:00Z")
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few events have states too."""
-    monkeypatch.setattr(states, "_is_dense", lambda connection, pair: True)
+    monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
     monkeypatch.setattr(states, "_WORTHWHILE", 1)
     monkeypatch.setattr(state_answers, "_WORTH_A_SERIES", 0)
 

@@ -50,6 +50,7 @@ def without_lists(file: Path) -> list[str]:
     made = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR (type = 'index' AND sql LIKE 'CREATE INDEX%')"
         " OR (type = 'table' AND (name GLOB '*_counts' OR name GLOB '*_texts' OR name GLOB '*_search'"
+        " OR name GLOB '*_short'"
         " OR name IN ('customers_metadata', 'invoices_metadata'))) ORDER BY type = 'table'"
     ).fetchall()
     connection.close()
@@ -285,6 +286,7 @@ TABLES_OF_VERSIONS = {
     31: "dd1048c7323d80eb",
     32: "e72698738eb24dcd",
     33: "d7a5802ac7fb7c86",
+    34: "12130ff3fadc5588",
 }
 
 

@@ -62,7 +62,7 @@ class StatedStore(SqliteStore):
 def eager() -> Iterator[None]:
     """Everything has states, however few its events, and they are rolled up a few at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(states, "_is_dense", lambda connection, pair: True)
+        patch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
         patch.setattr(states, "_AT_ONCE", 3)
         patch.setattr(states, "_WAITING_AT_MOST", 5)
         patch.setattr(states, "_WORTHWHILE", 1)
@@ -321,6 +321,20 @@ def test_states_that_save_nothing_are_given_up(few: SqliteStore, monkeypatch: py
     rolled_up(few)
     assert few._writer.execute("SELECT COUNT(*) FROM usage_states").fetchone() == (0,)
     assert own.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, own, question)
+
+
+def test_events_that_are_told_apart_are_worth_states_sooner(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "billing.db")
+    own = new_organization(store)
+    question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="count_agg")
+    own.append(*calls(own, 3_000))
+    for group_keys, series in (((), 0), (("region",), 1)):
+        asked = replace(question, group_keys=group_keys)
+        counted = own.ask(lambda tx: tx.events.tallies(asked))  # noqa: B023
+        rolled_up(store)
+        assert store._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (series,)
+        assert own.ask(lambda tx: tx.events.tallies(asked)) == counted  # noqa: B023
+    store.close()
 
 
 def test_sums_with_more_digits_than_six_are_kept_exactly(few: SqliteStore) -> None:

@@ -24,6 +24,7 @@ from usagebill.storage.conditions import (
     related,
     within,
 )
+from usagebill.storage.tables import CUSTOMER_COLUMNS
 from usagebill.work import Reader
 
 __all__ = [
@@ -40,8 +41,6 @@ __all__ = [
     "search_conditions",
 ]
 
-# The customer columns that a search of documents covers.
-CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
 # Longer amounts are stored, but are not sorted by value.
 _LARGEST_AMOUNT = Decimal(10**80 - 1)
 # Far more than any record can have.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from usagebill.storage.conditions import Condition, Order, desc
 
-__all__ = ["Facet", "Joined", "Listing"]
+__all__ = ["Facet", "Joined", "Listing", "SearchedWith"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,15 @@ class Joined:
     kind: type
     column: str
     inner: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedWith:
+    """The record of `kind` whose id stands in `column`: searches look in its `columns` too."""
+
+    kind: type
+    column: str
+    columns: tuple[str, ...]
 
 
 # A column, a column of a record that is referred to, or a condition that holds or does not.
@@ -34,7 +43,8 @@ class Listing:
     `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
     other records, of which a list shows those of one; an index leads from each through the order of the list. `shown`
     holds for every record that a list shows, whatever else is asked; live records only, where any can be deleted.
-    `lead` names a facet of which most lists ask for one value.
+    `lead` names a facet of which most lists ask for one value. `searched_with` is the record that most searches look in
+    as well as in the columns `searched`.
     """
 
     order: tuple[Order, ...] = (desc("created_at"),)
@@ -44,5 +54,6 @@ class Listing:
     shown: Condition | None = None
     lead: str | None = None
     searched: tuple[str, ...] = ()
+    searched_with: SearchedWith | None = None
     folded: tuple[str, ...] = ()
     items: tuple[str, ...] = ()

@@ -62,9 +62,9 @@ from usagebill.storage.conditions import (
     related,
     within,
 )
-from usagebill.storage.listings import Joined, Listing
+from usagebill.storage.listings import Joined, Listing, SearchedWith
 
-__all__ = ["LOGGED", "TABLES", "Table", "table_of"]
+__all__ = ["CUSTOMER_COLUMNS", "LOGGED", "TABLES", "Table", "table_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,9 @@ PARTIALLY_PAID = all_of(
 _LATEST = ("created_at DESC", "id")
 _NEWEST = ("logged_at DESC", "id")
 _PLAIN = Listing()
+# The customer columns that a search of documents covers.
+CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
+_WITH_CUSTOMER = SearchedWith(Customer, "customer_id", CUSTOMER_COLUMNS)
 
 TABLES: tuple[Table, ...] = (
     Table(kind=Organization, name="organizations"),
@@ -200,6 +203,7 @@ TABLES: tuple[Table, ...] = (
             ranges=("issuing_date", "total_amount_cents"),
             shown=within("status", VISIBLE),
             searched=("number",),
+            searched_with=_WITH_CUSTOMER,
             folded=("purchase_order_number",),
             items=("metadata",),
         ),
@@ -277,6 +281,7 @@ TABLES: tuple[Table, ...] = (
             ranges=("issuing_date", "total_amount_cents"),
             shown=eq("status", "finalized"),
             searched=("id", "number"),
+            searched_with=_WITH_CUSTOMER,
             folded=("purchase_order_number",),
         ),
     ),

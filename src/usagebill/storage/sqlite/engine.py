@@ -19,7 +19,7 @@ from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
-from usagebill.storage.sqlite.texts import folded
+from usagebill.storage.sqlite.texts import folded, short_tokens
 from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost, UndoneAlone
 
 __all__ = ["SqliteStore", "functions"]
@@ -71,6 +71,7 @@ def functions(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that queries use. Indexes use none of them: any tool can check the file."""
     connection.create_function("casefold", 1, _casefold)
     connection.create_function("folded", 1, folded)
+    connection.create_function("short_tokens", -1, short_tokens, deterministic=True)
     # The stubs know aggregates of integers alone.
     connection.create_aggregate("stored_sum", 1, _StoredSum)  # type: ignore[arg-type]
     prepare(connection)

@@ -38,7 +38,7 @@ from usagebill.storage.sqlite.counts import (
 from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.queries import is_narrowed, is_selective, kinds_in, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded
-from usagebill.storage.sqlite.texts import broad_search, count_found
+from usagebill.storage.sqlite.texts import broad_search, count_found, count_together, searched_together
 from usagebill.storage.tables import table_of
 
 __all__ = ["Lists"]
@@ -80,7 +80,7 @@ class Lists:
         self._organization_id = organization_id
         self._flush = flush
         self._counted: dict[tuple[object, type, tuple[Condition, ...]], int] = {}
-        self._counted_texts: dict[tuple[object, type, Search], int | None] = {}
+        self._counted_texts: dict[tuple[object, type, Condition], int | None] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
         """How many live records match."""
@@ -124,7 +124,7 @@ class Lists:
             item = asked_item(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
             if item is not None and item.value is not None:
                 return self._of_item(kind, item, counts, limit, offset)
-            if len(rest) == 1 and isinstance(rest[0], Search) and counts.span is None:
+            if len(rest) == 1 and counts.span is None:
                 page = self._of_search(kind, rest[0], conditions, counts, order, limit, offset)
                 if page is not None:
                     return page
@@ -218,19 +218,21 @@ class Lists:
         item = asked_item(kind, condition.condition if isinstance(condition, Negate) else condition)
         if item is not None:
             return item.count(self._connection, self._organization_id)
-        if isinstance(condition, Search):
-            return self._found(kind, condition)
-        return None
+        return self._found(kind, condition)
 
-    def _found(self, kind: type, search: Search) -> int | None:
-        """How many records of the list contain the text; None if no index says so."""
+    def _found(self, kind: type, condition: Condition) -> int | None:
+        """How many records of the list contain the text that the condition looks for; None if no index says so."""
         # A snapshot never changes, so that a page and its count ask once.
-        key = getattr(self._connection, "total_changes", None), kind, search
+        key = getattr(self._connection, "total_changes", None), kind, condition
         if key[0] is None or key not in self._counted_texts:
-            self._counted_texts[key] = count_found(
-                self._connection, kind, search.columns, search.text, self._organization_id
-            )
+            self._counted_texts[key] = self._count_texts(kind, condition)
         return self._counted_texts[key]
+
+    def _count_texts(self, kind: type, condition: Condition) -> int | None:
+        if isinstance(condition, Search):
+            return count_found(self._connection, kind, condition.columns, condition.text, self._organization_id)
+        text = searched_together(kind, condition)
+        return None if text is None else count_together(self._connection, kind, text, self._organization_id)
 
     # Pages
 
@@ -271,7 +273,7 @@ class Lists:
     def _of_search(
         self,
         kind: type,
-        search: Search,
+        search: Condition,
         conditions: Sequence[Condition],
         counts: Counted,
         order: Sequence[Order],

@@ -39,7 +39,9 @@ from usagebill.storage.sqlite.texts import (
     holds_text_sql,
     items_sql,
     same_text_sql,
+    searched_together,
     text_sql,
+    together_sql,
 )
 from usagebill.storage.sums import GroupKey
 from usagebill.storage.tables import table_of
@@ -259,7 +261,9 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
             name = f"{table}.{quoted(column)}"
             return f"({name} > '[]' OR {name} < '[]')"
         case AnyOf(conditions):
-            return _many(kind, conditions, table, values, "OR", "0", gathered)
+            together = searched_together(kind, condition)
+            joint = None if together is None else together_sql(kind, together, table, values, gathered)
+            return joint or _many(kind, conditions, table, values, "OR", "0", gathered)
         case AllOf(conditions):
             return _many(kind, conditions, table, values, "AND", "1", gathered)
         case Negate(inner):

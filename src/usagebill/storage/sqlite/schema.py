@@ -48,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 33
+VERSION = 34
 # Decimals were kept in another form before.
 _OLDEST_READ = 2
 
@@ -394,14 +394,20 @@ def fill_lists(connection: sqlite3.Connection) -> None:
     while connection.execute("SELECT 1 FROM unfilled_lists LIMIT 1").fetchone():
         connection.execute("BEGIN IMMEDIATE")
         try:
-            row = connection.execute("SELECT name, part, sequence FROM unfilled_lists ORDER BY 1, 2 LIMIT 1").fetchone()
-            if row is not None:
-                _fill_slice(connection, tables[row[0]], row[1], row[2])
+            rows = connection.execute("SELECT name, part, sequence FROM unfilled_lists").fetchall()
+            if rows:
+                name, part, done = min(rows, key=lambda row: (_depends(tables[row[0]]), *row))
+                _fill_slice(connection, tables[name], part, done)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def _depends(table: Table) -> bool:
+    """Whether to fill the table's texts takes those of another, which would else be added one by one."""
+    return table.listing is not None and table.listing.searched_with is not None
 
 
 def _fill_slice(connection: sqlite3.Connection, table: Table, part: str, done: int) -> None:

@@ -3,6 +3,10 @@
 For a kind that is searched, `<table>_texts` holds the searched columns with their case folded (`texts.folded`), and
 those of which a whole text is asked for, of all records; `shown` are those that lists show. `<table>_search` has the
 places of every three letters of the searched ones.
+
+`<table>_short` has the records of every one and every two letters (`texts.short_tokens`), also of those that the record
+is searched with, and of the organization whose lists show it. `party` is where the texts of the latter stand. Whatever
+becomes of these, triggers keep what depends on them.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
-from usagebill.storage.tables import Table
+from usagebill.storage.tables import Table, table_of
 
 __all__ = ["add_texts_sql", "hidden_index_sql", "remove_texts_sql", "text_columns", "text_definitions"]
 
@@ -30,6 +34,8 @@ def _search_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     texts, search = f"{name}_texts", f"{name}_search"
     stored = _stored(table)
     declared = "".join(f', "{column}" TEXT NOT NULL' for column in stored)
+    if table.listing.searched_with is not None:
+        declared = f", party INTEGER{declared}"
     yield (
         "table",
         texts,
@@ -61,6 +67,87 @@ def _search_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         trigger = f"{texts}_{event}"
         begins = f'CREATE TRIGGER "{trigger}" AFTER {event.upper()} ON "{texts}"{when}'
         yield "trigger", trigger, f"{begins} BEGIN {actions} END"
+    yield from _short_definitions(table)
+
+
+def _short_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
+    assert table.listing is not None
+    texts, short, joined = f"{table.name}_texts", f"{table.name}_short", table.listing.searched_with
+    yield (
+        "table",
+        short,
+        f"CREATE VIRTUAL TABLE \"{short}\" USING fts5(tokens, content='', detail=none, columnsize=0, tokenize='ascii')",
+    )
+    watched = ["shown", *table.listing.searched, *(["party"] if joined else [])]
+    differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in watched)
+    add, remove = _short_sql(table, "new", ""), _short_sql(table, "old", "delete")
+    for event, when, actions in (
+        ("insert", "", add),
+        ("delete", "", remove),
+        ("update", f" WHEN {differs}", f"{remove} {add}"),
+    ):
+        trigger = f"{short}_{event}"
+        yield (
+            "trigger",
+            trigger,
+            f'CREATE TRIGGER "{trigger}" AFTER {event.upper()} ON "{texts}"{when} BEGIN {actions} END',
+        )
+    if joined is None:
+        return
+    index = f"{texts}_party"
+    yield "index", index, f'CREATE INDEX "{index}" ON "{texts}" (party, shown)'
+    party = table_of(joined.kind).name
+    differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in joined.columns)
+    # As these are triggers of the party's texts, they go with that table, and all of this is then made again.
+    for event, when, actions in (
+        (
+            "AFTER INSERT",
+            # Documents are hardly ever written before their customers.
+            f' WHEN EXISTS (SELECT 1 FROM "{texts}" WHERE party IS NULL)',
+            f'UPDATE "{texts}" SET party = new.sequence WHERE id IN (SELECT t.id FROM "{table.name}" t'
+            f' WHERE t.organization_id = new.organization_id AND t."{joined.column}" = new.id);',
+        ),
+        (
+            "AFTER UPDATE",
+            f" WHEN {differs}",
+            f"{_short_of_party_sql(table, 'old', 'delete')} {_short_of_party_sql(table, 'new', '')}",
+        ),
+        # Before: what is taken away is worked out from what still stands there.
+        ("BEFORE DELETE", "", f'UPDATE "{texts}" SET party = NULL WHERE party = old.sequence;'),
+    ):
+        trigger = f"{short}_of_{party}_{event.split()[1].lower()}"
+        yield "trigger", trigger, f'CREATE TRIGGER "{trigger}" {event} ON "{party}_texts"{when} BEGIN {actions} END'
+
+
+def _tokens_sql(table: Table, row: str, party: str) -> str:
+    assert table.listing is not None
+    joined = table.listing.searched_with
+    texts = [f'{row}."{column}"' for column in table.listing.searched]
+    texts += [f'{party}."{column}"' for column in joined.columns] if joined else []
+    return f"short_tokens(iif({row}.shown, {row}.organization_id, NULL), {', '.join(texts)})"
+
+
+def _short_sql(table: Table, row: str, command: str) -> str:
+    """The statement of a trigger that adds the short tokens of a row of texts, or with a command does that to them."""
+    assert table.listing is not None
+    joined = table.listing.searched_with
+    source = ""
+    if joined is not None:
+        source = f' FROM (SELECT 1) LEFT JOIN "{table_of(joined.kind).name}_texts" c ON c.sequence = {row}.party'
+    return f"{_into_short(table, command)}{row}.sequence, {_tokens_sql(table, row, 'c')}{source};"
+
+
+def _short_of_party_sql(table: Table, party: str, command: str) -> str:
+    """The same of all rows with a party that changes."""
+    source = f'FROM "{table.name}_texts" x WHERE x.party = {party}.sequence'
+    return f"{_into_short(table, command)}x.sequence, {_tokens_sql(table, 'x', party)} {source};"
+
+
+def _into_short(table: Table, command: str) -> str:
+    short = f"{table.name}_short"
+    if not command:
+        return f'INSERT INTO "{short}" (rowid, tokens) SELECT '
+    return f"""INSERT INTO "{short}" ("{short}", rowid, tokens) SELECT '{command}', """
 
 
 def hidden_index_sql(table: Table) -> str:
@@ -72,7 +159,10 @@ def text_columns(table: Table) -> list[str]:
     """The columns whose change may change texts."""
     assert table.listing is not None
     listing = table.listing
-    return [*listing.searched, *listing.folded, *shown_columns(table)] if listing.searched else []
+    if not listing.searched:
+        return []
+    party = [listing.searched_with.column] if listing.searched_with else []
+    return [*listing.searched, *party, *listing.folded, *shown_columns(table)]
 
 
 def remove_texts_sql(table: Table) -> Iterator[str]:
@@ -88,14 +178,18 @@ def add_texts_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
     assert listing is not None
     if listing.searched:
         stored = _stored(table)
-        names = ", ".join(["id", "organization_id", "shown", *(f'"{column}"' for column in stored)])
         shown = f"({shown_sql(table, 't')}) IS TRUE"
-        values = ", ".join(["t.id", "t.organization_id", shown, *(f'folded(t."{column}")' for column in stored)])
-        stored = ["shown", *stored]
+        values = ["t.id", "t.organization_id", *(f'folded(t."{column}")' for column in stored), shown]
+        stored.append("shown")
+        if (joined := listing.searched_with) is not None:
+            party = f'"{table_of(joined.kind).name}_texts" c WHERE c.id = t."{joined.column}"'
+            values.append(f"(SELECT c.sequence FROM {party} AND c.organization_id = t.organization_id)")
+            stored.append("party")
+        names = ", ".join(f'"{column}"' for column in ("id", "organization_id", *stored))
         changed = ", ".join(f'"{column}" = excluded."{column}"' for column in stored)
         differs = " OR ".join(f'"{column}" IS NOT excluded."{column}"' for column in stored)
         yield (
-            f'INSERT INTO "{table.name}_texts" ({names}) SELECT {values} FROM "{table.name}" t WHERE {tests}'
+            f'INSERT INTO "{table.name}_texts" ({names}) SELECT {", ".join(values)} FROM "{table.name}" t WHERE {tests}'
             f" ON CONFLICT (id) DO UPDATE SET {changed} WHERE {differs}"
         )
 

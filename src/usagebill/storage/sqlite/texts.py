@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import operator
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from usagebill.storage.conditions import AnyOf, Condition, Related, Search
+from usagebill.storage.listings import SearchedWith
 from usagebill.storage.tables import table_of
 
 __all__ = [
     "SHORTEST",
     "broad_search",
     "count_found",
+    "count_together",
     "folded",
     "found_sql",
     "holds_items_sql",
     "holds_text_sql",
     "items_sql",
     "same_text_sql",
+    "searched_together",
+    "short_tokens",
     "text_sql",
+    "together_sql",
 ]
 
-# Shorter texts are looked for in one row after another.
+# Shorter texts have an index of their own.
 SHORTEST = 3
 # The tokenizer stops at a NUL, which therefore stands as this in the index.
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
@@ -30,6 +37,44 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 def folded(text: str | None) -> str:
     """What is searched of a text, whatever its case."""
     return "" if text is None else str(text).casefold().replace("\0", _REPLACED)
+
+
+def short_tokens(organization_id: str | None, *texts: str | None) -> str:
+    """A token for every one and every two letters of folded `texts`, and one for the organization."""
+    found: set[str] = set()
+    for text in texts:
+        if text:
+            found.update(text)
+            found.update(map(operator.add, text, text[1:]))
+    tokens = [letters.encode().hex() for letters in found]
+    if organization_id is not None:
+        tokens.append(_organization_token(organization_id))
+    return " ".join(tokens)
+
+
+def _organization_token(organization_id: str) -> str:
+    # The others have the digits 0 to f alone.
+    return "o" + organization_id.encode().hex()
+
+
+def _is_short(term: str) -> bool:
+    return 0 < len(term) < SHORTEST
+
+
+def _token(term: str) -> str:
+    """What the index of short tokens is asked for a term."""
+    return f'"{term.encode().hex()}"'
+
+
+def _listed_token(term: str, organization_id: str) -> str:
+    """The same, among what lists of the organization show."""
+    return f'{_token(term)} AND "{_organization_token(organization_id)}"'
+
+
+def _is_all(kind: type, columns: Sequence[str]) -> bool:
+    """Whether short tokens are of these columns and of no others."""
+    listing = table_of(kind).listing
+    return listing is not None and set(columns) == set(listing.searched) and listing.searched_with is None
 
 
 def _is_indexed(kind: type, columns: Sequence[str], text: str) -> bool:
@@ -61,8 +106,13 @@ def found_sql(kind: type, columns: Sequence[str], text: str, table: str, values:
         return None
     name = table_of(kind).name
     of_organization = f"x.organization_id = {table}.organization_id"
-    if len(term) < SHORTEST:
-        return f'SELECT x.id FROM "{name}_texts" x WHERE {of_organization} AND ({_contained(columns, term, values)})'
+    if _is_short(term):
+        values.append(_token(term))
+        source = f'"{name}_short" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
+        among = "" if _is_all(kind, columns) else f" AND ({_contained(columns, term, values)})"
+        return f'SELECT x.id FROM {source} WHERE "{name}_short" MATCH ? AND {of_organization}{among}'
+    if not term:
+        return f'SELECT x.id FROM "{name}_texts" x WHERE {of_organization}'
     values.append(_phrase(columns, term))
     return (
         f'SELECT x.id FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
@@ -90,9 +140,9 @@ def same_text_sql(kind: type, column: str, text: str, table: str, values: list[A
     return f'EXISTS (SELECT 1 FROM "{table_of(kind).name}_texts" x WHERE x.id = {table}.id AND {tests})'
 
 
-def _contained(columns: Sequence[str], term: str, values: list[Any]) -> str:
+def _contained(columns: Sequence[str], term: str, values: list[Any], row: str = "x") -> str:
     values.extend([term] * len(columns))
-    return " OR ".join(f'instr(x."{column}", ?) > 0' for column in columns)
+    return " OR ".join(f'instr({row}."{column}", ?) > 0' for column in columns)
 
 
 def count_found(
@@ -103,6 +153,8 @@ def count_found(
         return None
     name, term = table_of(kind).name, text.casefold()
     values: list[Any] = []
+    if _is_short(term) and _is_all(kind, columns):
+        return _count_short(connection, name, term, organization_id)
     if len(term) < SHORTEST:
         source, tests = f'"{name}_texts" x', f"({_contained(columns, term, values)})"
     elif _is_alone(connection, organization_id):
@@ -123,9 +175,99 @@ def count_found(
     return int(row[0])
 
 
+def _count_short(connection: sqlite3.Connection, name: str, term: str, organization_id: str) -> int:
+    row = connection.execute(
+        f'SELECT COUNT(*) FROM "{name}_short" WHERE "{name}_short" MATCH ?', (_listed_token(term, organization_id),)
+    )
+    return int(row.fetchone()[0])
+
+
 def _is_alone(connection: sqlite3.Connection, organization_id: str) -> bool:
     """Whether the organization has the file to itself, so that nobody else's texts are to be left out."""
     return connection.execute("SELECT id FROM organizations LIMIT 2").fetchall() == [(organization_id,)]
+
+
+# Searches in a record and in the one that it belongs to
+
+
+def searched_together(kind: type, condition: Condition) -> str | None:
+    """The text, if the condition looks for it in all that records are searched by, and in what they are searched with,
+    and indexes have it.
+    """
+    match condition:
+        case AnyOf((Search(columns, text), Related(other, column, (Search(others, same),)))) if same == text:
+            listing = table_of(kind).listing
+            joined = None if listing is None else listing.searched_with
+            if listing is None or joined != SearchedWith(other, column, others):
+                return None
+            whole = set(columns) == set(listing.searched) and bool(text)
+            return text if whole and _is_indexed(kind, columns, text) and _is_indexed(other, others, text) else None
+    return None
+
+
+def together_sql(kind: type, text: str, table: str, values: list[Any], gathered: bool) -> str | None:
+    """That the record or the one it is searched with contains `text`; None if parts of the condition say it as well."""
+    name, term = table_of(kind).name, text.casefold()
+    if gathered and not _is_short(term):
+        return None
+    if gathered:
+        values.append(_token(term))
+        return (
+            f'{table}.id IN (SELECT x.id FROM "{name}_short" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
+            f' WHERE "{name}_short" MATCH ? AND x.organization_id = {table}.organization_id)'
+        )
+    listing = table_of(kind).listing
+    assert listing is not None
+    assert listing.searched_with is not None
+    tests = _contained(listing.searched, term, values)
+    with_tests = _contained(listing.searched_with.columns, term, values, "c")
+    return (
+        f'EXISTS (SELECT 1 FROM "{name}_texts" x LEFT JOIN "{_party(kind)}_texts" c ON c.sequence = x.party'
+        f" WHERE x.id = {table}.id AND ({tests} OR {with_tests}))"
+    )
+
+
+def _party(kind: type) -> str:
+    listing = table_of(kind).listing
+    assert listing is not None
+    assert listing.searched_with is not None
+    return table_of(listing.searched_with.kind).name
+
+
+def count_together(connection: sqlite3.Connection, kind: type, text: str, organization_id: str) -> int:
+    """How many records of lists contain the text themselves or with what they are searched with: those that do, and
+    those whose party does, without those that would be counted twice, which are looked at one by one.
+    """
+    listing = table_of(kind).listing
+    assert listing is not None
+    assert listing.searched_with is not None
+    name, party, term = table_of(kind).name, _party(kind), text.casefold()
+    if _is_short(term):
+        return _count_short(connection, name, term, organization_id)
+    columns, others = listing.searched, listing.searched_with.columns
+    own = count_found(connection, kind, columns, text, organization_id) or 0
+    of_party = (
+        f'FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party" ON x.party = s.rowid'
+        f' AND x.shown = 1 WHERE "{party}_search" MATCH ?'
+    )
+    phrase = _phrase(others, term)
+    alone = _is_alone(connection, organization_id)
+    of_organization, values = ("", [phrase]) if alone else (" AND x.organization_id = ?", [phrase, organization_id])
+    belonging = connection.execute(f"SELECT COUNT(*) {of_party}{of_organization}", values).fetchone()[0]
+    if not own or not belonging:
+        return int(own + belonging)
+    values = []
+    if own <= belonging:
+        values = [_phrase(columns, term), organization_id]
+        both = (
+            f'FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
+            f' CROSS JOIN "{party}_texts" c ON c.sequence = x.party WHERE "{name}_search" MATCH ?'
+            f" AND x.organization_id = ? AND x.shown = 1 AND ({_contained(others, term, values, 'c')})"
+        )
+    else:
+        values = [phrase, organization_id]
+        both = f"{of_party} AND x.organization_id = ? AND ({_contained(columns, term, values)})"
+    return int(own + belonging - connection.execute(f"SELECT COUNT(*) {both}", values).fetchone()[0])
 
 
 def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[str], text: str, limit: int) -> bool:
@@ -133,12 +275,13 @@ def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[s
     term = text.casefold()
     if not _is_indexed(kind, columns, text):
         return False
-    if len(term) < SHORTEST:
+    if not term:
         return True
-    name = table_of(kind).name
+    is_short = _is_short(term)
+    index = f"{table_of(kind).name}_{'short' if is_short else 'search'}"
     counted = connection.execute(
-        f'SELECT COUNT(*) FROM (SELECT 1 FROM "{name}_search" WHERE "{name}_search" MATCH ? LIMIT ?)',
-        (_phrase(columns, term), limit + 1),
+        f'SELECT COUNT(*) FROM (SELECT 1 FROM "{index}" WHERE "{index}" MATCH ? LIMIT ?)',
+        (_token(term) if is_short else _phrase(columns, term), limit + 1),
     )
     return bool(counted.fetchone()[0] > limit)
 

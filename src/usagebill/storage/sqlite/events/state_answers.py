@@ -34,6 +34,7 @@ from usagebill.storage.sqlite.events.states import (
     Shape,
     Wants,
     days_of,
+    least_events,
     rolled_up_to,
 )
 
@@ -100,7 +101,7 @@ class StateAnswers:
             # What is known is how many values there are, however many events.
             is_worth_it = _is_large(self._connection, self._organization_id, question.external_subscription_id)
         else:
-            is_worth_it = events >= _WORTH_A_SERIES
+            is_worth_it = events >= least_events(shape, _WORTH_A_SERIES)
         if is_worth_it:
             self._wants.note(self._organization_id, question.external_subscription_id, question.code, shape)
 

@@ -25,9 +25,8 @@ from typing import Final
 
 import structlog
 
-from usagebill.storage.event_queries import EventFilter, StateFault
+from usagebill.storage.event_queries import StateFault
 from usagebill.storage.sqlite.events.answers import BILLION, EventSql
-from usagebill.storage.sqlite.events.lists import EventLists
 
 __all__ = [
     "COUNT",
@@ -45,6 +44,7 @@ __all__ = [
     "faults",
     "is_behind",
     "keep_up",
+    "least_events",
     "make_wanted",
     "rebuild",
     "roll_up",
@@ -66,6 +66,8 @@ DAY: Final = 24 * HOUR
 _AGES: Final = 1_000_000 * DAY
 # A subscription has a series for a code with so many events; fewer are counted as fast as they are.
 _DENSE: Final = 10_000
+# A count reads an index and no event. To tell the events apart takes several times as long: so many are enough then.
+_DENSE_APART: Final = 3_000
 # No more series than this for one subscription and code.
 _SERIES_AT_MOST: Final = 16
 # Events that one transaction rolls up, so that no writer waits long for it.
@@ -78,6 +80,7 @@ _WORTHWHILE: Final = 1_000
 _ONE_BY_ONE: Final = 4
 # A series must have at least so many events for each of its states to be worth it.
 _EVENTS_A_STATE: Final = 4
+_EVENTS_A_STATE_APART: Final = 2
 # A series that was given up is tried again once there are so many times the events.
 _MANY_MORE: Final = 2
 
@@ -216,7 +219,7 @@ def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
         return
     for (organization_id, external_subscription_id, code), shape in wants.take():
         pair = (organization_id, external_subscription_id, code)
-        if not _is_dense(connection, pair):
+        if not _is_dense(connection, pair, shape):
             continue
         if _is_worth_another_try(connection, pair, shape):
             connection.execute(f"DELETE FROM usage_series {_NAMED}", (*pair, *shape.columns))
@@ -233,21 +236,31 @@ def _is_worth_another_try(connection: sqlite3.Connection, pair: _Pair, shape: Sh
     row = connection.execute(f"SELECT stage, built_to FROM usage_series {_NAMED}", (*pair, *shape.columns)).fetchone()
     if row is None or row[0] != _USELESS:
         return False
-    organization_id, external_subscription_id, code = pair
-    wanted = EventFilter(external_subscription_id=external_subscription_id, code=code)
-    return EventLists(connection, organization_id).count(wanted) >= _MANY_MORE * int(row[1])
+    return _count_up_to(connection, pair, _MANY_MORE * int(row[1])) >= _MANY_MORE * int(row[1])
 
 
-def _is_dense(connection: sqlite3.Connection, pair: _Pair) -> bool:
-    organization_id, external_subscription_id, _ = pair
-    if not EventLists(connection, organization_id).has_counts(external_subscription_id):
-        return False
+def least_events(shape: Shape, dense: int) -> int:
+    """How many events a series of the shape is worth, where `dense` are enough for any."""
+    return min(dense, _DENSE_APART) if _counts_apart(shape) else dense
+
+
+def _counts_apart(shape: Shape) -> bool:
+    return shape.kind == COUNT and bool(shape.keys)
+
+
+def _is_dense(connection: sqlite3.Connection, pair: _Pair, shape: Shape) -> bool:
+    least = least_events(shape, _DENSE)
+    return _count_up_to(connection, pair, least) >= least
+
+
+def _count_up_to(connection: sqlite3.Connection, pair: _Pair, most: int) -> int:
+    """How many events the pair has, if they are fewer than `most`."""
     count = connection.execute(
         "SELECT COUNT(*) FROM (SELECT 1 FROM events INDEXED BY events_usage WHERE organization_id = ?"
         " AND external_subscription_id = ? AND code = ? LIMIT ?)",
-        (*pair, _DENSE),
-    ).fetchone()[0]
-    return int(count) >= _DENSE
+        (*pair, most),
+    )
+    return int(count.fetchone()[0])
 
 
 def _begin(connection: sqlite3.Connection, pair: _Pair, shape: Shape, width: int) -> None:
@@ -399,7 +412,8 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         " (SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?)",
         (series.id, series.id),
     ).fetchone()
-    if states * _EVENTS_A_STATE <= events or states < _DENSE // _EVENTS_A_STATE:
+    least = min(_EVENTS_A_STATE, _EVENTS_A_STATE_APART) if _counts_apart(series.shape) else _EVENTS_A_STATE
+    if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
         connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
         return
     # Slices that are too short for what tells the states apart.
