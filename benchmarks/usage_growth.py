@@ -1,9 +1,9 @@
 """What usage costs as it grows: ratios of the same thing done on much and on little, in one run.
 
 - Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First what whoever asks sees,
-  from running states if there are any. Then what counting itself costs, on 100,000 events. Filters of two keys are asked about events with 30,000
-  combinations of values. A plain count reads no event, only an index: its filters stand beside one filter, which is one
-  scan of the events; beside none they are shown without a limit.
+  from running states if there are any. Then what counting itself costs, on 100,000 events. Filters of two keys are
+  asked about events with 30,000 combinations of values. A plain count reads no event, only an index: its filters stand
+  beside one filter, which is one scan of the events; beside none they are shown without a limit.
 - The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
   however it is priced.
 - Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every way of

@@ -116,6 +116,28 @@ def test_jwt_signature_is_verified_with_the_public_key(clock: ManualClock) -> No
         assert verified(billing, got) == {"data": got.body.decode(), "iss": "https://billing.example"}
 
 
+def test_messages_are_signed_while_no_transaction_is_open_with_a_key_that_is_parsed_once(
+    billing: Billing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within: list[bool] = []
+    sign = webhooks.signed_headers
+
+    def watched(attempt: webhooks.Attempt) -> dict[str, str]:
+        within.append(billing.store._writer.in_transaction)  # type: ignore[attr-defined]
+        return sign(attempt)
+
+    monkeypatch.setattr(webhooks, "signed_headers", watched)
+    webhooks._parsed.cache_clear()
+    with Receiver() as receiver:
+        listen(billing, receiver)
+        for external_id in ("acme", "bolt", "core"):
+            happen(billing, external_id)
+        billing.run_due()
+        assert len(receiver.received) == 3
+    assert within == [False] * 3
+    assert webhooks._parsed.cache_info().misses == 1
+
+
 def test_headers_follow_the_prefix_of_ids(clock: ManualClock) -> None:
     with Billing(clock=clock, settings=Settings(id_prefix="acme_")) as billing, Receiver() as receiver:
         listen(billing, receiver)

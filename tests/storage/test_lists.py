@@ -147,17 +147,10 @@ ASKED: dict[str, tuple[str, ...]] = {
     "webhook_endpoint_id": ("webhook_endpoint_id={webhook_endpoints}", "webhook_endpoint_id=none"),
     "zipcodes": ("zipcodes[]=10115",),
 }
-# What belongs to one thing and is few, or is asked of its periods one by one.
-SMALL = (
-    "/api_keys",
-    "/charges",
-    "/filters",
-    "/fixed_charges",
-    "/past_usage",
-    "/fees/{fee_id}/events",
-    "/webhook_endpoints",
-)
-LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith(SMALL)]
+# Lists that go through no index: of the keys of an organization, which are a handful and expire, of the periods of a
+# subscription, asked for one by one, and of the one event of a fee.
+FEW = ("/api_keys", "/past_usage", "/fees/{fee_id}/events")
+LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith(FEW)]
 
 
 def filters_of(endpoint: Endpoint) -> list[str]:
@@ -187,6 +180,8 @@ def filled() -> Iterator[tuple[Scenario, dict[str, str]]]:
 
 def questions(endpoint: Endpoint, known: dict[str, str]) -> list[str]:
     odd = {"external_id": "acme", "external_customer_id": "acme"}
+    if endpoint.path.startswith("/subscriptions/"):
+        odd["external_id"] = "sub"
     if endpoint.path.endswith("/fundings"):
         odd["wallet_transaction_id"] = known["void_id"]
     path = path_of(endpoint, known, odd)
