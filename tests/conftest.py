@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from tests.api_shapes import SHAPES, ShapeChecker
 from tests.scenarios import Scenario
+from usagebill.core.error_codes import UNNAMED
 from usagebill.testing import Sandbox
 
 # How long an example takes says more about the machine than about the subject.
@@ -60,6 +61,10 @@ def shapes_of_http_traffic(shape_checkers: list[ShapeChecker]) -> Iterator[None]
         if box.billing.settings.id_prefix == "svc_":
             problems = [text for checker in checkers for text in checker.check(method, path, status, body)]
             assert not problems, "\n".join(problems)
+        if isinstance(body, dict) and 400 <= status < 500 and "status" in body:
+            # Each code that is ever sent has its row in the table.
+            assert body["message"], body
+            assert UNNAMED.meaning + "; " + UNNAMED.remedy not in body["message"], body
         return status, body
 
     def checked_leave(box: Any, kind: type[BaseException] | None, *rest: Any) -> Any:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import attrs
 
-from usagebill.core.errors import Invalid
+from usagebill.core.errors import BillingError, Invalid
 from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
 from usagebill.pricing import with_price_texts
+from usagebill.queries.near_records import is_named, near_record
 from usagebill.reference import hints_of, is_price
+from usagebill.refusals import word
 from usagebill.sent_fields import UNKNOWN, slips
 from usagebill.signatures import Argument, arguments_of, documentation, signature_of
 from usagebill.work import Reader, Work
@@ -39,6 +42,7 @@ __all__ = [
     "resource_name",
     "unix_seconds",
     "with_texts",
+    "worded",
 ]
 
 T = TypeVar("T")
@@ -129,6 +133,27 @@ def refuse_slips(kind: type, values: Mapping[str, object]) -> None:
         raise Invalid(fractional)
 
 
+@contextmanager
+def worded(runner: Runner, sent: Mapping[str, object], kind: type) -> Iterator[None]:
+    """Refusals in here say in words what is wrong with what was sent, to be read as an input of `kind`."""
+    try:
+        yield
+    except BillingError as problem:
+        _word(runner, problem, sent, kind)
+        raise
+
+
+def _word(
+    runner: Runner,
+    problem: BillingError,
+    sent: Mapping[str, object],
+    kind: type | None,
+    path: Mapping[str, object] | None = None,
+) -> None:
+    near = runner.reading(partial(near_record, problem=problem)) if is_named(problem) else None
+    word(problem, sent, kind, path=path, near=near)
+
+
 def unix_seconds(instant: datetime) -> Decimal:
     """The exact seconds since 1970 of an instant, which is in UTC if it names no zone."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
@@ -203,24 +228,31 @@ class Operation(Generic[T]):
     @cached_property
     def _method(self) -> Callable[..., T]:
         def method(resource: Resource, /, *path: str, **fields: object) -> T:
-            runner = resource._runner
-            arguments = self.arguments(path, fields)
-            # Keys may be among them, and no traceback may show them.
-            del fields
-
-            def ask(page: int | None) -> T:
-                asked = (
-                    arguments if page is None else {**arguments, "paging": attrs.evolve(arguments["paging"], page=page)}
-                )
-                return self.run(runner, asked)
-
-            result: T = runner.presented(ask(None), ask)
-            return result
+            try:
+                return self._answered(resource._runner, path, fields)
+            except BillingError as problem:
+                kind = self._inputs.get("request") or self._inputs.get("options")
+                _word(resource._runner, problem, fields, kind, dict(zip(self.path, path, strict=False)))
+                raise
+            finally:
+                # Keys may be among them, and no traceback may show them.
+                del fields
 
         method.__name__, method.__qualname__, method.__module__ = self.__name__, self.__qualname__, self.__module__
         method.__doc__ = documentation(self.function, self.described)
         method.__signature__ = self.__signature__  # type: ignore[attr-defined]
         return method
+
+    def _answered(self, runner: Runner, path: Sequence[str], fields: Mapping[str, object]) -> T:
+        arguments = self.arguments(path, fields)
+        del fields
+
+        def ask(page: int | None) -> T:
+            asked = arguments if page is None else {**arguments, "paging": attrs.evolve(arguments["paging"], page=page)}
+            return self.run(runner, asked)
+
+        result: T = runner.presented(ask(None), ask)
+        return result
 
     @cached_property
     def path(self) -> tuple[str, ...]:

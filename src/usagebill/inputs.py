@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, da
 import attrs
 import cattrs
 
-from usagebill.core.errors import Invalid
+from usagebill.core.errors import Invalid, joined_place
 from usagebill.core.limits import Range
 from usagebill.core.numbers import is_bounded, parse_decimal, truncate_to
 
@@ -221,13 +221,16 @@ def _list(hint: Any) -> Callable[[Any, Any], Any]:
         if not isinstance(value, (list, tuple)):
             raise _Dropped
         items = []
-        for element in value:
+        for position, element in enumerate(value):
             if element is None:
                 continue
             try:
                 items.append(_converter.structure(element, item))
             except _Dropped:
                 continue
+            except Invalid as problem:
+                problem.place = joined_place(f"[{position}]", problem.place)
+                raise
         return tuple(items)
 
     return structure
@@ -251,6 +254,9 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
                     continue
                 except _Bad as problem:
                     wrong[name] = [problem.code]
+                except Invalid as problem:
+                    problem.place = joined_place(name, problem.place)
+                    raise
         if wrong:
             raise Invalid(wrong)
         return kind(**fields)

@@ -18,6 +18,7 @@ from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded, parse_decimal, total
 from usagebill.core.pricing import MODELS, Properties, PropertiesError, parse_properties
 from usagebill.core.pricing import price as price_of
+from usagebill.core.pricing.complaints import complaints
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.percentage import PercentageProperties
@@ -98,7 +99,10 @@ def _priced(
     try:
         parsed = parse_properties(charge_model, texts, subunits=subunits(currency))
     except PropertiesError as problem:
-        raise Invalid(properties=problem.codes) from problem
+        refusal = Invalid(properties=problem.codes)
+        wrong = complaints(charge_model, model.keys, texts)
+        refusal.message = "; ".join(f"properties.{item.place}: {item.text}" for item in wrong)
+        raise refusal from problem
     usage = _usage(units, events, parsed, _decimal(amount_cents, "amount_cents"))
     return price_of(charge_model, parsed, usage), usage
 

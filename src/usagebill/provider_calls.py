@@ -141,7 +141,7 @@ def compared_with_provider(host: JobHost, organization: Organization, code: str,
         scoped = tx.scoped(organization.id)
         connection = scoped.first(PaymentConnection, eq("code", code))
         if connection is None:
-            raise NotFound("payment_connection")
+            raise NotFound("payment_connection", code)
         of_connection = eq("connection_id", connection.id)
         # A charge is made after its payment, and a refund after both.
         recent = of_connection, at_least("created_at", since - _APART)

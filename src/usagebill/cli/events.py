@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -13,7 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
+from usagebill.core.errors import Invalid
 from usagebill.core.unbilled import Reason
+from usagebill.operations.events import EventInput
+from usagebill.refusals import word
 from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, take_file
 from usagebill.sources.intake import Intake, Outcome
 
@@ -101,7 +104,10 @@ def _tell(outcome: Outcome, json_output: bool) -> None:
             {
                 "imported": outcome.ingested,
                 "duplicates": outcome.duplicates,
-                "refused": [{"line": number, "problem": problem} for number, problem in outcome.refused.items()],
+                "refused": [
+                    {"line": number, "problem": problem, "message": _message(problem)}
+                    for number, problem in outcome.refused.items()
+                ],
                 "unbilled": [
                     {"reason": str(reason), "external_subscription_id": name, "code": code, "events_count": count}
                     for (reason, name, code), count in outcome.unbilled.most_common()
@@ -117,11 +123,17 @@ def _tell(outcome: Outcome, json_output: bool) -> None:
         f"{outcome.ingested} imported, {outcome.duplicates} known already and skipped, {len(outcome.refused)} refused"
     )
     for number, problem in itertools.islice(outcome.refused.items(), _SHOWN):
-        click.echo(f"  line {number}: {problem}", err=True)
+        click.echo(f"  line {number}: {_message(problem)}", err=True)
     if len(outcome.refused) > _SHOWN:
         click.echo(f"  and {len(outcome.refused) - _SHOWN} more", err=True)
     for line in _unbilled_lines(outcome):
         click.echo(line)
+
+
+def _message(problem: Mapping[str, object]) -> str:
+    refusal = Invalid(problem)
+    word(refusal, kind=EventInput)
+    return refusal.message
 
 
 def _unbilled_lines(outcome: Outcome) -> Iterator[str]:

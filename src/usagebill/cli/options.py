@@ -16,6 +16,7 @@ from rich.table import Table
 from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.inputs import parse_instant
+from usagebill.refusals import word
 from usagebill.settings import Settings
 from usagebill.storage.ports import UnusableServer
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
@@ -186,10 +187,15 @@ def refusals(path: str) -> Iterator[None]:
     try:
         yield
     except Invalid as problem:
-        raise click.ClickException(json.dumps(problem.details, default=str)) from problem
+        word(problem)
+        details = json.dumps(problem.details, default=str)
+        raise click.ClickException(f"{details}: {problem.message}") from problem
     except (ForeignFile, NewerFile, OlderFile, UnusableServer) as problem:
         raise click.ClickException(f"{shown(path)}: {problem}") from problem
-    except (BillingError, LookupError) as problem:
+    except BillingError as problem:
+        word(problem)
+        raise click.ClickException(str(problem)) from problem
+    except LookupError as problem:
         raise click.ClickException(str(problem)) from problem
     except Exception as problem:
         if not is_engine_error(problem):

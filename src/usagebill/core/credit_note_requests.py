@@ -15,7 +15,7 @@ from usagebill.core.credit_notes import (
     largest_parts,
     validation_errors,
 )
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import CREDITABLE, InvoiceStatus, InvoiceType
 from usagebill.core.numbers import parse_decimal, round_cents, round_to
@@ -89,19 +89,20 @@ def requested_items(balance: Balance, request: object, *, together: bool = True)
         raise Invalid(items="must_be_an_array")
     amounts: list[tuple[Fee, Decimal]] = []
     credited_cents: dict[str, int] = {}
-    for sent in request:
-        fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
-        if fee is None:
-            raise NotFound("fee")
-        amount = item_amount(sent.get("amount_cents"))
-        if amount is None:
-            raise Invalid(amount_cents="invalid_value")
-        cents = round_cents(amount) + (credited_cents.get(fee.id, 0) if together else 0)
-        problem = item_problem(cents, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
-        if problem is not None and not is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status):
-            raise Invalid(amount_cents=problem)
-        credited_cents[fee.id] = cents
-        amounts.append((fee, round_to(amount, 5)))
+    for position, sent in enumerate(request):
+        with placed(f"items[{position}]"):
+            fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
+            if fee is None:
+                raise NotFound("fee", sent.get("fee_id") if isinstance(sent, Mapping) else None)
+            amount = item_amount(sent.get("amount_cents"))
+            if amount is None:
+                raise Invalid(amount_cents="invalid_value")
+            cents = round_cents(amount) + (credited_cents.get(fee.id, 0) if together else 0)
+            problem = item_problem(cents, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
+            if problem is not None and not is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status):
+                raise Invalid(amount_cents=problem)
+            credited_cents[fee.id] = cents
+            amounts.append((fee, round_to(amount, 5)))
     return amounts
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -17,25 +18,56 @@ __all__ = [
     "TooManyProviderRequests",
     "TooManyRequests",
     "Unauthorized",
+    "joined_place",
+    "placed",
 ]
 
 type_of_details = Mapping[str, object] | str
 
 
 class BillingError(Exception):
-    """Any refusal. `status` is its HTTP status, `code` the machine-readable reason."""
+    """Any refusal. `status` is its HTTP status, `code` the machine-readable reason.
+
+    `place` is the part of the request that it is about, as `charges[2]`; empty if that is the request itself. `message`
+    is for people: what is wrong where, and what to do about it. It is empty until whoever knows the request has
+    written it (`usagebill.refusals`).
+    """
 
     status = 500
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
         self.code = code
+        self.place = ""
+        self.message = ""
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}" if self.message else self.code
+
+
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Refusals in here are about this part of the request: `charges[2]`, or `[2]` of whatever comes above."""
+    try:
+        yield
+    except BillingError as problem:
+        problem.place = joined_place(place, problem.place)
+        raise
+
+
+def joined_place(outer: str, inner: str) -> str:
+    """`charges` and `[2].properties` as one place."""
+    return f"{outer}.{inner}" if outer and inner and not inner.startswith("[") else outer + inner
 
 
 class BadRequest(BillingError):
-    """The request cannot be read (400). `code` is the whole text of the error."""
+    """The request cannot be read (400). `code` is the whole text of the error, `reason` says more, for people."""
 
     status = 400
+
+    def __init__(self, code: str, reason: str | None = None) -> None:
+        super().__init__(code)
+        self.reason = reason
 
 
 class Unauthorized(BillingError):
@@ -54,19 +86,27 @@ class Forbidden(BillingError):
 
 
 class NotFound(BillingError):
-    """A record that does not exist, or belongs to another organization (404). `resource` is its singular name."""
+    """A record that does not exist, or belongs to another organization (404).
+
+    `resource` is its singular name, `sought` the id or code that was looked for, if one was sent.
+    """
 
     status = 404
 
-    def __init__(self, resource: str) -> None:
+    def __init__(self, resource: str, sought: object = None) -> None:
         super().__init__(f"{resource}_not_found")
         self.resource = resource
+        self.sought = sought if isinstance(sought, str) and sought else None
 
 
 class NotAllowed(BillingError):
-    """The record is in a state that refuses the action (405)."""
+    """The record is in a state that refuses the action (405). `state` is the one that it is in."""
 
     status = 405
+
+    def __init__(self, code: str, state: str | None = None) -> None:
+        super().__init__(code)
+        self.state = state
 
 
 class TooManyRequests(BillingError):
@@ -102,7 +142,7 @@ class ThirdPartyError(BillingError):
         self.note = note
 
     def __str__(self) -> str:
-        return f"third_party_error: {self.details}"
+        return f"third_party_error: {self.message or self.details}"
 
 
 class ClockRefused(BillingError):
@@ -122,12 +162,23 @@ class Invalid(BillingError):
     """Values that break a rule (422). `details` maps each field to its codes, in the order they were found.
 
     A batch maps the position (as text) of each bad item to its own details; a failed expression is a plain text.
+    `reasons` say of some fields in words what the codes cannot. `messages` are the texts for people, by field as in
+    `details` and in the same order; empty until they are written.
     """
 
     status = 422
 
-    def __init__(self, details: type_of_details | None = None, /, **fields: str | Sequence[str]) -> None:
+    def __init__(
+        self,
+        details: type_of_details | None = None,
+        /,
+        *,
+        reasons: Mapping[str, str] | None = None,
+        **fields: str | Sequence[str],
+    ) -> None:
         super().__init__("validation_errors")
+        self.reasons = reasons or {}
+        self.messages: Mapping[str, Sequence[str]] = {}
         if isinstance(details, str):
             self.details: type_of_details = details
             return
@@ -137,4 +188,4 @@ class Invalid(BillingError):
         self.details = merged
 
     def __str__(self) -> str:
-        return f"validation_errors: {self.details}"
+        return f"validation_errors: {self.details}" + (f"\n{self.message}" if self.message else "")

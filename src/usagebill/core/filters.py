@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from usagebill.core.events import Event, property_of
+from usagebill.core.near_names import near_name
 
 __all__ = [
     "ALL_FILTER_VALUES",
@@ -30,6 +31,7 @@ __all__ = [
     "trimmed_values",
     "undeclared_keys",
     "values_errors",
+    "values_reason",
 ]
 
 # As the only value of a key: any value that the metric declares for it, and no other.
@@ -231,6 +233,25 @@ def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Co
         if list(accepted) != [ALL_FILTER_VALUES] and not all(value in declared[key] for value in accepted):
             return {"values": ["value_is_invalid"]}
     return {}
+
+
+def values_reason(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> str:
+    """What `values_errors` refuses, in words: the first key or value that the metric does not declare."""
+    for key, accepted in values.items():
+        if key not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            return f"the metric declares no filter {key!r} (it declares: {known}); declare it in the metric's `filters`"
+        unknown = next((value for value in accepted if value not in declared[key]), None)
+        if unknown is not None and list(accepted) != [ALL_FILTER_VALUES]:
+            near = near_name(unknown, declared[key])
+            known = ", ".join(sorted(declared[key])[:12])
+            meant = (
+                f"; did you mean {near!r}?"
+                if near
+                else f" (it declares: {known}); declare it in the metric's `filters`"
+            )
+            return f"the metric declares no value {unknown!r} of {key!r}{meant}"
+    return "a filter needs at least one value of each key that it names"
 
 
 def display_name(values: Mapping[str, Sequence[str]]) -> str:

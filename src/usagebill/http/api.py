@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from time import perf_counter
 from typing import Any
-from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 import attrs
@@ -35,15 +34,18 @@ from usagebill.core.organizations import Organization
 from usagebill.core.security_logs import refused_use
 from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
-from usagebill.http.errors import error_body
+from usagebill.http.errors import error_body, error_headers
+from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
 from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
-from usagebill.inputs import Paging, read
+from usagebill.inputs import read
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json, with_prefix
 from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys, security_logs
-from usagebill.storage.ports import Page, Transaction
+from usagebill.queries.near_records import is_named, near_record
+from usagebill.refusals import word
+from usagebill.storage.ports import Transaction
 from usagebill.work import Reader, Work
 
 __all__ = ["Answer", "Api", "Request", "request_id"]
@@ -140,6 +142,11 @@ class _Exchange:
     caller: _Caller | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
     misuse: _Misuse | None = None
+    # What was sent, and the input class that it is read into, for the messages of refusals.
+    sent: Mapping[str, object] = attrs.field(factory=dict, repr=False)
+    path: Mapping[str, object] = attrs.field(factory=dict, repr=False)
+    kind: type | None = None
+    secrets: frozenset[str] = frozenset()
     # Makes the entry of the log, from the status and the answer; None if there is to be none.
     log: Callable[[int, Json], ApiLog] | None = None
 
@@ -149,81 +156,9 @@ class _Exchange:
         return self.request.headers.get("user-agent", "")
 
 
-def _decoded(text: str) -> str:
-    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
-        raise BadRequest("Bad Request")
-    try:
-        return unquote_to_bytes(text).decode()
-    except UnicodeDecodeError as problem:
-        raise BadRequest("Bad Request") from problem
-
-
-def _place(parameters: JsonObject, steps: list[str], value: str) -> None:
-    """Put `value` where the steps lead, an empty last one being the end of a list; nowhere if another kind is there."""
-    *way, last = steps if steps[-1] else steps[:-1]
-    for step in way:
-        inner = parameters.setdefault(step, {})
-        if not isinstance(inner, dict):
-            return
-        parameters = inner
-    if steps[-1]:
-        parameters[last] = value
-        return
-    items = parameters.setdefault(last, [])
-    if isinstance(items, list):
-        items.append(value)
-
-
-def query_parameters(query: str) -> JsonObject:
-    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}; what is inside may be nested too."""
-    parameters: JsonObject = {}
-    for part in query.split("&"):
-        if not part:
-            continue
-        name, _, value = part.replace("+", " ").partition("=")
-        name, value = _decoded(name), _decoded(value)
-        nested = re.fullmatch(r"([^\[\]]+)((?:\[[^\[\]]*\]){1,8})", name)
-        if nested is None:
-            parameters[name] = value
-        else:
-            _place(parameters, [nested.group(1), *re.findall(r"\[([^\[\]]*)\]", nested.group(2))], value)
-    return parameters
-
-
 def request_id(sent: str) -> str:
     """The id of a request: the one it was sent with, cut to letters, digits, `_`, `-` and `@`, or a new one."""
     return re.sub(r"[^A-Za-z0-9_@-]", "", sent)[:255] or str(uuid4())
-
-
-def _leading_integer(value: object) -> int | None:
-    # Python reads no more digits than these at once.
-    match = re.match(r"\s*(-?\d{1,4300})", str(value))
-    return int(match.group(1)) if match else None
-
-
-def paging_of(parameters: Mapping[str, object]) -> Paging:
-    """The page asked for. Odd values: page falls back to 1; per_page to 25, or to 100 if it is absent or zero."""
-    page = _leading_integer(parameters["page"]) if "page" in parameters else 1
-    per_page: int | None = 100
-    if parameters.get("per_page") is not None:
-        per_page = _leading_integer(parameters["per_page"])
-        if per_page == 0:
-            per_page = 100
-    return Paging(page=page if page and page > 0 else 1, per_page=per_page if per_page and per_page > 0 else 25)
-
-
-def meta_of(page: Page[Any]) -> JsonObject:
-    """The `meta` of a page: an empty list has no pages."""
-    if page.total_count == 0:
-        return {"current_page": 0, "next_page": None, "prev_page": None, "total_pages": 0, "total_count": 0}
-    pages = -(-page.total_count // page.per_page)
-    return {
-        "current_page": page.page,
-        "next_page": page.page + 1 if page.page < pages else None,
-        "prev_page": page.page - 1 if page.page > 1 else None,
-        "total_pages": pages,
-        "total_count": page.total_count,
-    }
 
 
 def _only_looks(endpoint: Endpoint) -> bool:
@@ -280,7 +215,7 @@ class _Routes:
         for pattern, endpoint in self._by_shape.get((method, len(segments)), ()):
             if all(mine.startswith("{") or mine == theirs for mine, theirs in zip(pattern, segments, strict=True)):
                 return endpoint, {
-                    mine[1:-1]: _decoded(theirs)
+                    mine[1:-1]: decoded(theirs)
                     for mine, theirs in zip(pattern, segments, strict=True)
                     if mine.startswith("{")
                 }
@@ -380,6 +315,7 @@ class Api:
         try:
             answer = act(exchange)
         except BillingError as problem:
+            self._word(problem, exchange)
             answer = self.refusal(problem)
         except Exception as problem:
             _log.error(
@@ -404,9 +340,26 @@ class Api:
         self._being_noted.add(key.id)
         return key
 
+    def _word(self, problem: BillingError, exchange: _Exchange) -> None:
+        """Write the messages of a refusal from what was sent."""
+        near = None
+        if exchange.caller is not None and is_named(problem):
+            near = self.billing.reading(partial(near_record, problem=problem), exchange.caller.organization)
+        word(
+            problem,
+            exchange.sent,
+            exchange.kind,
+            path=exchange.path,
+            secrets=exchange.secrets,
+            near=near,
+            prefix=self._prefix,
+        )
+
     def refusal(self, problem: BillingError) -> Answer:
         """How `problem` is spoken."""
-        return self._spoken(problem.status, error_body(problem))
+        word(problem)
+        answer = self._spoken(problem.status, error_body(problem))
+        return attrs.evolve(answer, headers={**answer.headers, **error_headers(problem)})
 
     def _spoken(self, status: int, body: Json, content_type: str = "application/json; charset=utf-8") -> Answer:
         payload = encode_json(with_prefix(body, "svc_", self._prefix))
@@ -429,6 +382,7 @@ class Api:
             standing = self._rate_limit.count(caller.key.id, self.billing.clock.now())
             exchange.headers.update(standing.headers)
             if standing.remaining < 0:
+                exchange.headers["retry-after"] = standing.headers["x-ratelimit-reset"]
                 raise TooManyRequests
         confirmation = None if known is None else _Confirmation(known)
         try:
@@ -460,8 +414,11 @@ class Api:
             try:
                 body = with_prefix(parse_json(request.body), self._prefix, "svc_")
             except ValueError as problem:
-                raise BadRequest("Bad Request") from problem
+                raise BadRequest("Bad Request", f"the body cannot be read: {problem}") from problem
 
+        exchange.kind = endpoint.body or endpoint.query
+        exchange.secrets = frozenset(endpoint.secrets)
+        exchange.sent, exchange.path = {**self._unrooted(endpoint, body), **parameters}, path
         exchange.log = self._entry(exchange, endpoint, caller.key, body, {**parameters, **path})
         self._strictness.check(endpoint, request.headers, body, parameters, caller.key.id, self.billing.clock.now())
 
@@ -519,6 +476,10 @@ class Api:
             )
 
         return entry
+
+    def _unrooted(self, endpoint: Endpoint, body: Json) -> Mapping[str, object]:
+        root = body.get(endpoint.root, body) if isinstance(body, dict) and endpoint.root is not None else body
+        return root if isinstance(root, dict) else {}
 
     def _root(self, endpoint: Endpoint, body: Json) -> Mapping[str, object]:
         if endpoint.many is not None and not (isinstance(body, dict) and endpoint.many in body):

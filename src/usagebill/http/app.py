@@ -26,11 +26,12 @@ from starlette.websockets import WebSocketClose
 from usagebill import __version__, http
 from usagebill.billing import Billing
 from usagebill.core.api_logs import without_signature
-from usagebill.core.errors import BadRequest, NotFound
+from usagebill.core.errors import BadRequest, BillingError, NotFound, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.http import portal
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.errors import error_body
 from usagebill.http.metrics import CONTENT_TYPE, Metrics
 from usagebill.http.notices import notice_route
 from usagebill.http.openapi import document
@@ -39,6 +40,7 @@ from usagebill.json_text import encode_json
 from usagebill.logs import plain_traceback
 from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
+from usagebill.refusals import word
 
 __all__ = ["create_app", "endpoints"]
 
@@ -105,9 +107,9 @@ def create_app(
 
     async def metrics_text(request: HttpRequest) -> Response:
         if metrics is None:
-            return JSONResponse({"status": 404, "error": "Not Found", "code": "resource_not_found"}, 404)
+            return _refusal(NotFound("resource"))
         if not metrics.opens(request.scope[_KEY_SENT].value):
-            return JSONResponse({"status": 401, "error": "Unauthorized"}, 401)
+            return _refusal(Unauthorized())
         text = await to_thread.run_sync(metrics.text, limiter=checks)
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
@@ -129,7 +131,7 @@ def create_app(
                 billing.store.read, None, lambda tx: documents.by_token(tx, token), limiter=readers
             )
         except NotFound as problem:
-            return JSONResponse({"status": 404, "error": "Not Found", "code": problem.code}, 404)
+            return _refusal(problem)
         headers = {
             "content-disposition": f"inline; filename*=UTF-8''{quote(document.name, safe='')}",
             "cache-control": "private, max-age=31536000, immutable",
@@ -154,6 +156,11 @@ def create_app(
     app.router.default = _ApiApp(Api(billing, endpoints()), readers)
     app.router.redirect_slashes = False
     return app
+
+
+def _refusal(problem: BillingError) -> Response:
+    word(problem)
+    return JSONResponse(error_body(problem), problem.status)
 
 
 class _Gone(Exception):
@@ -210,7 +217,9 @@ class _ApiApp:
             if await body.read(MOST_BYTES):
                 return await self._answered(asked, body)
         await body.drop(_MOST_DROPPED_BYTES)
-        answer = self._api.refusal(BadRequest("Bad Request"))
+        answer = self._api.refusal(
+            BadRequest("Bad Request", f"the body is longer than {MOST_BYTES:,} bytes; send less")
+        )
         return attrs.evolve(answer, headers={**answer.headers, "connection": "close"})
 
     async def _answered(self, asked: Request, body: _Body) -> Answer:

@@ -1,6 +1,8 @@
-"""How refusals are spoken: one body for each kind of error."""
+"""How refusals are spoken: one body for each kind of error, and the headers that go with it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from usagebill.core.authorizations import AuthorizationRefused, StripeRequired
 from usagebill.core.errors import (
@@ -14,7 +16,7 @@ from usagebill.core.errors import (
 )
 from usagebill.json_text import JsonObject
 
-__all__ = ["error_body"]
+__all__ = ["error_body", "error_headers"]
 
 _TITLES = {
     403: "Forbidden",
@@ -23,26 +25,38 @@ _TITLES = {
     422: "Unprocessable Entity",
     503: "Service Unavailable",
 }
+# Refusals that pass: when to ask again, unless somebody knows better.
+_RETRIED_LATER = frozenset({429, 503})
+_RETRY_SECONDS = 60
 
 
 def error_body(problem: BillingError) -> JsonObject:
     """What is said about a refusal, for every endpoint alike."""
     if isinstance(problem, BadRequest):
-        return {"status": 400, "error": problem.code}
+        return {"status": 400, "error": problem.code, "message": problem.message}
     if isinstance(problem, Unauthorized):
-        return {"status": 401, "error": "Unauthorized"}
+        return {"status": 401, "error": "Unauthorized", "message": problem.message}
     if isinstance(problem, TooManyRequests):
-        return {"status": 429, "error": "Too Many Requests"}
+        return {"status": 429, "error": "Too Many Requests", "message": problem.message}
     if isinstance(problem, TooManyProviderRequests):
         text = f"Service {problem.provider} is not available. Try again later."
         details = {"provider_name": problem.provider, "message": text}
         error = "Too Many Provider Requests"
-        return {"status": 429, "error": error, "code": problem.code, "error_details": details}
-    body: JsonObject = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
+        body: JsonObject = {"status": 429, "error": error, "code": problem.code, "error_details": details}
+        return {**body, "message": problem.message}
+    body = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
     if isinstance(problem, (Invalid, ThirdPartyError)):
         body["error_details"] = problem.details
+    body["message"] = problem.message
+    if isinstance(problem, Invalid):
+        body["messages"] = problem.messages
     if isinstance(problem, AuthorizationRefused):
         body |= {"provider": {"code": problem.provider}, "error_details": problem.details}
     if isinstance(problem, StripeRequired):
-        body |= {"message": problem.message, "error_details": {}}
+        body["error_details"] = {}
     return body
+
+
+def error_headers(problem: BillingError) -> Mapping[str, str]:
+    """The headers of a refusal: `Retry-After`, in seconds, if it passes by itself."""
+    return {"retry-after": str(_RETRY_SECONDS)} if problem.status in _RETRIED_LATER else {}

@@ -16,6 +16,8 @@ import attrs
 
 from usagebill import __version__
 from usagebill.bindings import Message, Operation
+from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, Refusal
+from usagebill.core.error_codes import RESOURCES as RESOURCE_NAMES
 from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
@@ -52,11 +54,15 @@ _ERRORS = {
     422: ("Invalid", "Values break a rule; `error_details` maps each field to its codes."),
     429: (
         "TooManyRequests",
-        "The key has made as many requests as it may; `x-ratelimit-reset` says for how many seconds. Or, with a `code`,"
+        "The key has made as many requests as it may; `Retry-After` says for how many seconds. Or, with a `code`,"
         " a tax provider is asked too often for what was requested.",
     ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
     503: ("Unavailable", "Nothing is written now: the machine's clock disagrees with the database."),
+}
+_MISSING = {
+    f"{resource}_not_found": Refusal(f"there is no such {name}", f"see {where}")
+    for resource, (name, where) in RESOURCE_NAMES.items()
 }
 _MESSAGES = "webhook messages"  # the tag of what is sent, beside those of what is answered
 _PAGE_META = {
@@ -265,12 +271,25 @@ def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
     for status, (name, _) in _ERRORS.items():
         properties: JsonObject = {"status": {"type": "integer", "const": status}, "error": {"type": "string"}}
         if status in (403, 404, 405, 422, 503):
-            properties["code"] = {"type": "string"}
-        required = list(properties)
+            properties["code"] = {"type": "string", "description": "What is wrong, for programs.", **_codes(status)}
         if status == 422:
             properties["error_details"] = {
                 "description": "Field -> codes; for a batch, position -> field -> codes; sometimes one text.",
                 "oneOf": [{"type": "object"}, {"type": "string"}],
+                "x-codes": {code: f"{refusal.meaning}; {refusal.remedy}" for code, refusal in CODES.items()},
+            }
+        if status != 500:
+            properties["message"] = {
+                "type": "string",
+                "description": "What is wrong where, with which value, and what to do about it: for people. It may "
+                "change; programs go by the codes.",
+            }
+        required = list(properties)
+        if status == 422:
+            properties["messages"] = {
+                "type": "object",
+                "description": "The message in parts: field -> texts, as in `error_details`.",
+                "additionalProperties": {"type": "array", "items": {"type": "string"}},
             }
             # Of an authorization that a payment provider refuses, or cannot make.
             code = {"type": "string", "description": "The connection to the provider that refuses."}
@@ -281,10 +300,28 @@ def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
         yield name, {"type": "object", "required": required, "properties": properties}
 
 
+def _codes(status: int) -> JsonObject:
+    """The codes that errors of a status have, each with its meaning and remedy."""
+    known = {404: _MISSING, 405: BY_STATE, 403: NOT_PERMITTED}.get(status)
+    if known is None:
+        return {}
+    listed: list[JsonObject] = [
+        {"const": code, "description": f"{refusal.meaning}; {refusal.remedy}"} for code, refusal in known.items()
+    ]
+    if status == 403:
+        lacking = {"pattern": "^(read|write)_action_not_allowed_for_", "description": "the key lacks the permission"}
+        listed.append(lacking)
+    return {"anyOf": listed}
+
+
 def _error_responses() -> Iterator[tuple[str, JsonObject]]:
-    for name, text in _ERRORS.values():
+    for status, (name, text) in _ERRORS.items():
         schema = {"$ref": f"#/components/schemas/{name}"}
-        yield name, {"description": text, "content": {"application/json": {"schema": schema}}}
+        response: JsonObject = {"description": text, "content": {"application/json": {"schema": schema}}}
+        if status in (429, 503):
+            wait = {"description": "Seconds until it is worth asking again.", "schema": {"type": "integer"}}
+            response["headers"] = {"Retry-After": wait}
+        yield name, response
 
 
 def _named(field: str, prefix: str) -> str:

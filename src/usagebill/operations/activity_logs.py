@@ -441,5 +441,5 @@ def get(reader: Reader, activity_id: str) -> ActivityLog:
     """An activity, as long as it is kept. Raises `NotFound`."""
     activity = reader.tx.get(ActivityLog, activity_id)
     if activity is None:
-        raise NotFound("activity_log")
+        raise NotFound("activity_log", activity_id)
     return activity

@@ -33,7 +33,7 @@ def get(reader: Reader, code: str) -> AddOn:
     """The add-on with this code. Raises `NotFound`."""
     add_on = reader.tx.first(AddOn, eq("code", code))
     if add_on is None:
-        raise NotFound("add_on")
+        raise NotFound("add_on", code)
     return add_on
 
 

@@ -214,7 +214,7 @@ def list_live(reader: Reader) -> list[ApiKey]:
 def _live(reader: Reader, id: str) -> ApiKey:
     key = reader.tx.get(ApiKey, id)
     if key is None or not is_valid(key, reader.now):
-        raise NotFound("api_key")
+        raise NotFound("api_key", id)
     return key
 
 

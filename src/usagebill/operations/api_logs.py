@@ -69,5 +69,5 @@ def get(reader: Reader, request_id: str) -> ApiLog:
     """The last request with this id, as long as it is kept. Raises `NotFound`."""
     entry = reader.tx.first(ApiLog, eq("request_id", request_id), order=[desc("logged_at"), desc("id")])
     if entry is None:
-        raise NotFound("api_log")
+        raise NotFound("api_log", request_id)
     return entry

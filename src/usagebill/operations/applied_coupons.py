@@ -62,7 +62,7 @@ def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     customer = customer_by_external_id(work, request.external_customer_id or "")
     coupon = work.tx.first(Coupon, eq("code", request.coupon_code or ""), eq("status", CouponStatus.ACTIVE))
     if coupon is None:
-        raise NotFound("coupon")
+        raise NotFound("coupon", request.coupon_code)
     if _overlaps(work, customer, coupon):
         raise NotAllowed("plan_overlapping")
     had = work.tx.count(AppliedCoupon, eq("customer_id", customer.id), eq("coupon_id", coupon.id))
@@ -148,7 +148,7 @@ def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCo
     customer = customer_by_external_id(work, external_id)
     applied = work.tx.get(AppliedCoupon, applied_coupon_id)
     if applied is None or applied.customer_id != customer.id:
-        raise NotFound("applied_coupon")
+        raise NotFound("applied_coupon", applied_coupon_id)
     return terminate_applied(work, applied)
 
 

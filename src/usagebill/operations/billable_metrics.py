@@ -99,7 +99,7 @@ def get(reader: Reader, code: str) -> BillableMetric:
     """The metric with this code. Raises `NotFound`."""
     metric = reader.tx.first(BillableMetric, eq("code", code))
     if metric is None:
-        raise NotFound("billable_metric")
+        raise NotFound("billable_metric", code)
     return metric
 
 

@@ -132,7 +132,7 @@ def get(reader: Reader, code: str) -> BillingEntity:
         BillingEntity, eq("code", code), order=[desc("archived_at")]
     )
     if entity is None:
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", code)
     return entity
 
 

@@ -77,7 +77,7 @@ def get(reader: Reader, code: str) -> Coupon:
     """The coupon with this code. Raises `NotFound`."""
     coupon = reader.tx.first(Coupon, eq("code", code))
     if coupon is None:
-        raise NotFound("coupon")
+        raise NotFound("coupon", code)
     return coupon
 
 
@@ -102,7 +102,7 @@ def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterabl
     scope = (missing("parent_id"),) if kind is Plan else ()
     by_code = {record.code: record.id for record in reader.tx.find(kind, within("code", wanted), *scope)}
     if len(by_code) != len(wanted):
-        raise NotFound(plural)
+        raise NotFound(plural, next(code for code in wanted if code not in by_code))
     return tuple(by_code[code] for code in wanted)
 
 

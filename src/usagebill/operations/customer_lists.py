@@ -55,7 +55,7 @@ def entity_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...]
     """The ids of the active billing entities with these codes. Raises `NotFound` for an unknown one."""
     ids_by_code = {entity.code: entity.id for entity in reader.tx.find(BillingEntity, missing("archived_at"))}
     if not ids_by_code.keys() >= set(codes):
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", next(code for code in codes if code not in ids_by_code))
     return tuple(ids_by_code[code] for code in codes)
 
 

@@ -243,7 +243,7 @@ def _entity(reader: Reader, request: CustomerInput) -> BillingEntity:
         return default_entity(reader)
     entity = reader.tx.first(BillingEntity, eq("code", request.billing_entity_code), missing("archived_at"))
     if entity is None:
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", request.billing_entity_code)
     return entity
 
 

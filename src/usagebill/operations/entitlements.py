@@ -72,7 +72,7 @@ def get_of_plan(reader: Reader, code: str, feature_code: str) -> PlanFeature:
     for item in list_of_plan(reader, code):
         if item.feature.code == feature_code:
             return item
-    raise NotFound("entitlement")
+    raise NotFound("entitlement", feature_code)
 
 
 def replace_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
@@ -143,7 +143,7 @@ def remove_privilege_from_plan(work: Work, code: str, feature_code: str, privile
     plan = plan_by_code(work, code)
     item = get_of_plan(work, code, feature_code)
     if privilege_code not in item.values:
-        raise NotFound("privilege")
+        raise NotFound("privilege", privilege_code)
     left = {name: text for name, text in item.values.items() if name != privilege_code}
     entitlement = plan_entitlement(work, plan.id, item.feature.id)
     if entitlement is not None:
@@ -192,7 +192,7 @@ def remove_privilege_from_subscription(
     subscription = _subscription(work, external_id, options)
     feature = feature_by_code(work, feature_code)
     if feature.privilege(privilege_code) is None:
-        raise NotFound("privilege")
+        raise NotFound("privilege", privilege_code)
     _store(work, subscription, feature, lambda change, plan: without_privilege(change, plan, privilege_code))
     return _told(work, subscription)
 
@@ -255,7 +255,7 @@ def _read(reader: Reader, sent: Mapping[str, object]) -> list[tuple[Feature, Val
         for code, value in values.items():
             privilege = feature.privilege(code)
             if privilege is None:
-                raise NotFound("privilege")
+                raise NotFound("privilege", code)
             problems.update(value_errors(privilege, value))
             texts[code] = value_text(privilege, value) or ""
         read.append((feature, texts))

@@ -59,7 +59,7 @@ def estimate_fees(reader: Reader, request: EventInput) -> list[Fee]:
         raise Invalid({"timestamp": received.problems["timestamp"]})
     metric = reader.tx.first(BillableMetric, eq("code", received.code))
     if metric is None:
-        raise NotFound("billable_metric")
+        raise NotFound("billable_metric", received.code)
     event = _event(reader, received)
     aggregation = AGGREGATIONS[metric.aggregation_type]
     if aggregation.numeric and aggregation.accumulation is not Accumulation.LEVEL:
@@ -150,7 +150,7 @@ def _subscription(reader: Reader, received: Received) -> Subscription:
             reader.tx.find(Subscription, eq("external_id", external_id), eq("status", SubscriptionStatus.ACTIVE))
         )
     if subscription is None:
-        raise NotFound("subscription")
+        raise NotFound("subscription", external_id)
     return subscription
 
 

@@ -108,7 +108,9 @@ def create_batch(work: Work, request: EventsInput) -> list[Event]:
     if not sent:
         raise Invalid(events="no_events")
     if len(sent) > work.settings.events_per_batch:
-        raise Invalid(events="too_many_events")
+        most = work.settings.events_per_batch
+        reason = f"has {len(sent):,} events, and one request may bring {most:,}; send several"
+        raise Invalid(events="too_many_events", reasons={"events": reason})
     return ingest(work, sent)
 
 
@@ -333,7 +335,7 @@ def get(reader: Reader, transaction_id: str) -> Event:
     """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`."""
     event = reader.tx.events.get(transaction_id)
     if event is None:
-        raise NotFound("event")
+        raise NotFound("event", transaction_id)
     return event
 
 

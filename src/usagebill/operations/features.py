@@ -121,7 +121,7 @@ def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
     """Delete a privilege of the feature, and every value of it. Raises `NotFound` for either."""
     before = feature_by_code(work, code)
     if before.privilege(privilege_code) is None:
-        raise NotFound("privilege")
+        raise NotFound("privilege", privilege_code)
     left = tuple(privilege for privilege in before.privileges if privilege.code != privilege_code)
     feature = replace(before, privileges=left, updated_at=work.now)
     work.tx.replace(feature)

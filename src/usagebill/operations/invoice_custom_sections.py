@@ -46,7 +46,7 @@ def get(reader: Reader, code: str) -> InvoiceCustomSection:
     """The section with this code. Raises `NotFound`."""
     section = reader.tx.first(InvoiceCustomSection, eq("code", code))
     if section is None:
-        raise NotFound("invoice_custom_section")
+        raise NotFound("invoice_custom_section", code)
     return section
 
 

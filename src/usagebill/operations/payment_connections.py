@@ -107,7 +107,7 @@ def get(reader: Reader, code: str) -> PaymentConnection:
     """The connection with this code. Raises `NotFound`."""
     connection = reader.tx.first(PaymentConnection, eq("code", code))
     if connection is None:
-        raise NotFound("payment_connection")
+        raise NotFound("payment_connection", code)
     return connection
 
 

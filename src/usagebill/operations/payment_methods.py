@@ -120,5 +120,5 @@ def _method(reader: Reader, external_id: str, payment_method_id: str) -> Payment
     customer = customer_by_external_id(reader, external_id)
     method = reader.tx.get(PaymentMethod, payment_method_id)
     if method is None or method.customer_id != customer.id:
-        raise NotFound("payment_method")
+        raise NotFound("payment_method", payment_method_id)
     return method

@@ -72,7 +72,7 @@ def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
         order=[asc("issuing_date"), asc("created_at"), asc("id")],
     )
     if not invoices:
-        raise NotFound("invoice")
+        raise NotFound("invoice", next(iter(request.svc_invoice_ids or ()), None))
     refusal = request_refusal(invoices)
     if refusal is not None:
         raise NotAllowed(refusal)

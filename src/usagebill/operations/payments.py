@@ -56,7 +56,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
         raise Invalid(amount_cents="invalid_value")
     invoice = work.tx.get(Invoice, request.invoice_id)
     if invoice is None:
-        raise NotFound("invoice")
+        raise NotFound("invoice", request.invoice_id)
     refusal = payment_refusal(invoice.invoice_type, invoice.status)
     if refusal is not None:
         raise refusal
@@ -91,7 +91,7 @@ def get(reader: Reader, payment_id: str) -> Payment:
     """One payment. Raises `NotFound`, also while its invoice is not to be seen."""
     payment = reader.tx.first(Payment, eq("id", payment_id), _SHOWN)
     if payment is None:
-        raise NotFound("payment")
+        raise NotFound("payment", payment_id)
     return payment
 
 

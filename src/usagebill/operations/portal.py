@@ -102,7 +102,7 @@ def invoice_of(reader: Reader, customer_id: str, invoice_id: str) -> Invoice:
     """The finalized invoice of this customer. Raises `NotFound`, also for another customer's."""
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.customer_id != customer_id or invoice.status != InvoiceStatus.FINALIZED:
-        raise NotFound("invoice")
+        raise NotFound("invoice", invoice_id)
     return invoice
 
 

@@ -93,7 +93,7 @@ def _customer(work: Work, request: PreviewInput) -> Customer:
     if request.billing_entity_code:
         known = eq("code", request.billing_entity_code), missing("archived_at")
         if work.tx.first(BillingEntity, *known) is None:
-            raise NotFound("billing_entity")
+            raise NotFound("billing_entity", request.billing_entity_code)
     if external_id:
         customer_by_external_id(work, str(external_id))
     elif _external_ids(request):
@@ -192,8 +192,8 @@ def _subscriptions(work: Work, customer: Customer, ids: Sequence[str]) -> list[S
         for subscription in subscriptions
         if subscription.status == SubscriptionStatus.ACTIVE or subscription.previous_subscription_id is None
     ]
-    if {subscription.external_id for subscription in subscriptions} != set(ids):
-        raise NotFound("subscription")
+    if unknown := set(ids) - {subscription.external_id for subscription in subscriptions}:
+        raise NotFound("subscription", min(unknown))
     return subscriptions
 
 
@@ -215,7 +215,7 @@ def _terminated_at(work: Work, sent: object) -> datetime:
 def _plan(work: Work, code: object) -> Plan:
     plan = work.tx.first(Plan, eq("code", code), missing("parent_id")) if code else None
     if plan is None:
-        raise NotFound("plan")
+        raise NotFound("plan", code)
     return plan
 
 
@@ -306,7 +306,7 @@ def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tup
         return begins, _complete(start, starting)
     created = start.tx.first(Subscription, eq("customer_id", customer.id), eq("external_id", external_id))
     if created is None:
-        raise NotFound("subscription")
+        raise NotFound("subscription", external_id)
     return _continued(start, [created])
 
 

@@ -304,7 +304,7 @@ def _subscription(reader: Reader, external_id: str, options: LifetimeUsageOption
         order=[desc("terminated_at"), desc("started_at")],
     )
     if subscription is None:
-        raise NotFound("subscription")
+        raise NotFound("subscription", external_id)
     return subscription
 
 
@@ -312,7 +312,7 @@ def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Life
     """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are."""
     subscription = _subscription(reader, external_id, options)
     if subscription.started_at is None:
-        raise NotFound("lifetime_usage")
+        raise NotFound("lifetime_usage", external_id)
     record = _stored(reader, subscription) or _fresh(reader, subscription)
     invoiced, current = invoiced_cents(reader, subscription), 0
     if subscription.status == SubscriptionStatus.ACTIVE:

@@ -80,5 +80,5 @@ def get(reader: Reader, log_id: str) -> SecurityLog:
     entry = reader.tx.get(SecurityLog, log_id)
     days = reader.settings.security_log_days
     if entry is None or (days is not None and entry.logged_at < reader.now - timedelta(days=days)):
-        raise NotFound("security_log")
+        raise NotFound("security_log", log_id)
     return entry

@@ -68,7 +68,7 @@ def _page(items: tuple[R, ...], paging: Paging) -> Page[R]:
 def _of_code(items: tuple[R, ...], code: str, kind: str) -> R:
     match = next((item for item in items if item.code == code), None)
     if match is None:
-        raise NotFound(kind)
+        raise NotFound(kind, code)
     return match
 
 

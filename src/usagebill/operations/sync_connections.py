@@ -78,7 +78,7 @@ def get(reader: Reader, code: str) -> SyncConnection:
     """The connection with this code, the oldest if several kinds have it. Raises `NotFound`."""
     connection = reader.tx.first(SyncConnection, eq("code", code), order=[asc("created_at"), asc("id")])
     if connection is None:
-        raise NotFound("sync_connection")
+        raise NotFound("sync_connection", code)
     return connection
 
 

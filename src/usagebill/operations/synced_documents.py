@@ -465,7 +465,7 @@ def get(reader: Reader, synced_document_id: str) -> SyncedDocument:
     """One document. Raises `NotFound`."""
     document = reader.tx.get(SyncedDocument, synced_document_id)
     if document is None:
-        raise NotFound("synced_document")
+        raise NotFound("synced_document", synced_document_id)
     return document
 
 
@@ -537,7 +537,7 @@ def push_invoice(work: Work, invoice_id: str) -> Invoice:
     if customer is None or not targets or invoice.self_billed:
         raise NotAllowed("not_linked")
     if invoice.status not in ISSUED:
-        raise NotAllowed("invalid_status")
+        raise NotAllowed("invalid_status", invoice.status)
     for link, connection in targets:
         known = document_of(work, connection.id, invoice.id)
         if known is None:

@@ -79,7 +79,7 @@ def get(reader: Reader, code: str) -> TaxConnection:
     """The connection with this code, the oldest if several kinds have it. Raises `NotFound`."""
     connection = reader.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
     if connection is None:
-        raise NotFound("tax_connection")
+        raise NotFound("tax_connection", code)
     return connection
 
 

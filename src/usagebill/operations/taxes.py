@@ -46,7 +46,7 @@ def get(reader: Reader, code: str) -> Tax:
     """The tax with this code. Raises `NotFound`."""
     tax = reader.tx.first(Tax, eq("code", code))
     if tax is None:
-        raise NotFound("tax")
+        raise NotFound("tax", code)
     return tax
 
 
@@ -57,7 +57,7 @@ def ids_of_codes(reader: Reader, codes: Iterable[str], *, any_case: bool = False
     for code in codes:
         tax = by_folded.get(code.casefold()) if any_case else reader.tx.first(Tax, eq("code", code))
         if tax is None:
-            raise NotFound("tax")
+            raise NotFound("tax", code)
         ids[tax.id] = None
     return tuple(ids)
 

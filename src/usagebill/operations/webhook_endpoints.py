@@ -41,7 +41,7 @@ def get(reader: Reader, id: str) -> WebhookEndpoint:
     """The endpoint with this id. Raises `NotFound`."""
     endpoint = reader.tx.get(WebhookEndpoint, id)
     if endpoint is None:
-        raise NotFound("webhook_endpoint")
+        raise NotFound("webhook_endpoint", id)
     return endpoint
 
 

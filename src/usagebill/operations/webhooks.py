@@ -140,7 +140,7 @@ def get(reader: Reader, id: str) -> WebhookMessage:
     """The message with this id. Raises `NotFound`."""
     message = reader.tx.get(WebhookMessage, id)
     if message is None:
-        raise NotFound("webhook")
+        raise NotFound("webhook", id)
     return message
 
 
@@ -155,7 +155,7 @@ def list_all(reader: Reader, options: MessageFilters, paging: Paging) -> Page[We
 def list_of_endpoint(reader: Reader, endpoint_id: str, options: HistoryFilters, paging: Paging) -> Page[WebhookMessage]:
     """The messages to an endpoint, last changed first. Raises `NotFound` for an unknown endpoint."""
     if reader.tx.get(WebhookEndpoint, endpoint_id) is None:
-        raise NotFound("webhook_endpoint")
+        raise NotFound("webhook_endpoint", endpoint_id)
     conditions = [eq("webhook_endpoint_id", endpoint_id), *_conditions(options)]
     if term := value_or(options.search_term, "").strip():
         conditions.append(contains(("id", "object_id"), term))
@@ -197,7 +197,7 @@ def resend(work: Work, id: str) -> WebhookMessage:
     """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` if it has succeeded."""
     message = get(work, id)
     if message.status == MessageStatus.SUCCEEDED:
-        raise NotAllowed("is_succeeded")
+        raise NotAllowed("is_succeeded", message.status)
     _deliver_now(work, message)
     return message
 
@@ -210,7 +210,7 @@ def resend_failed(work: Work, request: ResendFilters) -> Resent:
     conditions = [eq("status", MessageStatus.FAILED)]
     if request.webhook_endpoint_id:
         if work.tx.get(WebhookEndpoint, request.webhook_endpoint_id) is None:
-            raise NotFound("webhook_endpoint")
+            raise NotFound("webhook_endpoint", request.webhook_endpoint_id)
         conditions.append(eq("webhook_endpoint_id", request.webhook_endpoint_id))
     if request.event_types:
         conditions.append(within("webhook_type", request.event_types))

@@ -13,5 +13,5 @@ def finalized_credit_note(reader: Reader, credit_note_id: str) -> CreditNote:
     """The finalized credit note with this id. Raises `NotFound`."""
     note = reader.tx.get(CreditNote, credit_note_id)
     if note is None or note.status != CreditNoteStatus.FINALIZED:
-        raise NotFound("credit_note")
+        raise NotFound("credit_note", credit_note_id)
     return note

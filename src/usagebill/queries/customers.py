@@ -44,7 +44,7 @@ def customer_by_external_id(reader: Reader, external_id: str) -> Customer:
     """The customer with this external id. Raises `NotFound`."""
     customer = reader.tx.first(Customer, eq("external_id", external_id))
     if customer is None:
-        raise NotFound("customer")
+        raise NotFound("customer", external_id)
     return customer
 
 

@@ -17,7 +17,7 @@ def campaign_by_code(reader: Reader, code: str) -> DunningCampaign:
     """The campaign with this code. Raises `NotFound`."""
     campaign = reader.tx.first(DunningCampaign, eq("code", code))
     if campaign is None:
-        raise NotFound("dunning_campaign")
+        raise NotFound("dunning_campaign", code)
     return campaign
 
 

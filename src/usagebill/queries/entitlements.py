@@ -34,7 +34,7 @@ def feature_by_code(reader: Reader, code: str) -> Feature:
     """The feature with this code. Raises `NotFound`."""
     feature = reader.tx.first(Feature, eq("code", code))
     if feature is None:
-        raise NotFound("feature")
+        raise NotFound("feature", code)
     return feature
 
 

@@ -25,5 +25,5 @@ def fee_by_id(reader: Reader, fee_id: str) -> Fee:
     """The fee with this id, on an invoice or on none. Raises `NotFound`."""
     fee = reader.tx.get(Fee, fee_id)
     if fee is None:
-        raise NotFound("fee")
+        raise NotFound("fee", fee_id)
     return fee

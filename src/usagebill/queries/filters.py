@@ -67,8 +67,8 @@ def named_entities(reader: Reader, codes: Iterable[str]) -> list[str]:
     """The ids of the billing entities with these codes, archived or not. Raises `NotFound` for unknown codes."""
     wanted = set(codes)
     entities = reader.tx.find(BillingEntity, within("code", wanted), deleted=True)
-    if {entity.code for entity in entities} != wanted:
-        raise NotFound("billing_entity")
+    if unknown := wanted - {entity.code for entity in entities}:
+        raise NotFound("billing_entity", min(unknown))
     return [entity.id for entity in entities]
 
 

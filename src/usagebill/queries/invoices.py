@@ -28,7 +28,7 @@ def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
     """The invoice with this id. Raises `NotFound` for one that no caller may see."""
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.status not in VISIBLE:
-        raise NotFound("invoice")
+        raise NotFound("invoice", invoice_id)
     return invoice
 
 

@@ -25,7 +25,7 @@ def request_by_id(reader: Reader, payment_request_id: str) -> PaymentRequest:
     """The payment request with this id. Raises `NotFound`."""
     request = reader.tx.get(PaymentRequest, payment_request_id)
     if request is None:
-        raise NotFound("payment_request")
+        raise NotFound("payment_request", payment_request_id)
     return request
 
 

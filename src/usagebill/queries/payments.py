@@ -44,7 +44,7 @@ def receipt_by_id(reader: Reader, payment_receipt_id: str) -> PaymentReceipt:
     """The payment receipt with this id. Raises `NotFound`."""
     receipt = reader.tx.get(PaymentReceipt, payment_receipt_id)
     if receipt is None:
-        raise NotFound("payment_receipt")
+        raise NotFound("payment_receipt", payment_receipt_id)
     return receipt
 
 

@@ -94,7 +94,7 @@ def plan_by_code(reader: Reader, code: str) -> Plan:
     """The plan with this code; overrides have none of their own. Raises `NotFound`."""
     plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
     if plan is None:
-        raise NotFound("plan")
+        raise NotFound("plan", code)
     return plan
 
 

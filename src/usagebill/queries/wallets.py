@@ -53,7 +53,7 @@ def wallet_by_id(reader: Reader, wallet_id: str) -> Wallet:
     """The wallet with this id, active or terminated. Raises `NotFound`."""
     wallet = reader.tx.get(Wallet, wallet_id)
     if wallet is None:
-        raise NotFound("wallet")
+        raise NotFound("wallet", wallet_id)
     return wallet
 
 
@@ -66,7 +66,7 @@ def wallet_by_code(reader: Reader, customer: Customer, code: str) -> Wallet:
         order=[asc("status"), desc("terminated_at"), desc("created_at")],
     )
     if wallet is None:
-        raise NotFound("wallet")
+        raise NotFound("wallet", code)
     return wallet
 
 
@@ -119,7 +119,7 @@ def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTrans
     """The transaction with this id. Raises `NotFound`."""
     transaction = reader.tx.get(WalletTransaction, transaction_id)
     if transaction is None:
-        raise NotFound("wallet_transaction")
+        raise NotFound("wallet_transaction", transaction_id)
     return transaction
 
 

@@ -126,7 +126,7 @@ def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[
     else:
         return charges, False
     if not charges:
-        raise NotFound("charge")
+        raise NotFound("charge", id or code or metric_code)
     return charges, True
 
 

@@ -49,7 +49,7 @@ def past(reader: Reader, external_customer_id: str, options: PastUsageOptions, p
     if options.billable_metric_code:
         metric = reader.tx.first(BillableMetric, eq("code", options.billable_metric_code))
         if metric is None:
-            raise NotFound("billable_metric")
+            raise NotFound("billable_metric", options.billable_metric_code)
     customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
     wanted = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
     limit = min(wanted, MOST_PER_PAGE)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from types import NoneType
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, exact, query, refuse_slips, unix_seconds
+from usagebill.bindings import Message, Messages, Resource, Views, command, exact, query, refuse_slips, unix_seconds, worded
 from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -48,7 +48,8 @@ class Events(Resource):
     def create(self, **fields: object) -> Event:
         """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
         event = read(events.EventInput, _event(fields))
-        return self._runner.writing(lambda work: events.create(work, event))
+        with worded(self._runner, fields, events.EventInput):
+            return self._runner.writing(lambda work: events.create(work, event))
 
     def ingest(self, request: Iterable[Mapping[str, object]]) -> Sequence[Event]:
         """Ingest any number of events in one durable commit, all or none.
@@ -56,17 +57,20 @@ class Events(Resource):
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
         sent = [_event(event) for event in request]
-        return self._runner.writing(lambda work: events.ingest(work, sent))
+        with worded(self._runner, {"events": sent}, events.EventsInput):
+            return self._runner.writing(lambda work: events.ingest(work, sent))
 
     def estimate_fees(self, **fields: object) -> Sequence[Fee]:
         """The fees, with taxes, that an event would cause now; nothing is stored."""
         event = read(events.EventInput, _event(fields))
-        return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
+        with worded(self._runner, fields, events.EventInput):
+            return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
 
     def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
         """What an event costs by itself, whatever was used before it."""
         event = read(events.EventInput, _event(fields))
-        return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
+        with worded(self._runner, fields, events.EventInput):
+            return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
 
 
 _FIELDS = field_names(events.EventInput)

@@ -26,15 +26,15 @@ def update_refusal(
     """
     is_draft = status == InvoiceStatus.DRAFT
     if status == InvoiceStatus.VOIDED:
-        return NotAllowed("update_on_voided_invoice")
+        return NotAllowed("update_on_voided_invoice", status)
     if items is not None and is_draft:
-        return NotAllowed("metadata_on_draft_invoice")
+        return NotAllowed("metadata_on_draft_invoice", status)
     if sent_status is not None and sent_status not in INVOICE_PAYMENT_STATUSES:
         return Invalid(payment_status="value_is_invalid")
     if items is not None and items > _MOST_METADATA:
         return Invalid(metadata="invalid_count")
     if sent_status is not None and sent_status != payment_status and is_draft:
-        return NotAllowed("payment_status_update_on_draft_invoice")
+        return NotAllowed("payment_status_update_on_draft_invoice", status)
     return None
 
 

@@ -162,4 +162,4 @@ def transition(status: InvoiceStatus, event: InvoiceEvent) -> InvoiceStatus:
     try:
         return following(TRANSITIONS, status, event)
     except TransitionError as problem:
-        raise NotAllowed(REFUSALS.get(event, "invalid_status")) from problem
+        raise NotAllowed(REFUSALS.get(event, "invalid_status"), status) from problem

@@ -85,7 +85,7 @@ def _of(owner: Subscription | Wallet) -> tuple[Condition, ...]:
 def _of_code(reader: Reader, owner: Subscription | Wallet, code: str) -> Alert:
     alert = reader.tx.first(Alert, *_of(owner), eq("code", code))
     if alert is None:
-        raise NotFound("alert")
+        raise NotFound("alert", code)
     return alert
 
 
@@ -294,7 +294,7 @@ def _thresholds(sent: Maybe[tuple[AlertThresholdInput, ...]]) -> tuple[AlertThre
 def _metric(reader: Reader, code: str) -> BillableMetric:
     metric = reader.tx.first(BillableMetric, eq("code", code))
     if metric is None:
-        raise NotFound("billable_metric")
+        raise NotFound("billable_metric", code)
     return metric
 
 

@@ -58,7 +58,7 @@ def void(work: Work, credit_note_id: str) -> CreditNote:
     """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` if nothing is."""
     note = finalized_credit_note(work, credit_note_id)
     if note.credit_status == CreditStatus.VOIDED or note.balance_amount_cents == 0:
-        raise NotAllowed("no_voidable_amount")
+        raise NotAllowed("no_voidable_amount", note.credit_status)
     changed = voided(note, work.now)
     work.tx.replace(changed)
     return changed
@@ -90,5 +90,5 @@ def delete_metadata_key(work: Work, credit_note_id: str, key: str) -> Metadata |
     """Remove one key, if there is one. Raises `NotFound` for the note, and for one without any metadata."""
     note = finalized_credit_note(work, credit_note_id)
     if note.metadata is None:
-        raise NotFound("metadata")
+        raise NotFound("metadata", key)
     return _stored(work, note, {name: value for name, value in note.metadata.items() if name != key})

@@ -21,7 +21,7 @@ from usagebill.core.credit_notes import (
     with_amounts,
 )
 from usagebill.core.days import local_date
-from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.errors import Invalid, NotAllowed, NotFound, placed
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, VISIBLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
@@ -71,7 +71,7 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
         offset=value_or(request.offset_amount_cents, 0),
     )
     if not takes_parts(invoice.invoice_type, invoice.payment_status, parts):
-        raise NotAllowed("invalid_type_or_status")
+        raise NotAllowed("invalid_type_or_status", f"a {invoice.invoice_type} invoice, {invoice.status}")
     reason = value_or(request.reason, CreditNoteReason.OTHER)
     if reason not in tuple(CreditNoteReason):
         raise Invalid(reason="value_is_invalid")
@@ -93,12 +93,12 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
     """The invoice to credit. Raises `NotFound`, and `NotAllowed` if it takes no notes."""
     invoice = reader.tx.get(Invoice, invoice_id or "")
     if invoice is None or invoice.status not in VISIBLE:
-        raise NotFound("invoice")
+        raise NotFound("invoice", invoice_id)
     is_top_up = invoice.invoice_type == InvoiceType.CREDIT
     purchase = transaction_of_invoice(reader, invoice.id) if is_top_up else None
     wallet_is_active = purchase is not None and wallet_of(reader, purchase).status == WalletStatus.ACTIVE
     if not takes_notes(invoice.status, invoice.version_number, invoice.invoice_type, wallet_is_active=wallet_is_active):
-        raise NotAllowed("invalid_type_or_status")
+        raise NotAllowed("invalid_type_or_status", f"a {invoice.invoice_type} invoice, {invoice.status}")
     return invoice
 
 

@@ -21,7 +21,9 @@ def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate
     """What a note over these items would come to. Raises as `create` does for the invoice and the items."""
     invoice = credited_invoice(work, request.invoice_id)
     if invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status != PaymentStatus.SUCCEEDED:
-        raise NotAllowed("invalid_type_or_status")
+        raise NotAllowed(
+            "invalid_type_or_status", f"a {invoice.invoice_type} invoice, its payment {invoice.payment_status}"
+        )
     balance = balance_of(work, invoice)
     sent = requested_items(balance, request.items, together=False)
     items = [(fee, truncate_to(amount, 0)) for fee, amount in sent]

@@ -136,7 +136,7 @@ def by_token(tx: Transaction, token: str) -> Document:
 def _invoice(reader: Reader, invoice_id: str) -> Invoice:
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.status != InvoiceStatus.FINALIZED:
-        raise NotFound("invoice")
+        raise NotFound("invoice", invoice_id)
     return invoice
 
 
@@ -150,7 +150,7 @@ def _downloaded(work: Work, subject: S, kind: DocumentKind) -> S | None:
 def _content(reader: Reader, document_id: str | None) -> bytes:
     document = None if document_id is None else reader.tx.get(Document, document_id)
     if document is None:
-        raise NotFound("document")
+        raise NotFound("document", document_id)
     return document.content
 
 

@@ -41,7 +41,7 @@ def resend_invoice(work: Work, invoice_id: str, request: ResendInput) -> None:
     """
     invoice = visible_invoice(work, invoice_id)
     if invoice.status != InvoiceStatus.FINALIZED:
-        raise NotAllowed("invoice_not_finalized")
+        raise NotAllowed("invoice_not_finalized", invoice.status)
     _resend(work, invoice, request)
 
 
@@ -53,9 +53,9 @@ def resend_credit_note(work: Work, credit_note_id: str, request: ResendInput) ->
     """
     note = work.tx.get(CreditNote, credit_note_id)
     if note is None or note.status == CreditNoteStatus.DELETED:
-        raise NotFound("credit_note")
+        raise NotFound("credit_note", credit_note_id)
     if note.status != CreditNoteStatus.FINALIZED:
-        raise NotAllowed("credit_note_not_finalized")
+        raise NotAllowed("credit_note_not_finalized", note.status)
     _resend(work, note, request)
 
 

@@ -74,7 +74,7 @@ def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
     fee = _fee(work, invoice, fee_id)
     adjustment = next((adjusted for adjusted in of_draft(work, invoice) if fits(adjusted, fee)), None)
     if adjustment is None or invoice.status != InvoiceStatus.DRAFT:
-        raise NotFound("adjusted_fee")
+        raise NotFound("adjusted_fee", fee_id)
     work.tx.delete(adjustment)
     return invoice
 
@@ -82,7 +82,7 @@ def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
 def _fee(reader: Reader, invoice: Invoice, fee_id: str) -> Fee:
     fee = reader.tx.get(Fee, fee_id)
     if fee is None or fee.invoice_id != invoice.id:
-        raise NotFound("fee")
+        raise NotFound("fee", fee_id)
     return fee
 
 
@@ -94,7 +94,7 @@ def line_of(reader: Reader, invoice: Invoice, request: AdjustedFeeInput) -> Adju
             BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", request.subscription_id or "")
         )
         if period is None:
-            raise NotFound("subscription")
+            raise NotFound("subscription", request.subscription_id)
         return line_in_period(reader, invoice, period, request)
     fee = _fee(reader, invoice, request.fee_id)
     line = _adjustment(reader, invoice, fee.subscription_id or "", fee.fee_type, request)
@@ -117,16 +117,16 @@ def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, requ
     plan = plan_definition(reader, period.plan_id)
     if request.fixed_charge_id:
         if not any(charge.id == request.fixed_charge_id for charge in plan.fixed_charges):
-            raise NotFound("fixed_charge")
+            raise NotFound("fixed_charge", request.fixed_charge_id)
         line = _adjustment(reader, invoice, period.subscription_id, FeeType.FIXED_CHARGE, request)
         return replace(line, fixed_charge_id=request.fixed_charge_id)
     charge = next((charge for charge in plan.charges if charge.id == request.charge_id), None)
     if charge is None:
-        raise NotFound("charge")
+        raise NotFound("charge", request.charge_id)
     if request.charge_filter_id and not any(
         charge_filter.id == request.charge_filter_id for charge_filter in charge.filters
     ):
-        raise NotFound("charge_filter")
+        raise NotFound("charge_filter", request.charge_filter_id)
     line = _adjustment(reader, invoice, period.subscription_id, FeeType.CHARGE, request)
     return replace(line, charge_id=charge.id, charge_filter_id=request.charge_filter_id or None)
 

@@ -45,7 +45,7 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
     """
     invoice = visible_invoice(work, invoice_id)
     if invoice.status != InvoiceStatus.DRAFT:
-        raise NotFound("invoice")
+        raise NotFound("invoice", invoice_id)
     if invoice.tax_status == TaxStatus.PENDING:
         raise Forbidden("cannot_finalize_with_pending_taxes")
     if invoice.invoice_type != InvoiceType.SUBSCRIPTION:

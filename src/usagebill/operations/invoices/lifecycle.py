@@ -100,7 +100,7 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
     """
     invoice = visible_invoice(work, invoice_id)
     if invoice.status not in ISSUED:
-        raise NotAllowed("not_disputable")
+        raise NotAllowed("not_disputable", invoice.status)
     return lose(work, invoice, work.now)
 
 
@@ -129,7 +129,7 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
         check_void_amounts(work, invoice, credit_cents=credit, refund_cents=refund)
     status = transition(invoice.status, InvoiceEvent.VOID)
     if not generate and invoice.payment_status == PaymentStatus.SUCCEEDED:
-        raise NotAllowed("not_voidable")
+        raise NotAllowed("not_voidable", f"paid, its payment_status {invoice.payment_status}")
     voided = replace(
         invoice,
         status=status,

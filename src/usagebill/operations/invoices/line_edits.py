@@ -167,7 +167,7 @@ def _line(
     else:
         period = next((period for period in periods if period.subscription_id == request.subscription_id), None)
         if period is None:
-            raise NotFound("subscription")
+            raise NotFound("subscription", request.subscription_id)
         fee = _new(reader, invoice, period, request)
     adjustments.check_units(request.units, request.unit_amount)
     reprice = None if period is None else repricing(reader, plan_definition(reader, period.plan_id), fee)
@@ -184,7 +184,7 @@ def _kept(reader: Reader, voided: Invoice, invoice: Invoice, id: str) -> Fee:
     """A copy of a line of the voided invoice, as if nothing had been taken off or paid."""
     fee = reader.tx.get(Fee, id)
     if fee is None or fee.invoice_id != voided.id:
-        raise NotFound("fee")
+        raise NotFound("fee", id)
     return replace(
         fee,
         id=reader.new_id(),
@@ -216,5 +216,5 @@ def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, sent_fields: R
     line = adjustments.line_in_period(reader, invoice, period, request)
     fee = empty_fee(reader, billing_context(reader, invoice, period), line)
     if fee is None:
-        raise NotFound("charge")
+        raise NotFound("charge", sent_fields.charge_id)
     return fee

@@ -15,7 +15,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.currencies import CURRENCIES, major_from_cents
 from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.opening import new_fee, new_invoice
@@ -86,7 +86,7 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     customer = customer_by_external_id(work, request.external_customer_id or "")
     if not request.fees:
         raise NotFound("fees")
-    lines = [_line(work, sent) for sent in request.fees]
+    lines = [_placed_line(work, position, sent) for position, sent in enumerate(request.fees)]
     entity = _entity(work, customer, request.billing_entity_code)
     own_entity = entity_of(work, customer)
     currency = request.currency or customer.currency or own_entity.default_currency
@@ -133,10 +133,15 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     return record(work, replace(bill, message="invoice.one_off_created"))
 
 
+def _placed_line(reader: Reader, position: int, sent: OneOffFeeInput) -> _Line:
+    with placed(f"fees[{position}]"):
+        return _line(reader, sent)
+
+
 def _line(reader: Reader, sent: OneOffFeeInput) -> _Line:
     add_on = reader.tx.first(AddOn, eq("code", sent.add_on_code or ""))
     if add_on is None:
-        raise NotFound("add_on")
+        raise NotFound("add_on", sent.add_on_code)
     if not limits.LINE_UNITS.holds(value_or(sent.units, ONE)):
         raise Invalid(units="value_is_out_of_range")
     if not sent.from_datetime and not sent.to_datetime:
@@ -158,7 +163,7 @@ def _entity(reader: Reader, customer: Customer, code: Maybe[str]) -> BillingEnti
         return entity_of(reader, customer)
     entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
     if entity is None:
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", code)
     return entity
 
 

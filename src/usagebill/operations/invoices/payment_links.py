@@ -38,7 +38,7 @@ def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
     """
     invoice = visible_invoice(work, invoice_id)
     if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
-        raise NotAllowed("invalid_status")
+        raise NotAllowed("invalid_status", f"{invoice.status}, its payment {invoice.payment_status}")
     if not invoice.ready_for_payment_processing:
         raise NotAllowed("payment_processor_is_currently_handling_payment")
     if customer_of(work, invoice).payment_connection_id is None:

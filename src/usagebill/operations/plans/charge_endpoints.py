@@ -75,7 +75,7 @@ def get_charge(reader: Reader, code: str, charge_code: str) -> Charge:
     order = [asc("created_at"), asc("id")]
     charge = reader.tx.first(Charge, eq("plan_id", plan_by_code(reader, code).id), eq("code", charge_code), order=order)
     if charge is None:
-        raise NotFound("charge")
+        raise NotFound("charge", charge_code)
     return charge
 
 
@@ -85,7 +85,7 @@ def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
     plan = plan_by_code(work, code)
     metric = work.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
-        raise NotFound("billable_metric")
+        raise NotFound("billable_metric", request.billable_metric_id)
     charge = new_charge(work, plan, metric, request, code=value_or(request.code, ""))
     if value_or(request.cascade_updates, False):
         cascade_added_charge(work, charge)
@@ -101,7 +101,7 @@ def update_charge(work: Work, code: str, charge_code: str, request: ChargeInput)
     if request.billable_metric_id and request.billable_metric_id != metric.id:
         chosen = work.tx.get(BillableMetric, request.billable_metric_id)
         if chosen is None:
-            raise NotFound("billable_metric")
+            raise NotFound("billable_metric", request.billable_metric_id)
         metric = chosen
     after = changed_charge(work, before, metric, request, used=is_used(work, plan))
     if value_or(request.cascade_updates, False):
@@ -138,7 +138,7 @@ def pick_filter(charge: Charge, filter_id: str) -> ChargeFilter:
     """The filter of a charge that has this id. Raises `NotFound`."""
     picked = next((charge_filter for charge_filter in charge.filters if charge_filter.id == filter_id), None)
     if picked is None:
-        raise NotFound("charge_filter")
+        raise NotFound("charge_filter", filter_id)
     return picked
 
 
@@ -209,7 +209,7 @@ def get_fixed_charge(reader: Reader, code: str, fixed_charge_code: str) -> Fixed
         FixedCharge, eq("plan_id", plan_by_code(reader, code).id), eq("code", fixed_charge_code), order=order
     )
     if fixed_charge is None:
-        raise NotFound("fixed_charge")
+        raise NotFound("fixed_charge", fixed_charge_code)
     return fixed_charge
 
 
@@ -223,7 +223,7 @@ def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> Fix
     elif request.add_on_code:
         add_on = work.tx.first(AddOn, eq("code", request.add_on_code))
     if add_on is None:
-        raise NotFound("add_on")
+        raise NotFound("add_on", request.add_on_id or request.add_on_code)
     added = new_fixed_charge(work, plan, add_on, request, code=value_or(request.code, ""))
     change = FixedChargeChange(before=None, after=added, immediately=value_or(request.apply_units_immediately, False))
     apply_fixed_charge_changes(work, plan, [change], cascade=value_or(request.cascade_updates, False))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.metadata import metadata_errors
 from usagebill.core.plans import (
     Charge,
@@ -101,10 +101,11 @@ def create(work: Work, request: PlanInput) -> Plan:
         usage_thresholds=sent_thresholds(work, value_or(request.usage_thresholds, ())),
     )
     work.tx.insert(plan)
-    add_charges(work, plan, zip(charges, metrics, strict=True))
-    add_fixed_charges(work, plan, zip(fixed_charges, add_ons, strict=True))
+    add_charges(work, plan, zip(range(len(charges)), charges, metrics, strict=True))
+    add_fixed_charges(work, plan, zip(range(len(fixed_charges)), fixed_charges, add_ons, strict=True))
     if request.minimum_commitment and changes(request.minimum_commitment):
-        plan = replace(plan, minimum_commitment=sent_commitment(work, None, request.minimum_commitment))
+        with placed("minimum_commitment"):
+            plan = replace(plan, minimum_commitment=sent_commitment(work, None, request.minimum_commitment))
         work.tx.replace(plan)
     work.emit("plan.created", lambda: plan_summary(work, plan), plan.id)
     return plan
@@ -114,7 +115,7 @@ def metric_of_item(reader: Reader, request: ChargeInput) -> BillableMetric:
     """The metric that a charge in a plan's body names. Raises `NotFound` of the many."""
     metric = reader.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
-        raise NotFound("billable_metrics")
+        raise NotFound("billable_metrics", request.billable_metric_id)
     return metric
 
 
@@ -125,7 +126,7 @@ def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
     else:
         add_on = reader.tx.first(AddOn, eq("code", request.add_on_code)) if request.add_on_code else None
     if add_on is None:
-        raise NotFound("add_ons")
+        raise NotFound("add_ons", request.add_on_id or request.add_on_code)
     return add_on
 
 
@@ -180,24 +181,34 @@ def sent_commitment(
     return changed
 
 
-def add_charges(work: Work, plan: Plan, items: Iterable[tuple[ChargeInput, BillableMetric]]) -> list[Charge]:
-    """Add charges to a plan in order; those that are sent no code get one of their metric's."""
+def add_charges(work: Work, plan: Plan, items: Iterable[tuple[int, ChargeInput, BillableMetric]]) -> list[Charge]:
+    """Add charges to a plan in order; those that are sent no code get one of their metric's.
+
+    Each comes with its position in the request.
+    """
     taken = {charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id"))}
     added = []
-    for request, metric in items:
-        charge = new_charge(work, plan, metric, request, code=request.code or generated_code(metric.code, taken))
+    for position, request, metric in items:
+        with placed(f"charges[{position}]"):
+            charge = new_charge(work, plan, metric, request, code=request.code or generated_code(metric.code, taken))
         taken.add(charge.code)
         added.append(charge)
     return added
 
 
-def add_fixed_charges(work: Work, plan: Plan, items: Iterable[tuple[FixedChargeInput, AddOn]]) -> list[FixedCharge]:
-    """Add fixed charges to a plan in order; those that are sent no code get one of their add-on's."""
+def add_fixed_charges(
+    work: Work, plan: Plan, items: Iterable[tuple[int, FixedChargeInput, AddOn]]
+) -> list[FixedCharge]:
+    """Add fixed charges to a plan in order; those that are sent no code get one of their add-on's.
+
+    Each comes with its position in the request.
+    """
     taken = {charge.code for charge in work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))}
     added = []
-    for request, add_on in items:
+    for position, request, add_on in items:
         code = request.code or generated_code(add_on.code, taken)
-        fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code)
+        with placed(f"fixed_charges[{position}]"):
+            fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code)
         taken.add(code)
         added.append(fixed_charge)
     return added

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.billable_metrics import BillableMetric, declared_values
-from usagebill.core.errors import Invalid
-from usagebill.core.filters import identity, values_errors
+from usagebill.core.errors import Invalid, placed
+from usagebill.core.filters import identity, values_errors, values_reason
 from usagebill.core.limits import MOST_FILTER_VALUES, MOST_FILTERS
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing import MODELS, normalized_properties, validate_properties
@@ -46,7 +46,9 @@ def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[Char
     """Raises `Invalid` if a filter names what the metric does not declare, or its prices make no sense."""
     declared = declared_values(metric)
     for charge_filter in filters:
-        refuse(values_errors(charge_filter.values, declared))
+        problems = values_errors(charge_filter.values, declared)
+        if problems:
+            raise Invalid(problems, reasons={"values": values_reason(charge_filter.values, declared)})
         codes = (
             validate_properties(charge.charge_model, charge_filter.properties) if charge.charge_model in MODELS else ()
         )
@@ -90,8 +92,9 @@ def merged_filters(
     ones that are not sent go. Raises `Invalid`.
     """
     wanted = tuple(sent)
-    for request in wanted:
-        sent_values(request)
+    for position, request in enumerate(wanted):
+        with placed(f"filters[{position}]"):
+            sent_values(request)
     left: dict[Hashable, deque[ChargeFilter]] = {}
     for charge_filter in charge.filters:
         left.setdefault(identity(charge_filter.values), deque()).append(charge_filter)
@@ -104,5 +107,7 @@ def merged_filters(
             fresh = replace(fresh, id=known.id, created_at=known.created_at)
         merged.append(fresh)
     check_number_of_filters(merged)
-    check_filters(charge, metric, merged)
+    for position, charge_filter in enumerate(merged):
+        with placed(f"filters[{position}]"):
+            check_filters(charge, metric, [charge_filter])
     return tuple(merged)

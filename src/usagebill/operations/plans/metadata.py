@@ -48,7 +48,7 @@ def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
     """Remove one key, if there is one. Raises `NotFound` for the plan, and for one without any metadata."""
     plan = plan_by_code(work, code)
     if plan.metadata is None:
-        raise NotFound("metadata")
+        raise NotFound("metadata", key)
     left = {name: value for name, value in plan.metadata.items() if name != key}
     work.tx.replace(replace(plan, metadata=left, updated_at=work.now))
     return left

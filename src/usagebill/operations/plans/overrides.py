@@ -82,7 +82,7 @@ def _own_units(
     for item in value_or(request.fixed_charges, ()):
         charge = known.get(item.id or "")
         if charge is None:
-            raise NotFound("fixed_charge")
+            raise NotFound("fixed_charge", item.id)
         if not is_given(item.units):
             continue
         overridden = replace(charge, units=check_units(item.units))

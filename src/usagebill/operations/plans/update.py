@@ -9,6 +9,7 @@ from typing import Any
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.cascades import FixedChargeChange
+from usagebill.core.errors import placed
 from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import changes, is_given, value_or
@@ -120,7 +121,8 @@ def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) ->
     if request.metadata is not None and is_given(request.metadata):
         after = replace(after, metadata=sent_metadata(request.metadata))
     if request.minimum_commitment:
-        commitment = sent_commitment(reader, before.minimum_commitment, request.minimum_commitment)
+        with placed("minimum_commitment"):
+            commitment = sent_commitment(reader, before.minimum_commitment, request.minimum_commitment)
         after = replace(after, minimum_commitment=commitment)
     return after
 
@@ -152,12 +154,13 @@ def _replace_charges(
             if cascade:
                 cascade_removed_charge(work, charge)
     fresh = []
-    for request, metric in listed:
+    for position, (request, metric) in enumerate(listed):
         before = known.get(request.id) if request.id else None
         if before is None:
-            fresh.append((request, metric))
+            fresh.append((position, request, metric))
             continue
-        after = changed_charge(work, before, metric, request, used=used)
+        with placed(f"charges[{position}]"):
+            after = changed_charge(work, before, metric, request, used=used)
         if cascade:
             model = value_or(request.charge_model, None)
             cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
@@ -183,15 +186,16 @@ def _replace_fixed_charges(
             remove(work, fixed_charge)
             made.append(FixedChargeChange(before=fixed_charge, after=None))
     fresh = []
-    for request, add_on in listed:
+    for position, (request, add_on) in enumerate(listed):
         if add_on is not None:
-            fresh.append((request, add_on))
+            fresh.append((position, request, add_on))
             continue
         before = known[str(request.id)]
-        after = changed_fixed_charge(work, before, request, used=used)
+        with placed(f"fixed_charges[{position}]"):
+            after = changed_fixed_charge(work, before, request, used=used)
         immediately = value_or(request.apply_units_immediately, False)
         made.append(FixedChargeChange(before=before, after=after, immediately=immediately))
-    for (request, _), added in zip(fresh, add_fixed_charges(work, plan, fresh), strict=True):
+    for (_, request, _), added in zip(fresh, add_fixed_charges(work, plan, fresh), strict=True):
         immediately = value_or(request.apply_units_immediately, False)
         made.append(FixedChargeChange(before=None, after=added, immediately=immediately))
     apply_fixed_charge_changes(work, plan, made, cascade=cascade)

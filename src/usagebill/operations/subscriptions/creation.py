@@ -110,7 +110,7 @@ def _entity(reader: Reader, request: SubscriptionInput) -> BillingEntity:
         return customers.default_entity(reader)
     entity = reader.tx.first(BillingEntity, eq("code", request.billing_entity_code), missing("archived_at"))
     if entity is None:
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", request.billing_entity_code)
     return entity
 
 
@@ -118,7 +118,7 @@ def _plan(reader: Reader, request: SubscriptionInput) -> Plan:
     code = request.plan_code or ""
     plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
     if plan is None:
-        raise NotFound("plan")
+        raise NotFound("plan", code)
     return plan
 
 

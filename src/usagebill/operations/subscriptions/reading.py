@@ -53,7 +53,7 @@ def get_of_status(reader: Reader, external_id: str, status: object = None) -> Su
     wanted = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
     by_external_id = find_by_external_id(reader, external_id, wanted)
     if not by_external_id:
-        raise NotFound("subscription")
+        raise NotFound("subscription", external_id)
     return by_external_id[0]
 
 
@@ -78,7 +78,7 @@ def list_of_customer(
     """The same for one customer. Raises `NotFound` if there is none."""
     customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
     if customer is None:
-        raise NotFound("customer")
+        raise NotFound("customer", external_customer_id)
     conditions = [*_conditions(reader, options), eq("customer_id", customer.id)]
     return reader.page(Subscription, *conditions, paging=paging, order=_ORDER)
 
@@ -110,7 +110,8 @@ def _conditions(reader: Reader, options: SubscriptionFilters) -> list[Condition]
 def _issued_by(reader: Reader, codes: Sequence[str]) -> Condition:
     entities = reader.tx.find(BillingEntity, within("code", codes))
     if {entity.code for entity in entities} != set(codes):
-        raise NotFound("billing_entity")
+        known = {entity.code for entity in entities}
+        raise NotFound("billing_entity", next(code for code in codes if code not in known))
     ids = [entity.id for entity in entities]
     return any_of(
         within("billing_entity_id", ids),

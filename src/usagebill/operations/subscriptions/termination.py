@@ -128,7 +128,7 @@ def cancel_pending(work: Work, pending: Subscription) -> Subscription:
     if pending.previous_subscription_id is not None:
         previous = work.tx.get(Subscription, pending.previous_subscription_id)
         if previous is None:
-            raise NotFound("subscription")
+            raise NotFound("subscription", pending.previous_subscription_id)
         work.emit("subscription.updated", lambda: entitled_subscription(work, previous), previous.id)
     return canceled
 

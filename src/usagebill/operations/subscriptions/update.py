@@ -36,7 +36,7 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
     """
     to_change = find_to_change(work, external_id, options)
     if to_change.status == SubscriptionStatus.INCOMPLETE:
-        raise NotAllowed("subscription_incomplete")
+        raise NotAllowed("subscription_incomplete", to_change.status)
     entity = _entity(work, request)
     movable = to_change.status == SubscriptionStatus.PENDING and to_change.previous_subscription_id is None
     starts = request.subscription_at if movable and request.subscription_at else to_change.subscription_at
@@ -89,7 +89,7 @@ def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> 
         Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
     )
     if subscription is None:
-        raise NotFound("subscription")
+        raise NotFound("subscription", external_id)
     return subscription
 
 
@@ -98,7 +98,7 @@ def _entity(reader: Reader, request: SubscriptionUpdate) -> BillingEntity | None
         return None
     entity = reader.tx.first(BillingEntity, eq("code", request.billing_entity_code), missing("archived_at"))
     if entity is None:
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", request.billing_entity_code)
     return entity
 
 
@@ -113,7 +113,7 @@ def _changed(
     if is_given(request.purchase_order_number):
         number = purchase_order_number_of(request.purchase_order_number)
         if number != subscription.purchase_order_number and subscription.status not in UNENDED:
-            raise NotAllowed("purchase_order_number_not_editable")
+            raise NotAllowed("purchase_order_number_not_editable", subscription.status)
         changed = replace(changed, purchase_order_number=number)
     if isinstance(request.consolidate_invoice, bool):
         changed = replace(changed, consolidate_invoice=request.consolidate_invoice)

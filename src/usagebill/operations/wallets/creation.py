@@ -168,7 +168,7 @@ def _entity_id(reader: Reader, request: WalletInput) -> str | None:
     if request.billing_entity_id:
         entity = reader.tx.first(BillingEntity, eq("id", request.billing_entity_id), missing("archived_at"))
         if entity is None:
-            raise NotFound("billing_entity")
+            raise NotFound("billing_entity", request.billing_entity_id)
         return entity.id
     return entity_by_code(reader, request.billing_entity_code).id if request.billing_entity_code else None
 
@@ -177,7 +177,7 @@ def entity_by_code(reader: Reader, code: str) -> BillingEntity:
     """The active billing entity with this code. Raises `NotFound`."""
     entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
     if entity is None:
-        raise NotFound("billing_entity")
+        raise NotFound("billing_entity", code)
     return entity
 
 

@@ -98,7 +98,7 @@ def delete_metadata_key_of_customer(work: Work, external_id: str, code: str, key
 
 def _without(work: Work, wallet: Wallet, key: str) -> Metadata:
     if wallet.metadata is None:
-        raise NotFound("metadata")
+        raise NotFound("metadata", key)
     left = {name: value for name, value in wallet.metadata.items() if name != key}
     work.tx.replace(replace(wallet, metadata=left, updated_at=work.now))
     return left

@@ -1,0 +1,371 @@
+"""What every error code means, and what to do about it: one table for messages, OpenAPI and the page of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+__all__ = ["BY_STATE", "CODES", "NOT_PERMITTED", "RESOURCES", "UNNAMED", "Refusal", "refusal_of"]
+
+
+class Refusal(NamedTuple):
+    """A code in words. `meaning` goes on from a field and its value; `remedy` is what its sender can do."""
+
+    meaning: str
+    remedy: str
+
+
+# Codes of fields (422), by what they are about.
+CODES: Mapping[str, Refusal] = {
+    # Any field
+    "value_is_mandatory": Refusal("is missing", "send it"),
+    "value_is_invalid": Refusal("is none of the values that the field takes", "send one of them"),
+    "value_is_out_of_range": Refusal("is outside the range of the field", "send a number within it"),
+    "value_is_too_long": Refusal("is too long", "shorten it"),
+    "value_is_too_short": Refusal("is too short", "lengthen it"),
+    "too_long": Refusal("is too long", "shorten it"),
+    "value_is_duplicated": Refusal("has the same entry twice", "send each once"),
+    "duplicated_values": Refusal("has the same entry twice", "send each once"),
+    "value_already_exist": Refusal("is taken", "choose another one, or change the record that has it"),
+    "value_already_exists": Refusal("is taken", "choose another one, or change the record that has it"),
+    "already_exists": Refusal("is there already", "change it, or delete it first"),
+    "value_is_reserved": Refusal("is a name that the service keeps for itself", "choose another one"),
+    "value_must_be_blank": Refusal("has no meaning for this kind of record", "leave it out"),
+    "value_must_be_positive_or_zero": Refusal("is no whole number of at least 0", "send a whole number from 0 on"),
+    "value_is_not_an_integer": Refusal("is no whole number", "send an integer; amounts in `_cents` have no fractions"),
+    "value_is_not_valid_number": Refusal("is no number", "send a decimal number, as a number or as text"),
+    "is not a number": Refusal("is no number", "send a decimal number, as a number or as text"),
+    "value_not_in_select_options": Refusal("is none of the options", "send one of the privilege's `select_options`"),
+    "values_are_invalid": Refusal("do not fit together", "send a start that is not after the end"),
+    "unknown_field": Refusal("is no field of this request", "leave it out, or mend its name"),
+    "relation_must_exist": Refusal("names a record that does not exist", "create it first, or mend the name"),
+    "invalid_value": Refusal("is not possible here", "see the description of the field"),
+    "invalid_format": Refusal("has the wrong form", "see the description of the field"),
+    "invalid_type": Refusal("is of the wrong type", "see the description of the field"),
+    "invalid_identifier": Refusal("is the code or id of no record", "send one that exists"),
+    "is in invalid format": Refusal("is no id", "send the UUID that the service gave"),
+    "invalid_count": Refusal("has too many entries", "send fewer"),
+    "invalid_code": Refusal("is the code of no billable metric", "create the metric, or mend the code"),
+    "must be boolean": Refusal("is neither true nor false", "send true or false"),
+    "must be a string": Refusal("is no text", "send text"),
+    "must_be_an_array": Refusal("is no list", "send a list, `[...]`"),
+    "must_be_array": Refusal("is no list", "send a list, `[...]`"),
+    "incompatible_params": Refusal("cannot be combined with the other parameters", "send one of them"),
+    "not_supported": Refusal("is not supported", "leave it out"),
+    # Dates and places
+    "invalid_date": Refusal("is no date or time", 'send ISO 8601, for instance "2026-03-31" or "2026-03-31T12:00:00Z"'),
+    "invalid_timestamp": Refusal("is no time", 'send ISO 8601, for instance "2026-03-31T12:00:00Z"'),
+    "cannot_be_in_past": Refusal("is in the past", "send a time to come"),
+    "invalid_timezone": Refusal("is no time zone", 'send a name of the tz database, for instance "Europe/Paris"'),
+    "not_a_valid_country_code": Refusal("is no country", 'send two letters of ISO 3166, for instance "FR"'),
+    "not_a_valid_language_code": Refusal("is no language of documents", "send one of those that the field names"),
+    "country_must_be_present": Refusal("needs a country", "send the country, too"),
+    "country_not_supported": Refusal("is a country that this does not exist for", "leave it out"),
+    "org_must_be_in_eu": Refusal("needs a seller in the European Union", "send its country first"),
+    "billing_entity_must_be_in_eu": Refusal("needs a billing entity in the European Union", "send its country first"),
+    # Addresses
+    "invalid_email_format": Refusal("is no e-mail address", 'send one such as "billing@acme.example"'),
+    "must have at least one recipient": Refusal("has no recipient", "send an address, or give the customer one"),
+    "must have email configured": Refusal("has no e-mail address", "give the billing entity an `email`"),
+    "url_is_invalid": Refusal("is no http or https address", 'send one such as "https://hooks.acme.example/usage"'),
+    "url_invalid": Refusal("is no http or https address", 'send one such as "https://shop.acme.example/paid"'),
+    "address_not_public": Refusal(
+        "is not on the public internet", "send a public address, or allow private ones (`--private-networks`)"
+    ),
+    "invalid_content_type": Refusal("is no image that can be used", "send a PNG or JPEG, as a data URL or base64"),
+    "invalid_size": Refusal("is too large", "send a smaller image"),
+    "Maximum number of webhook endpoints was reached": Refusal(
+        "cannot be added: there are as many webhook endpoints as there can be", "delete one first"
+    ),
+    # Billable metrics
+    "not_compatible_with_aggregation_type": Refusal(
+        "does not go with the aggregation type of the metric", "leave it out, or choose another aggregation type"
+    ),
+    "invalid_expression": Refusal("is no expression", "mend it: POST /billable_metrics/evaluate_expression tries it"),
+    "expression_evaluation_failed": Refusal("could not be computed from this event", "mend the event or the metric"),
+    "invalid_event": Refusal("is no event", "send an object with `properties`"),
+    "too_many_filters": Refusal("has too many filters", "send fewer"),
+    "too_many_values": Refusal("has too many values", "send fewer"),
+    # Prices
+    "invalid_amount": Refusal("is no amount", 'send a decimal of at least 0 as text, for instance "0.25"'),
+    "invalid_rate": Refusal("is no rate", 'send percent as text, for instance "2.5"'),
+    "invalid_fixed_amount": Refusal("is no amount", 'send a decimal of at least 0 as text, for instance "0.25"'),
+    "invalid_free_units": Refusal("is no whole number of units", "send an integer of at least 0"),
+    "invalid_package_size": Refusal("is no size of a package", "send an integer of at least 1"),
+    "invalid_free_units_per_events": Refusal("is no whole number of events", "send an integer of at least 1"),
+    "invalid_free_units_per_total_aggregation": Refusal("is no quantity", 'send a decimal as text, "100"'),
+    "per_transaction_max_lower_than_per_transaction_min": Refusal(
+        "has a maximum below its minimum", "raise `per_transaction_max_amount`, or leave one of both out"
+    ),
+    "missing_graduated_ranges": Refusal("has no ranges", "send `graduated_ranges` with at least one range"),
+    "missing_graduated_percentage_ranges": Refusal(
+        "has no ranges", "send `graduated_percentage_ranges` with at least one range"
+    ),
+    "missing_volume_ranges": Refusal("has no ranges", "send `volume_ranges` with at least one range"),
+    "invalid_graduated_ranges": Refusal(
+        "has a gap, an overlap or an end",
+        "begin at 0, let each range begin where the one before ends, the last be open",
+    ),
+    "invalid_graduated_percentage_ranges": Refusal(
+        "has a gap, an overlap or an end",
+        "begin at 0, let each range begin where the one before ends, the last be open",
+    ),
+    "invalid_volume_ranges": Refusal(
+        "has a gap, an overlap or an end", "begin at 0, let each range begin one above the end before, the last be open"
+    ),
+    "too_many_keys": Refusal("has too many keys", "send fewer"),
+    "invalid_charge_model": Refusal("does not go with the charge model", "leave it out, or choose another model"),
+    "invalid_aggregation_type_or_charge_model": Refusal(
+        "does not go with this charge model and this metric's aggregation", "choose another model or metric"
+    ),
+    "invalid_billable_metric_or_charge_model": Refusal(
+        "does not go with this charge model and metric", "prorated charges need a recurring metric; leave it out"
+    ),
+    "not_compatible_with_pay_in_advance": Refusal(
+        "does not go with `pay_in_advance`", "leave it out, or let the charge be paid in arrears"
+    ),
+    "must_be_true_unless_pay_in_advance": Refusal(
+        "is false for a charge that is paid in arrears", "leave it out, or send `pay_in_advance: true`"
+    ),
+    "only_compatible_with_pay_in_advance_and_non_invoiceable": Refusal(
+        "needs a charge in advance without an invoice", "send `pay_in_advance: true` and `invoiceable: false`, too"
+    ),
+    # Plans, thresholds and alerts
+    "missing_amount_cents": Refusal("has an entry without `amount_cents`", "send it"),
+    "multiple_recurring_thresholds": Refusal("has several recurring thresholds", "send one at most"),
+    "duplicate_threshold_values": Refusal("has the same threshold twice", "send each value once"),
+    "too_many_thresholds": Refusal("has too many thresholds", "send fewer"),
+    "recurring_value_is_negative": Refusal("is no step for a recurring threshold", "send a value above 0"),
+    "alert_already_exists": Refusal("exists for this type and metric", "change that alert"),
+    # Coupons, wallets and metadata
+    "coupon_is_not_reusable": Refusal("was applied to this customer before", "apply another coupon"),
+    "currencies_does_not_match": Refusal("is in another currency than the customer", "use the customer's currency"),
+    "invalid_paid_credits": Refusal("is no amount of credits", 'send a decimal of at least 0 as text, "20"'),
+    "invalid_granted_credits": Refusal("is no amount of credits", 'send a decimal of at least 0 as text, "20"'),
+    "invalid_voided_credits": Refusal("is no amount of credits", 'send a decimal of at least 0 as text, "20"'),
+    "insufficient_credits": Refusal("is more than the wallet has", "void at most its balance"),
+    "amount_rounds_to_zero": Refusal("is worth less than a cent", "send more credits"),
+    "amount_below_minimum": Refusal(
+        "is less than a top-up of this wallet has to be", "send more, or `ignore_paid_top_up_limits: true`"
+    ),
+    "amount_above_maximum": Refusal(
+        "is more than a top-up of this wallet may be", "send less, or `ignore_paid_top_up_limits: true`"
+    ),
+    "must_be_greater_than_or_equal_min": Refusal("is below the minimum", "send at least the minimum"),
+    "wallet_is_terminated": Refusal("is terminated", "use an active wallet"),
+    "wallet_limit_reached": Refusal("has as many active wallets as a customer can have", "terminate one first"),
+    "invalid_recurring_rule": Refusal(
+        "has no rule that can be followed", "an interval needs `interval`, a threshold `threshold_credits`"
+    ),
+    "invalid_number_of_recurring_rules": Refusal("has more than one rule", "send one"),
+    "invalid_limitations": Refusal("limits the wallet to something unknown", "send fee types and codes that exist"),
+    "invalid_fee_types": Refusal("has an unknown type of fee", "send those that the field names"),
+    "invalid_transaction_type": Refusal("is an outbound transaction", "send the id of an inbound one"),
+    "invalid_key_value_pair": Refusal("has an entry that is no pair", 'send [{"key": "...", "value": "..."}]'),
+    "nested_structure_not_allowed": Refusal("has lists or objects inside", "send plain values"),
+    "key_too_long": Refusal("has a key that is too long", "shorten it"),
+    "value_too_long": Refusal("has a value that is too long", "shorten it"),
+    "no_remaining_amount": Refusal("has nothing left", "choose a transaction with credits left"),
+    "exceeds_available_amount": Refusal("is more than there is", "send less"),
+    "exceeds_remaining_transaction_amount": Refusal("is more than the transaction has left", "send less"),
+    "wallet_transaction_not_found": Refusal("is the id of no transaction of this wallet", "send one that exists"),
+    "wallet_transaction_not_purchased": Refusal("the transaction was granted, not bought", "choose a bought one"),
+    "wallet_transaction_already_settled": Refusal("the transaction is settled", "there is nothing left to pay"),
+    "wallet_transaction_has_no_attached_invoice": Refusal("the transaction has no invoice", "there is nothing to pay"),
+    # Customers and subscriptions
+    "customer_not_found": Refusal("does not exist", "create the customer first, or mend `external_customer_id`"),
+    "wallet_not_found": Refusal("is the id of no wallet", "send one that exists"),
+    "payment_method_not_found": Refusal("is no payment method of this customer", "send one of the customer's"),
+    "must_be_persisted": Refusal("is no customer yet", "create the customer first"),
+    "invalid_count_per_integration_type": Refusal("links to two systems of a kind", "send one of each kind"),
+    "skip_sections_and_selected_ids_sent_together": Refusal("skips sections and selects some", "send one of both"),
+    "must be nil when has_customer_type is false": Refusal("is asked for and excluded at once", "leave it out"),
+    "subscription_incomplete": Refusal("waits for its first payment", "wait until that is settled"),
+    "next_subscription_incomplete": Refusal("its next plan waits for a payment", "wait until that is settled"),
+    "subscription_not_pending": Refusal("can change only before the subscription starts", "leave it out"),
+    "duplicated_type": Refusal("has a type twice", "send each once"),
+    "no_default_payment_method": Refusal("has no default payment method", "let the customer add one"),
+    "manual_payment_method_invalid_for_payment_activation_rules": Refusal(
+        "is paid by hand, which activation by payment cannot wait for", "choose a provider's payment method"
+    ),
+    "invalid_payment_method": Refusal("is no payment method of this customer", "send one of the customer's"),
+    "value_is_not_editable": Refusal("cannot be changed any more", "leave it out"),
+    "currency_not_editable": Refusal("cannot be changed once something was billed", "leave it out"),
+    # Events
+    "no_events": Refusal("has no events", "send at least one"),
+    "too_many_events": Refusal("has more events than one request may bring", "send them in several batches"),
+    "does_not_match_an_instant_charge": Refusal(
+        "is the metric of no charge that is paid in advance", "use a code that such a charge prices"
+    ),
+    "required with timestamp_from_started_at": Refusal("is missing", "send the subscription, too"),
+    "cannot be used with timestamp_from_started_at": Refusal("is sent twice in a way", "send one of both"),
+    # Invoices, credit notes and payments
+    "invalid_invoice_status_or_payment_status": Refusal(
+        "the invoice is paid, or not issued", "only what is issued and unpaid has a payment page"
+    ),
+    "amount_mismatch": Refusal("is not the amount of its items", "send their sum"),
+    "total_amount_exceeds_invoice_amount": Refusal("is more than the invoice's total", "send less"),
+    "higher_than_remaining_fee_amount": Refusal("is more than is left of the fee", "send at most what is left"),
+    "higher_than_remaining_invoice_amount": Refusal("is more than is left of the invoice", "send at most what is left"),
+    "higher_than_wallet_balance": Refusal("is more than the wallet has left", "send at most its balance"),
+    "does_not_match_item_amounts": Refusal(
+        "the credited, refunded and offset amounts are not the sum of the items", "POST /credit_notes/estimate says it"
+    ),
+    "total_amount_must_be_positive": Refusal("nothing is credited", "send an amount above 0"),
+    "cannot_refund_unpaid_invoice": Refusal("is to be refunded, but nothing is paid", "credit it instead"),
+    "cannot_credit_invoice": Refusal("cannot be credited: the invoice bought credits", "refund it instead"),
+    "cannot_apply_to_paid_invoice": Refusal("is set off against an invoice that is paid", "refund it instead"),
+    "not_equal_to_total_amount": Refusal("is a part of the invoice", "set off the whole of it"),
+    "payment_request_is_already_succeeded": Refusal("is paid", "there is nothing left to pay"),
+    "invoice_is_not_payable": Refusal("cannot be paid", "only issued invoices can"),
+    # Payment and tax providers
+    "no_linked_payment_provider": Refusal("the customer has no payment provider", "link one: `billing_configuration`"),
+    "missing_payment_provider": Refusal("the customer has no payment provider", "link one: `billing_configuration`"),
+    "missing_payment_provider_customer": Refusal(
+        "the customer is unknown to the payment provider", "send `provider_customer_id`, or `sync_with_provider: true`"
+    ),
+    "invalid_payment_provider": Refusal("the provider has no payment pages", "link another provider"),
+    "no_payment_methods_to_setup_available": Refusal("no method can be set up", "see `provider_payment_methods`"),
+    "payment_provider_error": Refusal("the payment provider did not answer as it should", "try again later"),
+    "payment_provider_not_found": Refusal("no payment provider of this kind is connected", "connect it first"),
+    "payment_provider_code_missing": Refusal(
+        "several providers of this kind are connected", "send `payment_provider_code`"
+    ),
+    "forbidden_values": Refusal("has permissions that do not exist", "see the list of permissions"),
+    "last_non_expiring_api_key": Refusal("it is the last key that does not expire", "make another one first"),
+    # Previews
+    "subscription_currencies_does_not_match": Refusal("the plans have several currencies", "preview them apart"),
+    "subscription_billing_entities_do_not_match": Refusal("the billing entities differ", "preview them apart"),
+    "billing_periods_does_not_match": Refusal("the billing periods differ", "preview them apart"),
+    "new_plan_should_be_different_from_existing_plan": Refusal("it is the plan already", "name another plan"),
+    "only_one_subscription_allowed_for_termination": Refusal("several subscriptions are named", "name one"),
+    "only_one_subscription_allowed_for_plan_change": Refusal("several subscriptions are named", "name one"),
+}
+
+# The state of a record refuses the action (405).
+BY_STATE: Mapping[str, Refusal] = {
+    "cannot_terminate_with_pending_taxes": Refusal(
+        "the taxes of its last invoice are not known yet", "try again once they are, or send no credit note option"
+    ),
+    "clock_is_behind": Refusal("the machine's clock is behind the database", "put the clock right"),
+    "clock_is_ahead": Refusal("the machine's clock is far ahead of the database", "put it right, or confirm it"),
+    "connection_deleted": Refusal("its connection was deleted", "make the connection again"),
+    "credit_note_not_deletable": Refusal("a finalized credit note cannot be deleted", "void it instead"),
+    "credit_note_not_finalized": Refusal("the credit note is a draft", "finalize its invoice first"),
+    "email_delivery_not_configured": Refusal("there is no mail server", "start the service with `--smtp-url`"),
+    "email_settings_disabled": Refusal(
+        "the billing entity sends no e-mails of this kind", "add it to the entity's `email_settings`"
+    ),
+    "feature_not_supported": Refusal("the provider does not have it", "link a provider that does"),
+    "full_usage_not_allowed": Refusal(
+        "the full usage of everything, or of prorated charges, cannot be shown", "name one charge that is not prorated"
+    ),
+    "invalid_status": Refusal("its status does not allow that", "see its `status`"),
+    "invalid_type_or_status": Refusal(
+        "this type of invoice, or its status, does not allow credit notes of this kind", "see its type and status"
+    ),
+    "invoice_not_finalized": Refusal("the invoice is not finalized", "finalize it first"),
+    "invoiced_fee": Refusal("the fee is on an invoice", "change the invoice, or credit it"),
+    "invoices_have_different_billing_entities": Refusal("the invoices have several issuers", "request them apart"),
+    "invoices_have_different_currencies": Refusal("the invoices have several currencies", "request them apart"),
+    "invoices_not_overdue": Refusal("one of the invoices is not overdue", "request overdue ones only"),
+    "invoices_not_ready_for_payment_processing": Refusal("a payment of one is under way", "wait for its outcome"),
+    "is_succeeded": Refusal("the message was delivered", "only failed ones are sent again"),
+    "metadata_on_draft_invoice": Refusal("the invoice is a draft", "set its metadata once it is finalized"),
+    "no_active_subscription": Refusal("the customer has no such active subscription", "see its subscriptions"),
+    "no_voidable_amount": Refusal("nothing of the credit note is left", "there is nothing to void"),
+    "not_deletable": Refusal("the invoice cannot be deleted", "only drafts and failed ones can"),
+    "not_disputable": Refusal("the invoice is not issued", "only issued invoices can be lost in a dispute"),
+    "not_linked": Refusal("the customer is linked to no such system", "link it: `integration_customers`"),
+    "not_voidable": Refusal("the invoice cannot be voided", "only finalized ones without payments can; credit it"),
+    "only_one_limitation_type_per_coupon_allowed": Refusal(
+        "the coupon is limited to plans and to metrics at once", "send `plan_codes` or `billable_metric_codes`"
+    ),
+    "payment_method_not_usable": Refusal("the payment method cannot be charged any more", "choose another one"),
+    "payment_processor_is_currently_handling_payment": Refusal("a payment is under way", "wait for its outcome"),
+    "payment_status_update_on_draft_invoice": Refusal("the invoice is a draft", "finalize it first"),
+    "plan_overlapping": Refusal(
+        "the customer has a coupon that is limited to one of the same plans or metrics", "terminate that one first"
+    ),
+    "purchase_order_number_not_editable": Refusal("the subscription has ended", "leave `purchase_order_number` out"),
+    "subscription_incomplete": Refusal("the subscription waits for its first payment", "wait until it is settled"),
+    "update_on_voided_invoice": Refusal("the invoice is voided", "a voided invoice stays as it is"),
+}
+
+# The key or the product does not permit it (403); the codes of missing permissions are `*_action_not_allowed_for_*`.
+NOT_PERMITTED: Mapping[str, Refusal] = {
+    "cannot_finalize_with_pending_taxes": Refusal(
+        "the taxes of the invoice are not known yet", "try again once its `tax_status` is succeeded"
+    ),
+    "cannot_override_charge_model": Refusal(
+        "the charge model of a plan's charge cannot be overridden", "send the plan's model, or make another plan"
+    ),
+    "feature_unavailable": Refusal(
+        "that is not possible for this record, in the state it is in", "see the operation's description"
+    ),
+    "permissions_beyond_own": Refusal(
+        "a key cannot give permissions that it does not have", "use a key that has them all"
+    ),
+}
+
+# What a resource is called, and where its records are listed; `<resource>_not_found` (404).
+RESOURCES: Mapping[str, tuple[str, str]] = {
+    "activity_log": ("activity", "GET /activity_logs"),
+    "add_on": ("add-on", "GET /add_ons"),
+    "add_ons": ("add-on", "GET /add_ons"),
+    "adjusted_fee": ("adjusted line on a draft", "GET /invoices/{id}"),
+    "alert": ("alert", "GET /subscriptions/{external_id}/alerts"),
+    "api_key": ("API key", "GET /api_keys"),
+    "api_log": ("logged request", "GET /api_logs"),
+    "applied_coupon": ("applied coupon", "GET /applied_coupons"),
+    "billable_metric": ("billable metric", "GET /billable_metrics"),
+    "billable_metrics": ("billable metric", "GET /billable_metrics"),
+    "billing_entity": ("billing entity", "GET /billing_entities"),
+    "charge": ("charge", "GET /plans/{code}/charges"),
+    "charge_filter": ("filter of the charge", "GET /plans/{code}/charges/{charge_code}/filters"),
+    "coupon": ("coupon", "GET /coupons"),
+    "credit_note": ("credit note", "GET /credit_notes"),
+    "customer": ("customer", "GET /customers"),
+    "document": ("document", "POST /invoices/{id}/download"),
+    "dunning_campaign": ("dunning campaign", "GET /dunning_campaigns"),
+    "entitlement": ("entitlement", "GET /plans/{code}/entitlements"),
+    "event": ("event", "GET /events"),
+    "feature": ("feature", "GET /features"),
+    "fee": ("fee", "GET /fees"),
+    "fees": ("fee in the request", "POST /invoices takes at least one in `fees`"),
+    "fixed_charge": ("fixed charge", "GET /plans/{code}/fixed_charges"),
+    "invoice": ("invoice", "GET /invoices"),
+    "invoice_custom_section": ("custom section", "GET /invoice_custom_sections"),
+    "lifetime_usage": ("lifetime usage", "a subscription has it once it has started"),
+    "metadata": ("metadata", "POST metadata first"),
+    "payment": ("payment", "GET /payments"),
+    "payment_connection": ("connection to a payment provider", "`usagebill payment-connections list`"),
+    "payment_method": ("payment method", "GET /customers/{external_id}/payment_methods"),
+    "payment_receipt": ("payment receipt", "GET /payment_receipts"),
+    "payment_request": ("payment request", "GET /payment_requests"),
+    "plan": ("plan", "GET /plans"),
+    "plans": ("plan", "GET /plans"),
+    "privilege": ("privilege", "GET /features/{code}"),
+    "resource": ("operation at this address", "GET /docs"),
+    "security_log": ("event of security", "GET /security_logs"),
+    "subscription": ("subscription", "GET /subscriptions"),
+    "sync_connection": ("connection to another system", "`usagebill sync-connections list`"),
+    "synced_document": ("document handed to another system", "GET /synced_documents"),
+    "tax": ("tax", "GET /taxes"),
+    "tax_connection": ("connection to a tax provider", "`usagebill tax-connections list`"),
+    "wallet": ("wallet", "GET /wallets"),
+    "wallet_transaction": ("wallet transaction", "GET /wallets/{id}/wallet_transactions"),
+    "webhook": ("webhook message", "`usagebill webhooks list`"),
+    "webhook_endpoint": ("webhook endpoint", "GET /webhook_endpoints"),
+}
+
+# What is said of a field whose code has no row.
+UNNAMED = Refusal("is refused", "see the description of the field")
+
+
+def refusal_of(code: str) -> Refusal:
+    """A code of a field in words; sentences that are codes (`must be one of: ...`) speak for themselves."""
+    known = CODES.get(code)
+    if known is None and code.startswith("must be one of: "):
+        return Refusal("is none of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
+    return known or UNNAMED

@@ -1,0 +1,87 @@
+"""Parameters of requests: queries as nested objects, and the page that is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from usagebill.core.errors import BadRequest
+from usagebill.inputs import Paging
+from usagebill.json_text import JsonObject
+from usagebill.storage.ports import Page
+
+__all__ = ["decoded", "meta_of", "paging_of", "query_parameters"]
+
+
+def decoded(text: str) -> str:
+    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
+        raise BadRequest("Bad Request")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError as problem:
+        raise BadRequest("Bad Request") from problem
+
+
+def _place(parameters: JsonObject, steps: list[str], value: str) -> None:
+    """Put `value` where the steps lead, an empty last one being the end of a list; nowhere if another kind is there."""
+    *way, last = steps if steps[-1] else steps[:-1]
+    for step in way:
+        inner = parameters.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return
+        parameters = inner
+    if steps[-1]:
+        parameters[last] = value
+        return
+    items = parameters.setdefault(last, [])
+    if isinstance(items, list):
+        items.append(value)
+
+
+def query_parameters(query: str) -> JsonObject:
+    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}; what is inside may be nested too."""
+    parameters: JsonObject = {}
+    for part in query.split("&"):
+        if not part:
+            continue
+        name, _, value = part.replace("+", " ").partition("=")
+        name, value = decoded(name), decoded(value)
+        nested = re.fullmatch(r"([^\[\]]+)((?:\[[^\[\]]*\]){1,8})", name)
+        if nested is None:
+            parameters[name] = value
+        else:
+            _place(parameters, [nested.group(1), *re.findall(r"\[([^\[\]]*)\]", nested.group(2))], value)
+    return parameters
+
+
+def _leading_integer(value: object) -> int | None:
+    # Python reads no more digits than these at once.
+    match = re.match(r"\s*(-?\d{1,4300})", str(value))
+    return int(match.group(1)) if match else None
+
+
+def paging_of(parameters: Mapping[str, object]) -> Paging:
+    """The page asked for. Odd values: page falls back to 1; per_page to 25, or to 100 if it is absent or zero."""
+    page = _leading_integer(parameters["page"]) if "page" in parameters else 1
+    per_page: int | None = 100
+    if parameters.get("per_page") is not None:
+        per_page = _leading_integer(parameters["per_page"])
+        if per_page == 0:
+            per_page = 100
+    return Paging(page=page if page and page > 0 else 1, per_page=per_page if per_page and per_page > 0 else 25)
+
+
+def meta_of(page: Page[Any]) -> JsonObject:
+    """The `meta` of a page: an empty list has no pages."""
+    if page.total_count == 0:
+        return {"current_page": 0, "next_page": None, "prev_page": None, "total_pages": 0, "total_count": 0}
+    pages = -(-page.total_count // page.per_page)
+    return {
+        "current_page": page.page,
+        "next_page": page.page + 1 if page.page < pages else None,
+        "prev_page": page.page - 1 if page.page > 1 else None,
+        "total_pages": pages,
+        "total_count": page.total_count,
+    }

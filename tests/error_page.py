@@ -1,0 +1,95 @@
+"""The page of error codes, made from the table: `python -m tests.error_page` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES, Refusal
+
+__all__ = ["PAGE", "text"]
+
+PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+
+_HEAD = """\
+# Errors
+
+Every refusal has a status, a code for programs and a `message` for people. The message names the value, its place in
+the request and the remedy; it may change from version to version, codes do not.
+
+```json
+{"status": 422, "error": "Unprocessable Entity", "code": "validation_errors",
+ "error_details": {"properties": ["invalid_graduated_ranges"]},
+ "message": "charges[2].properties.graduated_ranges[1]: starts at 50, the range before ends at 10; start it at 10",
+ "messages": {"properties":
+   ["charges[2].properties.graduated_ranges[1]: starts at 50, the range before ends at 10; start it at 10"]}}
+```
+
+`error_details` maps each field to its codes, and `messages` the same fields to their texts in the same order. The
+library raises exceptions with the same `code`, `details`, `message` and `messages`, and `str(error)` has them all;
+commands print the message. Places begin below the root of the body (`plan`, `customer`, ...). Values longer than 80
+characters are cut, and keys, passwords and secrets are never shown.
+
+## Statuses
+
+| Status | Means | What to do |
+| --- | --- | --- |
+| 400 | The body cannot be read, or lacks its root key | The message says where reading ended, or which key is lacking |
+| 401 | No key, or one that is not valid | Send `Authorization: Bearer <API key>` |
+| 403 | The key or the product does not permit it | The message names the permission that the key lacks |
+| 404 | There is no such record, or no such operation | The message names what was looked for, and a code near to it |
+| 405 | The state of the record refuses it | The message names the state, and what would be possible |
+| 408 | The rest of the request did not come in time | Send it again |
+| 422 | Values break a rule | Mend what `messages` says of each field |
+| 429 | The key, or a tax provider, has had as many requests as it may | Wait for `Retry-After` seconds |
+| 500 | Something broke here; the request changed nothing | Send it again; the log of the service has the cause |
+| 503 | All connections are busy, or the machine's clock cannot be right | Wait for `Retry-After` seconds |
+
+Near codes are looked for among the newest 200 plans, metrics, coupons, taxes, add-ons, features and billing entities.
+Customers, subscriptions and invoices are not searched for near names.
+"""
+
+
+def _table(rows: Iterable[tuple[str, Refusal]]) -> str:
+    lines = ["| Code | Means | Remedy |", "| --- | --- | --- |"]
+    lines += [f"| `{code}` | {refusal.meaning} | {refusal.remedy} |" for code, refusal in rows]
+    return "\n".join(lines)
+
+
+def _sorted(codes: Mapping[str, Refusal]) -> str:
+    return _table(sorted(codes.items(), key=lambda row: row[0].casefold()))
+
+
+def text() -> str:
+    """The whole page."""
+    permission = Refusal("the key lacks the permission", "use a key that has it (`usagebill keys create`)")
+    denied = {
+        "read_action_not_allowed_for_<resource>": permission,
+        "write_action_not_allowed_for_<resource>": permission,
+        **NOT_PERMITTED,
+    }
+    missing = {
+        f"{resource}_not_found": Refusal(f"there is no such {name}", f"see {where}")
+        for resource, (name, where) in RESOURCES.items()
+    }
+    return "\n".join(
+        [
+            _HEAD,
+            "## Codes of fields (422)\n",
+            "What the code says of the field's value. `base` stands for the request as a whole. A code that is a",
+            "sentence (`must be one of: ...`) names the values itself; a failed expression is one text instead of codes",
+            "by field, and `third_party_error` has what a payment provider said.\n",
+            _sorted(CODES),
+            "\n## States (405)\n",
+            _sorted(BY_STATE),
+            "\n## Permissions (403)\n",
+            _sorted(denied),
+            "\n## What does not exist (404)\n",
+            _sorted(missing),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
