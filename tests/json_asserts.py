@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["accepted", "missing", "refused"]
+__all__ = ["accepted", "for_programs", "missing", "refused"]
 
 
 def accepted(answer: tuple[int, Any], root: str) -> Any:
@@ -27,3 +27,9 @@ def missing(answer: tuple[int, Any]) -> str:
     assert (status, body["error"]) == (404, "Not Found"), body
     code: str = body["code"]
     return code.removesuffix("_not_found")
+
+
+def for_programs(body: Any) -> Any:
+    """The body of a refusal without its messages, which it must have."""
+    assert body["message"], body
+    return {name: value for name, value in body.items() if name not in ("message", "messages")}

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.json_asserts import accepted, missing, refused
+from tests.json_asserts import accepted, for_programs, missing, refused
 from tests.scenarios import plan_fields
 
 from usagebill.core.api_keys import RESOURCES
@@ -66,7 +66,7 @@ def test_key_stands_after_any_word(box: Sandbox) -> None:
         answer = box.request("GET", "/api/v1/taxes", headers={"authorization": header})
         assert answer[0] == status, header
         if status == 401:
-            assert answer[1] == {"status": 401, "error": "Unauthorized"}
+            assert for_programs(answer[1]) == {"status": 401, "error": "Unauthorized"}
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,9 @@ def test_a_key_that_has_written_is_looked_up_again_with_every_write(box: Sandbox
     assert send(4, "/api/v1/taxes", tax)[0] == 200
     assert send(5, "/api/v1/taxes", tax)[0] == 422
     box.billing.writing(lambda work: api_keys.revoke(work, made.id))
-    refused = (401, {"status": 401, "error": "Unauthorized"})
-    assert send(6, "/api/v1/taxes", tax) == send(7, "/api/v1/taxes", {}) == send(8) == refused
+    refused = send(8)
+    assert (refused[0], for_programs(refused[1])) == (401, {"status": 401, "error": "Unauthorized"})
+    assert send(6, "/api/v1/taxes", tax) == send(7, "/api/v1/taxes", {}) == refused
     assert [event.transaction_id for event in box.billing.events.list().items] == ["t1"]
 
 
@@ -127,10 +128,9 @@ def test_what_an_organization_has_changed_counts_for_the_next_write(box: Sandbox
 def test_mode_follows_from_the_verb_and_absent_resources_are_denied(box: Sandbox) -> None:
     key = limited(box, add_on=("read",))
     assert box.request("GET", "/api/v1/add_ons", headers=key)[0] == 200
-    assert box.request("POST", "/api/v1/add_ons", json={}, headers=key) == (
-        403,
-        {"status": 403, "error": "Forbidden", "code": "write_action_not_allowed_for_add_on"},
-    )
+    status, body = box.request("POST", "/api/v1/add_ons", json={}, headers=key)
+    refusal = {"status": 403, "error": "Forbidden", "code": "write_action_not_allowed_for_add_on"}
+    assert (status, for_programs(body)) == (403, refusal)
     assert box.request("GET", "/api/v1/plans", headers=key)[1]["code"] == "read_action_not_allowed_for_plan"
 
 
@@ -235,7 +235,7 @@ def test_root_must_hold_an_object(box: Sandbox, root: object) -> None:
         plural = {"tax": "taxes", "billing_entity": "billing_entities"}.get(resource, resource + "s")
         status, body = box.request("POST", f"/api/v1/{plural}", json={resource: root})
         assert status == 400
-        assert body == {
+        assert for_programs(body) == {
             "status": 400,
             "error": f"BadRequest: param is missing or the value is empty or invalid: {resource}",
         }
@@ -253,8 +253,9 @@ def test_bodies_of_other_shapes_hold_no_root(box: Sandbox) -> None:
 
 def test_known_path_with_another_verb_is_not_found(box: Sandbox) -> None:
     for method, path in (("DELETE", "events"), ("POST", "taxes/vat"), ("PUT", "webhooks/public_key"), ("GET", "")):
-        answer = box.request(method, f"/api/v1/{path}")
-        assert answer == (404, {"status": 404, "error": "Not Found", "code": "resource_not_found"})
+        status, body = box.request(method, f"/api/v1/{path}")
+        error = {"status": 404, "error": "Not Found", "code": "resource_not_found"}
+        assert (status, for_programs(body)) == (404, error)
 
 
 def test_codes_in_paths_are_any_text(box: Sandbox) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.json_asserts import for_programs
 
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
@@ -45,7 +47,8 @@ def test_requests_count_down_and_the_next_minute_opens_anew(box: Sandbox, api: A
     assert told(ask(api, box.api_key)) == ["3", "0", "40"]
     refused = ask(api, box.api_key)
     assert (refused.status, told(refused)) == (429, ["3", "0", "40"])
-    assert refused.body == b'{"status":429,"error":"Too Many Requests"}'
+    assert for_programs(json.loads(refused.body)) == {"status": 429, "error": "Too Many Requests"}
+    assert refused.headers["retry-after"] == "40"
     box.jump_to(START + timedelta(seconds=60))
     assert (ask(api, box.api_key).status, told(ask(api, box.api_key))) == (200, ["3", "1", "60"])
 

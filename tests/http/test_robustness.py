@@ -15,6 +15,7 @@ import httpx
 import pytest
 from starlette.types import Message
 from tests.asgi import send
+from tests.json_asserts import for_programs
 from tests.service import Service
 
 from usagebill import Billing
@@ -46,6 +47,11 @@ def raw(service: Service, request: bytes) -> tuple[int, Any]:
     return int(head.split()[1]), json.loads(text) if text.startswith("{") else text
 
 
+def assert_unread(answer: tuple[int, Any]) -> None:
+    status, body = answer
+    assert (status, for_programs(body)) == (400, BAD_REQUEST)
+
+
 def line(service: Service, target: str) -> bytes:
     return (
         f"GET {target} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.key}\r\nConnection: close\r\n\r\n".encode(
@@ -69,7 +75,7 @@ def line(service: Service, target: str) -> bytes:
 )
 def test_bodies_that_are_not_json_are_400(service: Service, body: bytes) -> None:
     answer = service.client.post("/api/v1/customers", content=body)
-    assert (answer.status_code, answer.json()) == (400, BAD_REQUEST)
+    assert (answer.status_code, for_programs(answer.json())) == (400, BAD_REQUEST)
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b'"text"', b"1", b'{"customer": null}', b'{"customer": []}'])
@@ -81,12 +87,12 @@ def test_json_without_the_root_is_400_and_names_it(service: Service, body: bytes
 
 @pytest.mark.parametrize("target", ["/api/v1/customers/%", "/api/v1/customers/%zz", "/api/v1/customers/%ff"])
 def test_bad_percent_encoding_is_400(service: Service, target: str) -> None:
-    assert raw(service, line(service, target)) == (400, BAD_REQUEST)
+    assert_unread(raw(service, line(service, target)))
 
 
 @pytest.mark.parametrize("query", ["page=%ff", "%zz=1", "search_term=%"])
 def test_bad_percent_encoding_of_a_query_is_400(service: Service, query: str) -> None:
-    assert raw(service, line(service, f"/api/v1/customers?{query}")) == (400, BAD_REQUEST)
+    assert_unread(raw(service, line(service, f"/api/v1/customers?{query}")))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_bad_percent_encoding_of_a_query_is_400(service: Service, query: str) ->
 )
 def test_unknown_paths_are_404(service: Service, path: str) -> None:
     answer = service.client.get(path)
-    assert (answer.status_code, answer.json()) == (404, NOT_FOUND)
+    assert (answer.status_code, for_programs(answer.json())) == (404, NOT_FOUND)
 
 
 @pytest.mark.parametrize("code", ["a%0Ab", "%0A", "a%0D%0Ab", "%00", "a%2Fb", "a.b.json", "%E2%80%A8"])
@@ -106,7 +112,7 @@ def test_codes_of_any_character_reach_the_api(service: Service, code: str) -> No
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT"])
 def test_verbs_that_a_path_does_not_know_are_404(service: Service, verb: str) -> None:
     answer = service.client.request(verb, "/api/v1/customers")
-    assert (answer.status_code, answer.json()) == (404, NOT_FOUND)
+    assert (answer.status_code, for_programs(answer.json())) == (404, NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def test_verbs_that_a_path_does_not_know_are_404(service: Service, verb: str) ->
     ids=["unknown verb", "TLS", "unknown version", "long header", "long path"],
 )
 def test_what_is_no_request_is_refused_and_does_no_harm(service: Service, request_bytes: bytes) -> None:
-    assert raw(service, request_bytes) == (400, BAD_REQUEST)
+    assert_unread(raw(service, request_bytes))
     assert service.client.get("/ready").status_code == 200
 
 
@@ -137,26 +143,26 @@ def test_bodies_have_a_limit(service: Service) -> None:
     fits = service.client.post("/api/v1/customers", content=padded + b" " * (MOST_BYTES - len(padded)))
     assert fits.status_code == 200
     large = service.client.post("/api/v1/customers", content=padded + b" " * MOST_BYTES)
-    assert (large.status_code, large.json()) == (400, BAD_REQUEST)
+    assert (large.status_code, for_programs(large.json())) == (400, BAD_REQUEST)
     assert service.client.get("/ready").status_code == 200
 
 
 def test_a_body_that_comes_without_its_length_has_the_same_limit(service: Service) -> None:
     answer = service.client.post("/api/v1/customers", content=(b" " * 65536 for _ in range(MOST_BYTES // 65536 + 1)))
-    assert (answer.status_code, answer.json()) == (400, BAD_REQUEST)
+    assert (answer.status_code, for_programs(answer.json())) == (400, BAD_REQUEST)
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "nonsense", "Bearer nonsense", "Bearer \xff\xfe"])
 def test_without_a_valid_key_it_is_401(service: Service, header: str | None) -> None:
     headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
     answer = httpx.get(service.announced["url"] + "/api/v1/customers", headers=headers)
-    assert (answer.status_code, answer.json()) == (401, {"status": 401, "error": "Unauthorized"})
+    assert (answer.status_code, for_programs(answer.json())) == (401, {"status": 401, "error": "Unauthorized"})
 
 
 @pytest.mark.parametrize("content", [b"{", b" " * 2 * MOST_BYTES])
 def test_the_key_comes_before_the_body(service: Service, content: bytes) -> None:
     answer = httpx.post(service.announced["url"] + "/api/v1/customers", content=content)
-    assert (answer.status_code, answer.json()) == (401, {"status": 401, "error": "Unauthorized"})
+    assert (answer.status_code, for_programs(answer.json())) == (401, {"status": 401, "error": "Unauthorized"})
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/openapi.json", "/docs", "/api/v1/customers", "/nowhere"])

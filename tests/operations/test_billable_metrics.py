@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.builders import add_charge, add_draft, add_period, add_plan
-from tests.json_asserts import missing, refused
+from tests.json_asserts import for_programs, missing, refused
 from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
@@ -158,13 +158,9 @@ def test_code_is_unique_until_its_metric_is_deleted(box: Scenario) -> None:
 
 @pytest.mark.parametrize("body", [{}, {"billable_metric": {}}, {"billable_metric": "x"}, {"billable_metric": {"a": 1}}])
 def test_body_without_a_metric_is_a_bad_request(box: Scenario, body: dict[str, object]) -> None:
-    assert box.send("POST", "/billable_metrics", body) == (
-        400,
-        {
-            "status": 400,
-            "error": "BadRequest: param is missing or the value is empty or invalid: billable_metric",
-        },
-    )
+    status, answer = box.send("POST", "/billable_metrics", body)
+    error = "BadRequest: param is missing or the value is empty or invalid: billable_metric"
+    assert (status, for_programs(answer)) == (400, {"status": 400, "error": error})
 
 
 def test_of_one_filter_key_sent_twice_the_last_counts(box: Scenario) -> None:

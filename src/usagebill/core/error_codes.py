@@ -19,6 +19,7 @@ class Refusal(NamedTuple):
 CODES: Mapping[str, Refusal] = {
     # Any field
     "value_is_mandatory": Refusal("is missing", "send it"),
+    "can't be blank": Refusal("is empty", "send at least one"),
     "value_is_invalid": Refusal("is none of the values that the field takes", "send one of them"),
     "value_is_out_of_range": Refusal("is outside the range of the field", "send a number within it"),
     "value_is_too_long": Refusal("is too long", "shorten it"),
@@ -364,8 +365,10 @@ UNNAMED = Refusal("is refused", "see the description of the field")
 
 
 def refusal_of(code: str) -> Refusal:
-    """A code of a field in words; sentences that are codes (`must be one of: ...`) speak for themselves."""
+    """A code of a field in words; codes that are sentences (`must be one of: ...`) speak for themselves."""
     known = CODES.get(code)
     if known is None and code.startswith("must be one of: "):
         return Refusal("is none of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
+    if known is None and " " in code:
+        return Refusal(code, "send it like that")
     return known or UNNAMED

@@ -26,6 +26,11 @@ _LAST_WORDS_SECONDS = 1.0
 _BETWEEN_WARNINGS_SECONDS = 10.0
 # Files that the process has open besides connections: the database once for each reader, logs, what is sent out.
 _OTHER_FILES = 256
+_MESSAGES = {
+    HTTPStatus.BAD_REQUEST: "the request is no HTTP, or its head is too long; send HTTP/1.1 with a head below 1 MiB",
+    HTTPStatus.REQUEST_TIMEOUT: "the rest of the request did not come in time; send it again, without a pause",
+    HTTPStatus.SERVICE_UNAVAILABLE: "all connections are busy; try again in a second (`serve --connections`)",
+}
 _log = structlog.get_logger("usagebill.connections")
 
 
@@ -142,11 +147,12 @@ class Connection(HttpToolsProtocol):
         self._refuse(HTTPStatus.BAD_REQUEST)
 
     def _refuse(self, status: HTTPStatus) -> None:
-        body = encode_json({"status": int(status), "error": status.phrase})
+        body = encode_json({"status": int(status), "error": status.phrase, "message": _MESSAGES[status]})
+        later = b"retry-after: 1\r\n" if status is HTTPStatus.SERVICE_UNAVAILABLE else b""
         self.transport.write(
             b"HTTP/1.1 %d %b\r\ncontent-type: application/json; charset=utf-8\r\n"
-            b"x-request-id: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (status, status.phrase.encode(), request_id("").encode(), len(body), body)
+            b"x-request-id: %b\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n%b"
+            % (status, status.phrase.encode(), request_id("").encode(), len(body), later, body)
         )
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:
