@@ -89,6 +89,7 @@ def requested_items(balance: Balance, request: object, *, together: bool = True)
         raise Invalid(items="must_be_an_array")
     amounts: list[tuple[Fee, Decimal]] = []
     credited_cents: dict[str, int] = {}
+    unpaid_top_up = is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status)
     for position, sent in enumerate(request):
         with placed(f"items[{position}]"):
             fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
@@ -99,7 +100,7 @@ def requested_items(balance: Balance, request: object, *, together: bool = True)
                 raise Invalid(amount_cents="invalid_value")
             cents = round_cents(amount) + (credited_cents.get(fee.id, 0) if together else 0)
             problem = item_problem(cents, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
-            if problem is not None and not is_unpaid_top_up(balance.invoice.invoice_type, balance.invoice.payment_status):
+            if problem is not None and not unpaid_top_up:
                 raise Invalid(amount_cents=problem)
             credited_cents[fee.id] = cents
             amounts.append((fee, round_to(amount, 5)))

@@ -21,7 +21,7 @@ from usagebill.core.credit_notes import (
     with_amounts,
 )
 from usagebill.core.days import local_date
-from usagebill.core.errors import Invalid, NotAllowed, NotFound, placed
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, VISIBLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
