@@ -79,7 +79,9 @@ def test_lines_of_json_are_imported_and_bad_ones_named(db: str, tmp_path: Path) 
     found = run(str(file), "--db", db, code=1)
     assert (found["imported"], found["duplicates"]) == (2, 1)
     assert sorted(row["line"] for row in found["refused"]) == [2, 4, 5, 7]
-    assert {"line": 2, "problem": {"code": ["value_is_mandatory"]}} in found["refused"]
+    refused = next(row for row in found["refused"] if row["line"] == 2)
+    assert refused["problem"] == {"code": ["value_is_mandatory"]}
+    assert refused["message"].startswith("code: is missing; send it")
     with Billing(db) as billing:
         assert billing.view(billing.events.get("a"))["timestamp"] == "2024-01-01T00:00:00.250Z"
 

@@ -200,6 +200,8 @@ CODES: Mapping[str, Refusal] = {
     ),
     "required with timestamp_from_started_at": Refusal("is missing", "send the subscription, too"),
     "cannot be used with timestamp_from_started_at": Refusal("is sent twice in a way", "send one of both"),
+    "invalid_json": Refusal("is no JSON", "send one JSON object for each event"),
+    "not_an_object": Refusal("is JSON, but no object", "send one JSON object for each event"),
     # Invoices, credit notes and payments
     "invalid_invoice_status_or_payment_status": Refusal(
         "the invoice is paid, or not issued", "only what is issued and unpaid has a payment page"
@@ -289,6 +291,7 @@ BY_STATE: Mapping[str, Refusal] = {
         "the customer has a coupon that is limited to one of the same plans or metrics", "terminate that one first"
     ),
     "purchase_order_number_not_editable": Refusal("the subscription has ended", "leave `purchase_order_number` out"),
+    "refused_event_unreadable": Refusal("it could not be read as an event", "send it again, as JSON"),
     "subscription_incomplete": Refusal("the subscription waits for its first payment", "wait until it is settled"),
     "update_on_voided_invoice": Refusal("the invoice is voided", "a voided invoice stays as it is"),
 }
@@ -347,6 +350,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "plan": ("plan", "GET /plans"),
     "plans": ("plan", "GET /plans"),
     "privilege": ("privilege", "GET /features/{code}"),
+    "refused_event": ("refused event", "`usagebill events refused`"),
     "resource": ("operation at this address", "GET /docs"),
     "security_log": ("event of security", "GET /security_logs"),
     "subscription": ("subscription", "GET /subscriptions"),

@@ -202,7 +202,7 @@ def get_refused(reader: Reader, refused_event_id: str) -> RefusedEvent:
     """A refused event. Raises `NotFound`."""
     refused = reader.tx.get(RefusedEvent, refused_event_id)
     if refused is None:
-        raise NotFound("refused_event")
+        raise NotFound("refused_event", refused_event_id)
     return refused
 
 

@@ -8,7 +8,18 @@ from decimal import Decimal
 from types import NoneType
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, exact, query, refuse_slips, unix_seconds, worded
+from usagebill.bindings import (
+    Message,
+    Messages,
+    Resource,
+    Views,
+    command,
+    exact,
+    query,
+    refuse_slips,
+    unix_seconds,
+    worded,
+)
 from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
