@@ -19,6 +19,7 @@ from usagebill.core.alerts import (
     AlertType,
     Direction,
     UsageLine,
+    clashes,
     crossed_thresholds,
     definition_errors,
     evaluated,
@@ -237,6 +238,23 @@ def test_usage_of_a_metric_is_that_of_all_its_charges_together() -> None:
 )
 def test_thresholds_that_make_no_sense(sent: list[dict[str, object]], errors: dict[str, list[str]]) -> None:
     assert threshold_errors(sent) == errors
+
+
+@pytest.mark.parametrize(
+    ("other", "errors"),
+    [
+        ({"code": "other", "alert_type": AlertType.LIFETIME_USAGE_AMOUNT}, {}),
+        ({"code": "mine", "alert_type": AlertType.LIFETIME_USAGE_AMOUNT}, {"code": ["value_already_exist"]}),
+        ({"code": "other"}, {"base": ["alert_already_exists"]}),
+        # Of each metric there may be one.
+        ({"code": "other", "billable_metric_id": "storage"}, {}),
+        ({"code": "mine"}, {"code": ["value_already_exist"], "base": ["alert_already_exists"]}),
+    ],
+)
+def test_which_alerts_of_one_owner_exclude_each_other(other: dict[str, Any], errors: dict[str, list[str]]) -> None:
+    watched = {"alert_type": AlertType.METRIC_CURRENT_USAGE_UNITS, "billable_metric_id": "api"}
+    mine = alert(code="mine", **watched)
+    assert clashes(mine, [alert(**{**watched, **other})]) == errors
 
 
 def test_an_alert_needs_a_code_and_the_metric_that_its_type_watches() -> None:

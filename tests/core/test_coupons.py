@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, changed, coupon, fee, fees, settle, tax
 
-from usagebill.core.coupons import AppliedCoupon, CouponStatus, given_back, remaining_amount, used
+from usagebill.core.coupon_rules import overlaps
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back, remaining_amount, used
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress
 from usagebill.core.numbers import total
 
@@ -319,3 +320,41 @@ def test_a_coupon_never_makes_an_invoice_dearer(
     with_it, without = _settled(lines, [held], currency), _settled(lines, [], currency)
     assert with_it.invoice.total_amount_cents <= without.invoice.total_amount_cents
     assert with_it.invoice.total_amount_cents >= 0
+
+
+# The plan `basic` charges calls, `large` charges storage.
+CHARGED = [("basic", "calls"), ("large", "storage")]
+
+
+@pytest.mark.parametrize(
+    ("plans", "metrics", "other_plans", "other_metrics", "expected"),
+    [
+        ((), (), ("basic",), (), False),
+        (("basic",), (), ("basic",), (), True),
+        (("basic",), (), ("large",), (), False),
+        (("basic",), (), (), ("calls",), True),
+        (("basic",), (), (), ("storage",), False),
+        ((), ("calls",), ("basic",), (), True),
+        ((), ("calls",), ("large",), (), False),
+        ((), ("calls",), (), ("calls",), True),
+        ((), ("calls",), (), (), False),
+    ],
+)
+def test_which_coupons_of_a_customer_overlap(
+    plans: tuple[str, ...],
+    metrics: tuple[str, ...],
+    other_plans: tuple[str, ...],
+    other_metrics: tuple[str, ...],
+    expected: bool,
+) -> None:
+    def limited(plan_ids: tuple[str, ...], metric_ids: tuple[str, ...]) -> Coupon:
+        return replace(
+            coupon(cents=100).coupon,
+            plan_ids=plan_ids,
+            limited_plans=bool(plan_ids),
+            billable_metric_ids=metric_ids,
+            limited_billable_metrics=bool(metric_ids),
+        )
+
+    held = limited(other_plans, other_metrics)
+    assert overlaps(limited(plans, metrics), CHARGED, [held]) is expected

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.builders import NOW, changed, coupon, fee, fees, ids, item, note, settle, tax
+from tests.core.builders import NOW, changed, contract, coupon, fee, fees, ids, item, note, settle, tax
 
 from usagebill.core.credit_notes import (
     Credited,
@@ -32,9 +33,10 @@ from usagebill.core.credit_notes import (
 )
 from usagebill.core.invoices.totals import InvoiceInProgress
 from usagebill.core.numbers import divide, multiply, round_cents, round_to, subtract, total
+from usagebill.core.periods import Period
 from usagebill.core.subscription_fees import unused_time_credit
 from usagebill.core.taxes import Tax, net_of_coupons
-from usagebill.core.unused_time import refundable_of_fee, termination_parts
+from usagebill.core.unused_time import plan_amount_of, refundable_of_fee, termination_parts, used_amount
 
 
 def _with_coupons(amounts: Sequence[tuple[int, str]], taxes: Sequence[Tax]) -> InvoiceInProgress:
@@ -547,3 +549,29 @@ def test_items_of_a_surplus_come_to_it_and_to_no_more_than_is_left(
             for line in draft.fees
         )
         assert subtract(worth, Decimal(taken)) < len(draft.fees)
+
+
+@pytest.mark.parametrize(
+    ("ended_day", "days"),
+    # The day of the end is used, and no day before the start of the period is.
+    [(1, 1), (16, 16), (31, 31)],
+)
+def test_what_the_used_days_of_a_fee_come_to(ended_day: int, days: int) -> None:
+    january = Period(start=date(2024, 1, 1), end=date(2024, 1, 31))
+    paid = replace(
+        fees(3100)[0],
+        from_datetime=datetime(2024, 1, 1, tzinfo=UTC),
+        to_datetime=datetime(2024, 1, 31, 23, 59, 59, tzinfo=UTC),
+    )
+    ended_at = datetime(2024, 1, ended_day, 12, tzinfo=UTC)
+    assert used_amount(3100, january, paid, ended_at, UTC, None) == 3100 * days // 31
+    # A trial that went on to the 11th cost nothing.
+    trial_end = datetime(2024, 1, 11, tzinfo=UTC)
+    assert used_amount(3100, january, paid, ended_at, UTC, trial_end) == 3100 * max(0, days - 10) // 31
+
+
+def test_the_plan_amount_of_a_fee_is_the_one_that_it_was_computed_from() -> None:
+    plan = contract(plan={"amount_cents": 5000}).plan
+    (noted,) = fees(3100, amount_details={"plan_amount_cents": 3100})
+    (unnoted,) = fees(3100)
+    assert (plan_amount_of(noted, plan), plan_amount_of(unnoted, plan)) == (3100, 5000)

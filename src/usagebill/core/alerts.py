@@ -30,6 +30,7 @@ __all__ = [
     "Crossing",
     "Direction",
     "UsageLine",
+    "clashes",
     "crossed_thresholds",
     "definition_errors",
     "evaluated",
@@ -224,6 +225,19 @@ def definition_errors(alert: Alert) -> dict[str, list[str]]:
         errors["billable_metric"] = ["value_is_mandatory"]
     if alert.alert_type not in METRIC_TYPES and alert.billable_metric_id is not None:
         errors["billable_metric"] = ["value_must_be_blank"]
+    return errors
+
+
+def clashes(alert: Alert, others: Iterable[Alert]) -> dict[str, list[str]]:
+    """Which of the other alerts of its owner the alert cannot stand beside, as field -> codes: each has a code of its
+    own, and watches something of its own.
+    """
+    errors: dict[str, list[str]] = {}
+    for other in others:
+        if other.code == alert.code:
+            errors["code"] = ["value_already_exist"]
+        if (other.alert_type, other.billable_metric_id) == (alert.alert_type, alert.billable_metric_id):
+            errors["base"] = ["alert_already_exists"]
     return errors
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponExpiration, CouponFrequency, CouponType
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import APPLIED_COUPON_AMOUNT, COUPON_AMOUNT, COUPON_PERIODS, COUPON_RATE
 
-__all__ = ["COUPON_TYPES", "EXPIRATIONS", "FREQUENCIES", "applied_coupon_problems", "coupon_problems", "expiry_run"]
+__all__ = [
+    "COUPON_TYPES",
+    "EXPIRATIONS",
+    "FREQUENCIES",
+    "applied_coupon_problems",
+    "coupon_problems",
+    "expiry_run",
+    "overlaps",
+]
 
 COUPON_TYPES = tuple(CouponType)
 FREQUENCIES = tuple(CouponFrequency)
@@ -39,6 +48,25 @@ def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
         elif not COUPON_PERIODS.holds(coupon.frequency_duration):
             problems["frequency_duration"] = ["value_is_out_of_range"]
     return problems
+
+
+def overlaps(coupon: Coupon, charged: Iterable[tuple[str, str]], others: Iterable[Coupon]) -> bool:
+    """Whether a coupon of the customer, one of `others`, reduces plans or metrics that this limited one reaches.
+
+    `charged` are the (plan, metric) ids of charges: a coupon for plans reaches the metrics that they charge, and one
+    for metrics the plans that charge them. A coupon without limits overlaps with none.
+    """
+    if not coupon.limited_plans and not coupon.limited_billable_metrics:
+        return False
+    pairs = list(charged)
+    plans, metrics = set(coupon.plan_ids), set(coupon.billable_metric_ids)
+    metrics_of_plans = {metric for plan, metric in pairs if plan in plans}
+    plans_of_metrics = {plan for plan, metric in pairs if metric in metrics}
+    reached_plans, reached_metrics = plans | plans_of_metrics, metrics | metrics_of_plans
+    return any(
+        reached_plans.intersection(other.plan_ids) or reached_metrics.intersection(other.billable_metric_ids)
+        for other in others
+    )
 
 
 def _fixed_problems(amount_cents: int | None, currency: str | None) -> dict[str, list[str]]:

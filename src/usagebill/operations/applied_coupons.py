@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.core.coupon_rules import applied_coupon_problems
+from usagebill.core.coupon_rules import applied_coupon_problems, overlaps
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, CouponType, given_back
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
@@ -99,22 +99,12 @@ def _overlaps(reader: Reader, customer: Customer, coupon: Coupon) -> bool:
     """Whether an active coupon of the customer reduces plans or metrics that this one is limited to."""
     if not coupon.limited_plans and not coupon.limited_billable_metrics:
         return False
-    plans, metrics = _reach(reader, coupon)
-    for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
-        other = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
-        if other is None:
-            continue
-        if set(other.plan_ids) & plans or set(other.billable_metric_ids) & metrics:
-            return True
-    return False
-
-
-def _reach(reader: Reader, coupon: Coupon) -> tuple[set[str], set[str]]:
-    """The plans and metrics of a limited coupon, and the plans that charge its metrics, or what its plans charge."""
-    plans, metrics = set(coupon.plan_ids), set(coupon.billable_metric_ids)
-    charged_metrics = {charge.billable_metric_id for charge in reader.tx.find(Charge, within("plan_id", plans))}
-    charging_plans = {charge.plan_id for charge in reader.tx.find(Charge, within("billable_metric_id", metrics))}
-    return plans | charging_plans, metrics | charged_metrics
+    of_plans = reader.tx.find(Charge, within("plan_id", coupon.plan_ids))
+    of_metrics = reader.tx.find(Charge, within("billable_metric_id", coupon.billable_metric_ids))
+    charged = [(charge.plan_id, charge.billable_metric_id) for charge in (*of_plans, *of_metrics)]
+    active = reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE))
+    others = [reader.tx.get(Coupon, applied.coupon_id, deleted=True) for applied in active]
+    return overlaps(coupon, charged, [other for other in others if other is not None])
 
 
 def list_all(reader: Reader, options: AppliedCouponFilters, paging: Paging) -> Page[AppliedCoupon]:

@@ -12,6 +12,7 @@ from usagebill.core.alerts import (
     AlertThreshold,
     AlertType,
     Direction,
+    clashes,
     definition_errors,
     read_thresholds,
     removed,
@@ -305,12 +306,7 @@ def _check(reader: Reader, owner: Subscription | Wallet, alert: Alert) -> None:
         errors["billable_metric"] = ["prorated_charge"]
     if errors:
         raise Invalid(errors)
-    others = reader.tx.find(Alert, *_of(owner), ne("id", alert.id))
-    if any(other.code == alert.code for other in others):
-        errors["code"] = ["value_already_exist"]
-    watched = (alert.alert_type, alert.billable_metric_id)
-    if any((other.alert_type, other.billable_metric_id) == watched for other in others):
-        errors["base"] = ["alert_already_exists"]
+    errors = clashes(alert, reader.tx.find(Alert, *_of(owner), ne("id", alert.id)))
     if errors:
         raise Invalid(errors)
 
