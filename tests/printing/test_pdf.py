@@ -36,6 +36,12 @@ def invoice(lines: int, locale: str = "en", cents: int = 123_456, units: str = "
     )
 
 
+def named(name: str) -> InvoiceSource:
+    plain = fee("a", 100)
+    item = plain.item.__class__(type=plain.item.type, item_type="AddOn", id="a", code="a", name=name)
+    return source((fee("a", 100, item=item),))
+
+
 def pages(content: Content) -> list[list[str]]:
     """The lines of each page, each drawn text a line."""
     return [page.extract_text().split("\n") for page in PdfReader(BytesIO(pdf_bytes(content))).pages]
@@ -91,11 +97,7 @@ def test_every_letter_is_drawn_in_a_font_that_has_it() -> None:
 
 def test_a_name_has_the_room_that_numbers_leave() -> None:
     name = "A name of thirteen words that fits into a single line of this table"
-    plain = fee("a", 100)
-    named = fee(
-        "a", 100, item=plain.item.__class__(type=plain.item.type, item_type="AddOn", id="a", code="a", name=name)
-    )
-    assert name in pages(invoice_content(source((named,))))[0]
+    assert name in pages(invoice_content(named(name)))[0]
 
 
 def archival(of: InvoiceSource) -> bytes:
@@ -137,6 +139,39 @@ def test_the_xml_is_the_alternative_of_an_archival_file() -> None:
             assert "/ToUnicode" in font
 
 
+@pytest.mark.parametrize("name", ["Plain", "東京 • נתונים • سلام", "Party \U0001f389 ไทย \x07 \u200d"])
+def test_an_archival_file_has_nothing_that_archives_forbid(name: str) -> None:
+    made = archival(named(name))
+    head, mark = made.split(b"\n", 2)[:2]
+    assert head == b"%PDF-1.7"
+    assert mark[0:1] == b"%"
+    assert min(mark[1:5]) > 127
+    with pikepdf.open(BytesIO(made)) as pdf:
+        assert "/Encrypt" not in pdf.trailer
+        assert not {"/OpenAction", "/AA", "/AcroForm", "/OCProperties"} & set(pdf.Root.keys())
+        assert set(pdf.Root.Names.keys()) == {"/EmbeddedFiles"}
+        for made_object in pdf.objects:
+            if isinstance(made_object, pikepdf.Stream):
+                assert "LZW" not in str(made_object.get("/Filter"))
+                assert "/F" not in made_object
+            elif isinstance(made_object, pikepdf.Dictionary):
+                assert made_object.get("/S") not in ("/JavaScript", "/Launch", "/Movie", "/Sound")
+        for page in pdf.pages:
+            assert "/Annots" not in page
+            for font in page.Resources.Font.values():
+                # Symbolic, so that codes are those of the font itself.
+                assert font.Subtype == "/TrueType"
+                assert (int(font.FontDescriptor.Flags) & 4, "/Encoding" in font) == (4, False)
+                assert len(font.Widths) == font.LastChar - font.FirstChar + 1
+        with pdf.open_metadata() as described:
+            assert described["dc:title"] == str(pdf.docinfo["/Title"])
+            assert described["dc:creator"] == [str(pdf.docinfo["/Author"])]
+
+
+def test_what_no_font_has_is_marked_as_such() -> None:
+    assert "Party \ufffd \ufffd\ufffd\ufffd" in pages(invoice_content(named("Party \U0001f389 ไทย")))[0]
+
+
 def test_readers_of_factur_x_find_and_accept_the_xml() -> None:
     name, xml = get_xml_from_pdf(archival(invoice(1)), check_xsd=True, check_schematron=False)
     assert name == "factur-x.xml"
@@ -144,10 +179,6 @@ def test_readers_of_factur_x_find_and_accept_the_xml() -> None:
 
 
 def test_a_file_whose_korean_is_left_to_its_reader_is_not_called_archival() -> None:
-    plain = fee("a", 100)
-    korean = fee(
-        "a", 100, item=plain.item.__class__(type=plain.item.type, item_type="AddOn", id="a", code="a", name="이름")
-    )
-    with pikepdf.open(BytesIO(archival(source((korean,))))) as pdf, pdf.open_metadata() as described:
+    with pikepdf.open(BytesIO(archival(named("이름")))) as pdf, pdf.open_metadata() as described:
         assert described.pdfa_status == ""
         assert len(pdf.Root.AF) == 1

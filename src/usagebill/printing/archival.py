@@ -59,8 +59,8 @@ def with_xml(pdf: bytes, xml: str, *, title: str, author: str) -> bytes:
     writer.metadata = None
     writer.add_metadata(
         {
-            "/Title": title,
-            "/Author": author,
+            "/Title": _plain(title),
+            "/Author": _plain(author),
             "/Producer": _PRODUCER,
             "/CreationDate": _MADE.strftime("D:%Y%m%d%H%M%S+00'00'"),
             "/ModDate": _MADE.strftime("D:%Y%m%d%H%M%S+00'00'"),

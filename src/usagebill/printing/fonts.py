@@ -19,6 +19,8 @@ __all__ = ["BOLD", "HANGUL", "REGULAR", "in_fonts", "load_fonts", "markup", "wid
 
 REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
 _NO_BREAK = "\u00a0"
+# In place of what no font has: archives refuse the box that a font would draw for it.
+_UNKNOWN = "\ufffd"
 _HAN, HANGUL = "DroidSansFallbackFull", "HYGothic-Medium"
 
 
@@ -45,7 +47,19 @@ def _font(character: str) -> str | None:
         return None
     if 0x1100 <= code <= 0x11FF or 0x3130 <= code <= 0x318F or 0xAC00 <= code <= 0xD7A3:
         return HANGUL
-    return _HAN if code > 0x2000 and code in _characters(_HAN) else None
+    return _HAN if _is_fallback(code) else None
+
+
+def _is_fallback(code: int) -> bool:
+    return code > 0x2000 and code in _characters(_HAN)
+
+
+def _drawable(character: str) -> str:
+    """The character, or what is drawn for it: a blank for one without a form, a mark if no font has it."""
+    if not character.isprintable() and character != _NO_BREAK:
+        return " "
+    code = ord(character)
+    return character if code in load_fonts() or _is_fallback(code) or _font(character) == HANGUL else _UNKNOWN
 
 
 def markup(text: str) -> str:
@@ -62,13 +76,12 @@ def width_of(text: str, font: str, size: float) -> float:
 
 def in_fonts(text: str, font: str) -> list[tuple[str, str]]:
     """A line in parts, each with the font that it is set in: `font` if that has it."""
-    return [(other or font, "".join(part)) for other, part in groupby(text, _font)]
+    return [(other or font, "".join(part)) for other, part in groupby(map(_drawable, text), _font)]
 
 
 def _line(line: str) -> str:
     parts = []
-    for font, characters in groupby(line, _font):
-        kept = (character if character.isprintable() or character == _NO_BREAK else " " for character in characters)
-        shown = escape("".join(kept), quote=False)
+    for font, characters in groupby(map(_drawable, line), _font):
+        shown = escape("".join(characters), quote=False)
         parts.append(shown if font is None else f'<font name="{font}">{shown}</font>')
     return "".join(parts)
