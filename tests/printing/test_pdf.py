@@ -95,6 +95,11 @@ def test_every_letter_is_drawn_in_a_font_that_has_it() -> None:
     assert all("DroidSansFallback" in font for _, font in chinese), chinese
 
 
+def test_headings_of_short_numbers_stay_in_one_piece() -> None:
+    lines = {line.strip() for line in pages(invoice_content(invoice(1, "zh-TW", cents=1, units="1")))[0]}
+    assert {"數量", "單價", "稅率", "金額"} <= lines
+
+
 def test_a_name_has_the_room_that_numbers_leave() -> None:
     name = "A name of thirteen words that fits into a single line of this table"
     assert name in pages(invoice_content(named(name)))[0]

@@ -13,7 +13,6 @@ from reportlab.lib.enums import TA_RIGHT
 from reportlab.lib.pagesizes import A4
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.lib.units import mm
-from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Flowable, Image, PageBreak, Paragraph, SimpleDocTemplate, Spacer, TableStyle
 from reportlab.platypus import Table as Grid
@@ -351,7 +350,7 @@ def _numbers(row: Row, columns: int) -> tuple[str, ...]:
 
 
 def _width(text: str, font: str = REGULAR, size: float = _SIZE) -> float:
-    return float(stringWidth(text.translate(_UNBROKEN), font, size))
+    return width_of(text.translate(_UNBROKEN), font, size)
 
 
 def _widths(table: Table) -> tuple[list[float], float]:
