@@ -8,7 +8,6 @@ answer: the events are counted as if there were no states.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -144,20 +143,31 @@ class StateAnswers:
     ) -> dict[Place, Cell] | None:
         id, width = series
         bounds = _Bounds(question)
+        slots, first, last = [], bounds.earliest // width, bounds.latest // width
+        ranges = [(first, last)]
+        asked = Asked(self._connection, self._organization_id, question)
         # Days that do not count as a whole are looked at hour by hour; if they are many, all are.
         days = self._partial(days_of(id), DAY, bounds) if width == HOUR else None
-        within = None
         if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
-            within = [day * 24 + hour for day, reaches_in in days.items() if reaches_in for hour in range(24)]
-        partial = self._partial(id, width, bounds, within)
-        stretches = _stretches([slot for slot, reaches_in in partial.items() if reaches_in])
+            ranges = [
+                (max(first, day * 24), min(last, day * 24 + 23)) for day, reaches_in in days.items() if reaches_in
+            ]
+            whole_days = f"slot BETWEEN {bounds.earliest // DAY} AND {bounds.latest // DAY}"
+            slots.append(_slots(asked, days_of(id), whole_days, days))
+        partial = self._partial(id, width, bounds) if ranges else {}
+        stretches = _stretches(
+            [
+                slot
+                for slot, reaches_in in partial.items()
+                if reaches_in and any(start <= slot <= end for start, end in ranges)
+            ]
+        )
         if len(stretches) > _STRETCHES_AT_MOST:
             return None
-        asked = Asked(self._connection, self._organization_id, question)
         spread = Spread(asked, question, filters)
-        slots = [_slots(asked, id, width, bounds, without=partial, within=within)]
-        if days is not None and within is not None:
-            slots.append(_slots(asked, days_of(id), DAY, bounds, without=days))
+        # Range by range: in a list of hours SQLite would look at all of a month to find those of a day.
+        for start, end in ranges:
+            slots.append(_slots(asked, id, f"slot BETWEEN {start} AND {end}", partial))
         states = " UNION ALL ".join(f"SELECT * FROM usage_states WHERE {condition}" for condition in slots)
         kept = (
             "(SELECT dims, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
@@ -186,17 +196,13 @@ class StateAnswers:
             fill_in_latest(spread, cells, last_at)
         return cells
 
-    def _partial(
-        self, series: int, width: int, bounds: _Bounds, within: Sequence[int] | None = None
-    ) -> dict[int, bool]:
-        """The slots that do not count as they are kept, in order, and whether events of theirs may count; of the slots
-        `within` alone if these are given.
-        """
-        among = "" if within is None else f" AND slot IN (SELECT value FROM json_each('{json.dumps(within)}'))"
+    def _partial(self, series: int, width: int, bounds: _Bounds) -> dict[int, bool]:
+        """The slots that do not count as they are kept, in order, and whether events of theirs may count."""
         rows = self._connection.execute(
             f"SELECT slot, last_at >= {bounds.earliest} AND first_at <= {bounds.latest} FROM usage_slots"
-            f" WHERE series = {series} AND {_between(width, bounds)}{among} AND NOT (first_at >= {bounds.whole_from}"
-            f" AND last_at <= {bounds.whole_to} AND received_at <= {bounds.known_at}) ORDER BY slot"
+            f" WHERE series = {series} AND slot BETWEEN {bounds.earliest // width} AND {bounds.latest // width}"
+            f" AND NOT (first_at >= {bounds.whole_from} AND last_at <= {bounds.whole_to}"
+            f" AND received_at <= {bounds.known_at}) ORDER BY slot"
         )
         return {slot: bool(reaches_in) for slot, reaches_in in rows.fetchall()}
 
@@ -289,26 +295,10 @@ class _Bounds:
         self.whole_to = min([self.latest, *(microseconds(end) - 1 for end in strict)])
 
 
-def _between(width: int, bounds: _Bounds) -> str:
-    return f"slot BETWEEN {bounds.earliest // width} AND {bounds.latest // width}"
-
-
-def _slots(
-    asked: Asked,
-    series: int,
-    width: int,
-    bounds: _Bounds,
-    *,
-    without: Collection[int],
-    within: Sequence[int] | None = None,
-) -> str:
-    """The condition for the states of a series that may count: `within` some slots, and `without` others."""
-    tests = [f"series = {series}", _between(width, bounds)]
-    if within is not None:
-        tests.append(f"slot IN {asked.query.listed_numbers(within)}")
-    if without:
-        tests.append(f"slot NOT IN {asked.query.listed_numbers(list(without))}")
-    return " AND ".join(tests)
+def _slots(asked: Asked, series: int, among: str, without: Collection[int]) -> str:
+    """The condition for the states of a series in some of its slots, `without` others."""
+    left_out = f" AND slot NOT IN {asked.query.listed_numbers(list(without))}" if without else ""
+    return f"series = {series} AND {among}{left_out}"
 
 
 _FIRST: Final = -(2**62)
