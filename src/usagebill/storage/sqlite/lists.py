@@ -48,6 +48,8 @@ _FEW = 20_000
 _WALKED = 20_000
 # If one of so many matches, a walk begins where the counts say that any does.
 _SOME = 3
+# Up to this many slots are walked through one by one.
+_PARTS = 20
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
 
@@ -354,7 +356,7 @@ class Lists:
         limit: int,
         offset: int,
     ) -> list[str]:
-        """A walk that begins at the slot in which the page begins, and goes no further than the page does."""
+        """A walk through the slots that the page lies in, without those between them in which nothing matches."""
         first = order[0]
         span = counts.span
         listing = table_of(kind).listing
@@ -369,22 +371,25 @@ class Lists:
             (self._organization_id, first.column, *values, *counts.values),
         )
         reached = 0
-        begins = ends = None
+        matching: list[object] = []
         for slot, number in slots:
-            if begins is None:
-                if number <= offset:
-                    offset -= number
-                    continue
-                begins = slot
-            ends = slot
+            if not matching and number <= offset:
+                offset -= number
+                continue
+            matching.append(slot)
             reached += number
             if reached >= offset + limit:
                 break
-        if begins is None:
+        if not matching:
             return []
-        lowest, highest = (ends, begins) if first.descending else (begins, ends)
-        guide = slot_bounds(table_of(kind), first.column, lowest, highest)
-        return self._walked(kind, conditions, order, limit, offset, guide)
+        # One by one if they are few: what lies between them may be long.
+        parts = [(slot, slot) for slot in matching] if len(matching) <= _PARTS else [(matching[0], matching[-1])]
+        ids: list[str] = []
+        for begins, ends in parts:
+            lowest, highest = (ends, begins) if first.descending else (begins, ends)
+            guide = slot_bounds(table_of(kind), first.column, lowest, highest)
+            ids += self._walked(kind, conditions, order, limit - len(ids), 0 if ids else offset, guide)
+        return ids
 
     def _page(
         self, source: str, values: Sequence[Any], kind: type, order: Sequence[Order], limit: int, offset: int
