@@ -1,15 +1,18 @@
-"""Two worker processes on one file: together they do each job once, and nothing is numbered or used up twice."""
+"""Two worker processes on one database: together they do each job once, and nothing is numbered or used up twice."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from usagebill.storage.postgresql.migration import migrate
 
+from tests.postgresql import server_url
 from tests.scenarios import plan_fields
 from usagebill import Billing
 from usagebill.clock import ManualClock
@@ -17,6 +20,8 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import eq
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.work import Reader
 
 pytestmark = pytest.mark.slow
@@ -78,7 +83,7 @@ def prepared(path: Path) -> int:
     return CUSTOMERS * (9 + 2 + 1)
 
 
-def worked(path: Path, processes: int) -> list[tuple[int, int]]:
+def worked(path: Path | str, processes: int) -> list[tuple[int, int]]:
     """How many jobs each of the workers tried, and how many failed."""
     workers = [
         subprocess.Popen(
@@ -108,11 +113,29 @@ def amounts(work: Reader) -> list[tuple[str, int]]:
     )
 
 
-def test_two_workers_do_together_what_one_does(tmp_path: Path) -> None:
-    path = tmp_path / "billing.db"
-    due = prepared(path)
+@pytest.fixture(params=["file", "postgresql"])
+def move(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Path | str]]:
+    """Brings a file to where two workers are to work on it."""
+    if request.param == "file":
+        yield lambda file: file
+        return
+    with temporary_database(server_url()) as url:
+
+        def moved(file: Path) -> str:
+            store = PostgresStore(url, migrating=True)
+            migrate(file, store, lambda table, count: None)
+            store.close()
+            return url
+
+        yield moved
+
+
+def test_two_workers_do_together_what_one_does(tmp_path: Path, move: Callable[[Path], Path | str]) -> None:
     alone = tmp_path / "alone.db"
-    alone.write_bytes(path.read_bytes())
+    due = prepared(alone)
+    copied = tmp_path / "billing.db"
+    copied.write_bytes(alone.read_bytes())
+    path = move(copied)
     (one,) = worked(alone, 1)
     two = worked(path, 2)
     assert sum(tried for tried, _ in two) == one[0]
