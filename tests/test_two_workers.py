@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from usagebill.storage.postgresql.migration import migrate
 
 from tests.postgresql import server_url
 from tests.scenarios import plan_fields
@@ -22,6 +21,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import eq
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.postgresql.migration import migrate
 from usagebill.work import Reader
 
 pytestmark = pytest.mark.slow
