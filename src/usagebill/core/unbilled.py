@@ -240,9 +240,9 @@ def _punctual(service: Service, earliest: datetime | None, latest: datetime | No
     return [*stretches, Stretch(None, free_from, latest)]
 
 
-def stretch_at(stretches: Iterable[Stretch], event: Event) -> Stretch:
-    """The first stretch that holds the event."""
-    return next((stretch for stretch in stretches if stretch.holds(event)), Stretch(None))
+def stretch_at(stretches: Sequence[Stretch], event: Event) -> Stretch:
+    """The stretch that holds the event: looked for from the end, since most events are recent."""
+    return next((stretch for stretch in reversed(stretches) if stretch.holds(event)), Stretch(None))
 
 
 def property_reason(metric: BillableMetric, event: Event) -> Reason:
