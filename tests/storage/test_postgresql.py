@@ -297,6 +297,15 @@ def store_of_one(url: str) -> Iterator[Tenant]:
     store.close()
 
 
+def test_a_page_beyond_any_number_of_rows_is_empty(store_of_one: Tenant) -> None:
+    store_of_one.insert(store_of_one.tax("a"))
+    far = 10**30
+    assert store_of_one.read(lambda tx: tx.find(Tax, limit=far, offset=0)) != []
+    assert store_of_one.read(lambda tx: tx.find(Tax, limit=5, offset=far)) == []
+    assert store_of_one.read(lambda tx: tx.events.find(EventFilter(), limit=far, offset=far)) == []
+    assert store_of_one.read(lambda tx: tx.events.in_ranges([], limit=far, offset=far)) == []
+
+
 # Schema
 
 DIGESTS = {1: "5573d00df64f0982"}

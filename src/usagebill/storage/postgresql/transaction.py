@@ -28,6 +28,7 @@ from usagebill.storage.postgresql.observing import (
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
 from usagebill.storage.sqlite.queries import can_be_deleted, group_sql, kinds_among, quoted
+from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
@@ -228,7 +229,7 @@ class PostgresTransaction:
         rest = where + order_sql(kind, order)
         if limit is not None:
             rest += " LIMIT ? OFFSET ?"
-            values += [limit, offset]
+            values += [bounded(limit), bounded(offset)]
         memory, question = self._memory, (kind, rest, _stored(values))
         # Counts only grow, so that their sum is another one after any write.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})

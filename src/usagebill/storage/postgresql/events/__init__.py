@@ -20,6 +20,7 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import answer, answer_by_bucket
 from usagebill.storage.postgresql.events.questions import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, microseconds, row_of
+from usagebill.storage.sqlite.rows import bounded
 
 __all__ = ["PostgresEvents"]
 
@@ -135,7 +136,7 @@ class PostgresEvents:
         bounds = ""
         if limit is not None:
             bounds = " LIMIT ? OFFSET ?"
-            values += [limit, offset]
+            values += [bounded(limit), bounded(offset)]
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events{where} ORDER BY timestamp DESC, transaction_id, sequence{bounds}", values
         )
@@ -301,7 +302,7 @@ class PostgresEvents:
         rows = self._connection.execute(
             f"{given} SELECT e.place, {_LISTED} FROM e ORDER BY e.timestamp DESC, e.transaction_id, e.sequence"
             " LIMIT ? OFFSET ?",
-            (*values, limit, offset),
+            (*values, bounded(limit), bounded(offset)),
         )
         return [(row[0], event_of(row[1:])) for row in rows]
 
