@@ -39,7 +39,7 @@ _Key = tuple[type, str]
 _OTHER_READS = frozenset(
     {"count", "each", "entitlements_version", "grouped", "last_number", "maximum", "newest_instant", "total"}
 )
-_OTHER_JOBS = frozenset({"failures", "lanes", "next_due", "overdue", "ready", "state", "waiting"})
+_OTHER_JOBS = frozenset({"failures", "lanes", "next_due", "ready", "state", "waiting"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,13 @@ class _Jobs:
         if self.done is not None:
             raise RehearsalEnds
         self.done = job
+
+    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+        # The job that is being done is no longer there. Nothing is planned beyond this question.
+        self._spoil()
+        job = self._snapshot.overdue(subject_id, now)
+        is_itself = job is not None and self.done is not None and job.id == self.done.id
+        return None if is_itself else job
 
     def get(self, key: str) -> Job | None:
         if key in self.added:
