@@ -222,6 +222,7 @@ CODES: Mapping[str, Refusal] = {
     "payment_request_is_already_succeeded": Refusal("is paid", "there is nothing left to pay"),
     "invoice_is_not_payable": Refusal("cannot be paid", "only issued invoices can"),
     # Payment and tax providers
+    "customer_has_no_payment_method": Refusal("the customer has no payment method", "let the customer add one"),
     "no_linked_payment_provider": Refusal("the customer has no payment provider", "link one: `billing_configuration`"),
     "missing_payment_provider": Refusal("the customer has no payment provider", "link one: `billing_configuration`"),
     "missing_payment_provider_customer": Refusal(
