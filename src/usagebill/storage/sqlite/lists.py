@@ -382,8 +382,10 @@ class Lists:
                 break
         if not matching:
             return []
-        # One by one if they are few: what lies between them may be long.
-        parts = [(slot, slot) for slot in matching] if len(matching) <= _PARTS else [(matching[0], matching[-1])]
+        parts = [(matching[0], matching[-1])]
+        if span is None and len(matching) <= _PARTS:
+            # One by one: what lies between them may be long. Beside another bound SQLite would not stop at a slot's.
+            parts = [(slot, slot) for slot in matching]
         ids: list[str] = []
         for begins, ends in parts:
             lowest, highest = (ends, begins) if first.descending else (begins, ends)
