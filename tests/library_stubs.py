@@ -239,8 +239,13 @@ def own_stub(kind: type, name: str, function: Any, imports: Imports) -> str:
     returns = imports.text(get_type_hints(function)["return"])
     arguments = OWN.get((kind.__name__, name))
     if arguments is None:
-        given = [f"{key}: {imports.text(hint)}" for key, hint in get_type_hints(function).items() if key != "return"]
-        arguments = ", ".join(["self", *given])
+        hints, parameters = get_type_hints(function), inspect.signature(function).parameters
+        named = [
+            f"{name}: {imports.text(hints[name])}" + ("" if parameter.default is parameter.empty else " = ...")
+            for name, parameter in parameters.items()
+            if name in hints
+        ]
+        arguments = ", ".join(["self", *named])
     about = "\n        ".join((inspect.getdoc(function) or "").splitlines())
     return f'    def {name}({arguments}) -> {returns}:\n        """{about}\n        """\n'
 

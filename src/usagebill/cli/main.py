@@ -10,6 +10,7 @@ import click
 from usagebill import __version__
 from usagebill.cli.audit import audit
 from usagebill.cli.clock import clock
+from usagebill.cli.compare import compare
 from usagebill.cli.demo import demo
 from usagebill.cli.dunning_campaigns import dunning_campaigns
 from usagebill.cli.event_sources import COMMANDS as SOURCE_COMMANDS
@@ -60,6 +61,7 @@ for command in (
     jobs,
     webhooks,
     clock,
+    compare,
     events,
     usage,
     audit,

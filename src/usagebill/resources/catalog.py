@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.bindings import Message, Messages, Resource, Views, command, query, worded
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import Coupon
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.price_comparisons import ComparedSubscription
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
+from usagebill.operations.price_comparisons import comparisons, drafted_plan, last_month
 from usagebill.queries.plans import plan_by_code
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
@@ -19,6 +23,7 @@ from usagebill.views.coupons import coupon_view
 from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_view
 from usagebill.views.pricing_units import pricing_unit_view
 from usagebill.views.taxes import tax_details
+from usagebill.work import Reader
 
 
 class AddOns(Resource):
@@ -75,6 +80,25 @@ class Plans(Resource):
 
     create = command(plans.create)
     update = command(plans.update)
+
+    def compare(
+        self, code: str, other: str | Mapping[str, object], start: date | None = None, end: date | None = None
+    ) -> Sequence[ComparedSubscription]:
+        """Last month of each subscription of the plan, under its own prices and under those of another plan.
+
+        `other` is the code of one, or the fields that `create` takes, whose charges may name a `billable_metric_code`.
+        `start` and `end` (both included) are other days. Amounts are before taxes, coupons and credits; nothing stays.
+        Raises `NotFound`, and `Invalid` also for plans of two currencies.
+        """
+        with worded(self._runner, other if isinstance(other, Mapping) else {"other": other}, plans.PlanInput):
+            new = other if isinstance(other, str) else self._runner.writing(lambda work: drafted_plan(work, other))
+
+            def read(reader: Reader) -> Sequence[ComparedSubscription]:
+                first, last = last_month(reader.now.date())
+                return tuple(comparisons(reader, code, new, start or first, end or last))
+
+            return self._runner.reading(read)
+
     get = query(plan_by_code)
     list = query(plans.list_all)
     delete = command(plans.delete)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from usagebill.bindings import Messages, Resource, Views
 from usagebill.core.plans import ChargeFilter
+from usagebill.core.price_comparisons import ComparedSubscription
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.fields import (
     AppliedPricingUnitFields,
@@ -753,6 +754,16 @@ class Plans(Resource):
 
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
+        """
+
+    def compare(
+        self, code: str, other: str | Mapping[str, Any], start: date | None = ..., end: date | None = ...
+    ) -> Sequence[ComparedSubscription]:
+        """Last month of each subscription of the plan, under its own prices and under those of another plan.
+
+        `other` is the code of one, or the fields that `create` takes, whose charges may name a `billable_metric_code`.
+        `start` and `end` (both included) are other days. Amounts are before taxes, coupons and credits; nothing stays.
+        Raises `NotFound`, and `Invalid` also for plans of two currencies.
         """
 
 class PricingUnits(Resource):

@@ -1,0 +1,150 @@
+"""Two price lists on the same usage: what each line of one period comes to under both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.numbers import ZERO, add
+from usagebill.core.periods.calendar import Interval, add_months
+
+__all__ = [
+    "ComparedLine",
+    "ComparedSubscription",
+    "LineKind",
+    "PricedLine",
+    "compared_lines",
+    "interval_days",
+    "summed",
+]
+
+_WEEK = 7
+
+
+class LineKind(StrEnum):
+    """What a line is for."""
+
+    PLAN = "plan"
+    CHARGE = "charge"
+    FIXED_CHARGE = "fixed_charge"
+    MINIMUM_COMMITMENT = "minimum_commitment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedLine:
+    """An amount under one price list. `code` is that of the metric or add-on that is priced; empty for the others."""
+
+    kind: LineKind
+    code: str
+    units: Decimal
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedLine:
+    """The same under both: the amounts of everything that prices this metric or add-on, in cents.
+
+    `units` are those under the old price list, or under the new one if only that prices them.
+    """
+
+    kind: LineKind
+    code: str
+    units: Decimal
+    old_cents: int
+    new_cents: int
+
+    @property
+    def difference_cents(self) -> int:
+        """What the new price list adds; negative if it is cheaper."""
+        return self.new_cents - self.old_cents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedSubscription:
+    """One subscription under both price lists, from `start` to `end`, both included, in the customer's time zone.
+
+    `overridden` says that the old prices are its own: those of its plan's override.
+    """
+
+    external_customer_id: str
+    external_subscription_id: str
+    start: date
+    end: date
+    currency: str
+    overridden: bool
+    lines: tuple[ComparedLine, ...]
+
+    @property
+    def old_cents(self) -> int:
+        """What it comes to under the old price list."""
+        return sum(line.old_cents for line in self.lines)
+
+    @property
+    def new_cents(self) -> int:
+        """What it comes to under the new one."""
+        return sum(line.new_cents for line in self.lines)
+
+    @property
+    def difference_cents(self) -> int:
+        """What the new price list adds; negative if it is cheaper."""
+        return self.new_cents - self.old_cents
+
+
+def interval_days(start: date, interval: str) -> int:
+    """The days of a plan's interval that begins on `start`: what its amount is for."""
+    months = Interval(interval).months
+    return (add_months(start, months) - start).days if months else _WEEK
+
+
+def compared_lines(old: Iterable[PricedLine], new: Iterable[PricedLine]) -> tuple[ComparedLine, ...]:
+    """The lines of both, each kind and code once: the plan first, then in the order in which they are priced."""
+    sides = [_by_name(old), _by_name(new)]
+    names = sorted({**sides[0], **sides[1]}, key=lambda name: [*LineKind].index(name[0]))
+    return tuple(_compared(name, sides[0].get(name), sides[1].get(name)) for name in names)
+
+
+def _by_name(lines: Iterable[PricedLine]) -> dict[tuple[LineKind, str], tuple[Decimal, int]]:
+    amounts: dict[tuple[LineKind, str], tuple[Decimal, int]] = {}
+    for line in lines:
+        units, cents = amounts.get((line.kind, line.code), (ZERO, 0))
+        amounts[line.kind, line.code] = add(units, line.units), cents + line.amount_cents
+    return amounts
+
+
+def _compared(
+    name: tuple[LineKind, str], old: tuple[Decimal, int] | None, new: tuple[Decimal, int] | None
+) -> ComparedLine:
+    units = (old or new or (ZERO, 0))[0]
+    kind, code = name
+    return ComparedLine(
+        kind=kind,
+        code=code,
+        units=units,
+        old_cents=0 if old is None else old[1],
+        new_cents=0 if new is None else new[1],
+    )
+
+
+def summed(
+    totals: Mapping[tuple[LineKind, str], ComparedLine], lines: Iterable[ComparedLine]
+) -> dict[tuple[LineKind, str], ComparedLine]:
+    """`totals` with these lines added to those of the same kind and code."""
+    sums = dict(totals)
+    for line in lines:
+        name = line.kind, line.code
+        before = sums.get(name)
+        sums[name] = (
+            line
+            if before is None
+            else ComparedLine(
+                kind=line.kind,
+                code=line.code,
+                units=add(before.units, line.units),
+                old_cents=before.old_cents + line.old_cents,
+                new_cents=before.new_cents + line.new_cents,
+            )
+        )
+    return sums

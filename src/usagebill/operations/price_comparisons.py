@@ -1,0 +1,96 @@
+"""Comparing two price lists on the usage of a period that has passed. Nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import Invalid, NotFound, placed
+from usagebill.core.periods.calendar import add_months
+from usagebill.core.plans import Plan, PlanDefinition
+from usagebill.core.price_comparisons import ComparedSubscription
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import read
+from usagebill.operations.plans.creation import create
+from usagebill.operations.plans.inputs import PlanInput
+from usagebill.queries.contracts import contract_of
+from usagebill.queries.plans import overrides_of, plan_by_code, plan_definition
+from usagebill.rating.comparison import compared
+from usagebill.storage.conditions import asc, eq, present, within
+from usagebill.work import Reader, Work
+
+__all__ = ["comparisons", "drafted_plan", "last_month"]
+
+
+def last_month(today: date) -> tuple[date, date]:
+    """The first and the last day of the calendar month before that of `today`."""
+    first = today.replace(day=1)
+    return add_months(first, -1), first - timedelta(days=1)
+
+
+def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:
+    """The plan that these fields describe, as `plans.create` takes them, checked like any other and not stored.
+
+    A charge may name its metric by `billable_metric_code`. Raises `Invalid` and `NotFound`.
+    """
+    sent = dict(fields)
+    charges = sent.get("charges")
+    if isinstance(charges, (list, tuple)):
+        sent["charges"] = [_with_metric(work, charge, position) for position, charge in enumerate(charges)]
+    named = {"name": "Compared", "code": "compared", **sent}
+    request = read(PlanInput, {**named, "code": f"{named['code']}-{work.new_id()}"})
+
+    def make(alone: Work) -> PlanDefinition:
+        return plan_definition(alone, create(alone, request).id)
+
+    definition = work.dry_run(make)
+    return replace(definition, plan=replace(definition.plan, code=str(named["code"])))
+
+
+def _with_metric(reader: Reader, charge: object, position: int) -> object:
+    if not isinstance(charge, Mapping) or "billable_metric_code" not in charge:
+        return charge
+    code = charge["billable_metric_code"]
+    metric = reader.tx.first(BillableMetric, eq("code", code))
+    if metric is None:
+        with placed(f"charges[{position}]"):
+            raise NotFound("billable_metric", code)
+    kept: dict[Any, Any] = {name: value for name, value in charge.items() if name != "billable_metric_code"}
+    return {**kept, "billable_metric_id": metric.id}
+
+
+def comparisons(
+    reader: Reader, code: str, other: str | PlanDefinition, start: date, end: date
+) -> Iterator[ComparedSubscription]:
+    """Each subscription of the plan, and of its overrides, that was active from `start` to `end` (both included).
+
+    They come one by one, those of a customer after each other. Days are those of the customer's time zone. Raises
+    `NotFound` for a plan, and `Invalid` for two currencies or an `end` before `start`.
+    """
+    if end < start:
+        raise Invalid(to="values_are_invalid")
+    plan = plan_by_code(reader, code)
+    new = plan_definition(reader, plan_by_code(reader, other).id) if isinstance(other, str) else other
+    if new.plan.amount_currency != plan.amount_currency:
+        reason = (
+            f"the plans are in {plan.amount_currency} and {new.plan.amount_currency}; compare plans of one currency"
+        )
+        raise Invalid(amount_currency="currencies_does_not_match", reasons={"amount_currency": reason})
+    return _compared(reader, [plan, *overrides_of(reader, plan, in_use=False)], new, start, end)
+
+
+def _compared(
+    reader: Reader, plans: Sequence[Plan], new: PlanDefinition, start: date, end: date
+) -> Iterator[ComparedSubscription]:
+    on_plans = within("plan_id", [plan.id for plan in plans])
+    subscriptions = reader.tx.each(
+        Subscription, on_plans, present("started_at"), order=[asc("customer_id"), asc("started_at")]
+    )
+    for subscription in subscriptions:
+        contract = contract_of(reader, subscription)
+        comparison = compared(reader, contract, plan_definition(reader, subscription.plan_id), new, start, end)
+        if comparison is not None:
+            yield comparison

@@ -1,0 +1,130 @@
+"""Two price lists on last month's usage: exact, before taxes, and nothing of it stays."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.scenarios import Scenario, charge_on, filter_on, fixed_charge_on, plan_fields, price_ranges
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.price_comparisons import LineKind
+
+pytestmark = pytest.mark.now("2024-01-01T00:00:00Z")
+RANGES = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "2"))
+
+
+def month_of_usage(box: Scenario) -> str:
+    """February of `acme` on `basic` (all kinds of charges) and of `beta`; the id of the metric."""
+    metric = box.metric("calls", "sum_agg", field_name="n", filters=[{"key": "region", "values": ["us", "eu"]}])
+    add_on = box.ask(
+        "POST", "/add_ons", {"add_on": {"name": "S", "code": "support", "amount_cents": 1, "amount_currency": "EUR"}}
+    )["add_on"]["svc_id"]
+    charges = [
+        charge_on(metric, "graduated", graduated_ranges=RANGES, min_amount_cents=1500),
+        charge_on(metric, amount="0.333", code="flat", filters=[filter_on({"region": ["eu"]}, amount="0.1")]),
+    ]
+    box.plan(
+        *charges,
+        amount_cents=1000,
+        fixed_charges=[fixed_charge_on(add_on, amount="3", units="2")],
+        minimum_commitment={"amount_cents": 3200},
+    )
+    for customer in ("acme", "beta"):
+        box.customer(external_id=customer)
+        box.subscribe(external_customer_id=customer, external_id=customer)
+    box.travel_to("2024-02-10T00:00:00Z")
+    for number, region in ((7, "us"), (6, "eu")):
+        box.event("calls", "acme", n=number, region=region)
+    box.travel_to("2024-03-05T00:00:00Z")
+    return metric
+
+
+def test_a_plan_against_itself_comes_to_its_invoices(box: Scenario) -> None:
+    month_of_usage(box)
+    rows = box.billing.plans.compare("basic", "basic")
+    billed: dict[str, int] = {}
+    for listed in box.get("/invoices")["invoices"]:
+        invoice = box.get(f"/invoices/{listed['svc_id']}")["invoice"]
+        # The latest come first.
+        billed.setdefault(invoice["customer"]["external_id"], invoice["fees_amount_cents"])
+    usage = 1500 + round(7 * 33.3 + 6 * 10)
+    assert billed == {"acme": 1000 + 600 + usage, "beta": 3200}
+    assert {row.external_subscription_id: row.old_cents for row in rows} == billed
+    assert [row.difference_cents for row in rows] == [0, 0]
+    assert {(row.start, row.end) for row in rows} == {(date(2024, 2, 1), date(2024, 2, 29))}
+
+
+def test_fields_of_a_plan_are_priced_without_being_stored(box: Scenario) -> None:
+    month_of_usage(box)
+    charge = {"billable_metric_code": "calls", "charge_model": "standard", "properties": {"amount": "2"}}
+    new = plan_fields(charge, code="basic", amount_cents=500)
+    (acme, beta) = box.billing.plans.compare("basic", new)
+    assert [(line.kind, line.new_cents) for line in acme.lines if line.new_cents] == [
+        (LineKind.PLAN, 500),
+        (LineKind.CHARGE, 2600),
+    ]
+    assert (acme.new_cents, beta.new_cents) == (3100, 500)
+    assert [plan.code for plan in box.billing.plans.list()] == ["basic"]
+    assert not [message for message in box.webhooks if message["webhook_type"] == "plan.created"][1:]
+
+
+def test_part_of_a_month_pays_its_share(box: Scenario) -> None:
+    month_of_usage(box)
+    box.billing.subscriptions.terminate("beta")
+    (_, beta) = box.billing.plans.compare("basic", plan_fields(amount_cents=3100), date(2024, 3, 1), date(2024, 3, 31))
+    assert (beta.end, beta.new_cents) == (date(2024, 3, 5), 500)
+
+
+def test_other_currencies_and_unknown_plans_are_refused(box: Scenario) -> None:
+    month_of_usage(box)
+    with pytest.raises(Invalid, match="the plans are in EUR and USD"):
+        box.billing.plans.compare("basic", plan_fields(code="usd", amount_currency="USD"))
+    with pytest.raises(NotFound, match='there is no plan "basik"; did you mean "basic"'):
+        box.billing.plans.compare("basic", "basik")
+    with pytest.raises(NotFound, match=r"charges\[0\].*no billable metric \"cals\"; did you mean \"calls\""):
+        box.billing.plans.compare("basic", plan_fields({"billable_metric_code": "cals", "charge_model": "standard"}))
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["compare", *arguments])
+
+
+def test_the_command_prints_a_table_csv_and_json(tmp_path: Path) -> None:
+    path = str(tmp_path / "billing.db")
+    with Billing(path) as billing:
+        calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="sum_agg", field_name="n")
+        charge = {"billable_metric_id": calls.id, "charge_model": "standard", "properties": {"amount": "1"}}
+        billing.plans.create(**plan_fields(charge, amount_cents=0))
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        billing.events.create(transaction_id="1", code="calls", external_subscription_id="sub", properties={"n": 5})
+        today = billing.clock.now().date()
+    other = tmp_path / "new.yaml"
+    other.write_text(
+        "plan:\n  name: New\n  code: new\n  interval: monthly\n  amount_cents: 0\n  amount_currency: EUR\n"
+        "  pay_in_advance: false\n  charges:\n  - billable_metric_code: calls\n    charge_model: standard\n"
+        '    properties: {amount: "3"}\n',
+        "utf-8",
+    )
+    days = ("--from", str(today), "--to", str(today), "--db", path)
+    table = run("basic", str(other), *days)
+    assert table.exit_code == 0, table.output
+    assert "5.00 EUR" in table.output
+    assert "10.00 EUR" in table.output
+    rows = list(csv.DictReader(run("basic", str(other), *days, "--format", "csv").output.splitlines()))
+    assert [
+        (row["code"], row["units"], row["old_cents"], row["new_cents"]) for row in rows if row["kind"] == "charge"
+    ] == [("calls", "5.0", "500", "1500")]
+    shown = json.loads(run("basic", str(other), *days, "--format", "json").output)
+    assert shown["total"]["difference_cents"] == 1000
+    assert [row["external_customer_id"] for row in shown["subscriptions"]] == ["acme"]
+    nothing = run("basic", str(other), "--db", path)
+    assert "no subscription was active then" in nothing.output
