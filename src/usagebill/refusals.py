@@ -29,6 +29,7 @@ from usagebill.core.near_names import near_name
 from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.complaints import complaints
 from usagebill.inputs import range_of
+from usagebill.json_text import parse_json
 from usagebill.reference import Field, field_of, hints_of
 
 __all__ = ["word"]
@@ -46,6 +47,8 @@ _NAMED_BY = {
     "customer": "external_customer_id",
     "plan": "plan_code",
 }
+# An item of a list that is refused by itself: what was sent, and its errors as text.
+_ECHOED = frozenset({"params", "errors"})
 _PLACE = re.compile(r"[^.\[\]]+|\[\d+\]")
 _ABSENT = object()
 
@@ -180,6 +183,8 @@ class _Request:
         for field, codes in details.items():
             if isinstance(codes, Mapping):
                 inner = joined_place(place, self._item(field))
+                if codes.keys() == _ECHOED:
+                    codes = _errors_in(str(codes["errors"]))
                 texts = [text for _, inside in self._texts(codes, inner) for text in inside]
                 yield field, texts
             elif isinstance(codes, str):
@@ -290,6 +295,12 @@ class _Request:
                 described = None
             kind = get_args(hint)[0] if get_origin(hint) in (list, tuple) else hint
         return described, hint
+
+
+def _errors_in(text: str) -> Mapping[str, object]:
+    """The codes by field that a text holds, `Validation errors: {...}`; of another text, that as it is."""
+    _, brace, rest = text.partition("{")
+    return parse_json((brace + rest).encode()) if brace else {"base": text}
 
 
 def _sentence(code: str) -> str:

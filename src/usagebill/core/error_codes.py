@@ -52,6 +52,10 @@ CODES: Mapping[str, Refusal] = {
     "must_be_an_array": Refusal("is no list", "send a list, `[...]`"),
     "must_be_array": Refusal("is no list", "send a list, `[...]`"),
     "incompatible_params": Refusal("cannot be combined with the other parameters", "send one of them"),
+    "unsupported_value": Refusal("has a value that there is not", "send those that the field names"),
+    "prorated_charge": Refusal(
+        "is priced by a prorated charge, whose units over a lifetime are not counted", "watch another metric"
+    ),
     "not_supported": Refusal("is not supported", "leave it out"),
     # Dates and places
     "invalid_date": Refusal("is no date or time", 'send ISO 8601, for instance "2026-03-31" or "2026-03-31T12:00:00Z"'),
@@ -371,7 +375,8 @@ UNNAMED = Refusal("is refused", "see the description of the field")
 
 def refusal_of(code: str) -> Refusal:
     """A code of a field in words; codes that are sentences (`must be one of: ...`) speak for themselves."""
-    known = CODES.get(code)
+    # Some say in brackets what they are about: `invalid_email_format[0,nobody]`.
+    known = CODES.get(code) or CODES.get(code.partition("[")[0])
     if known is None and code.startswith("must be one of: "):
         return Refusal("is none of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
     if known is None and " " in code:

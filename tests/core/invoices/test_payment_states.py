@@ -45,6 +45,9 @@ ROWS = [
     (UNPAID, PaymentEvent.REQUEST_FAILED, FAILED, False, True, True),
     ((SUCCEEDED,), PaymentEvent.REQUEST_FAILED, None, False, None, False),
     ((SUCCEEDED,), PaymentEvent.REQUEST_PENDING, None, False, None, False),
+    # Of a voided invoice it is counted until it is given back.
+    (UNPAID, PaymentEvent.UNWANTED, None, True, None, False),
+    ((SUCCEEDED,), PaymentEvent.UNWANTED, None, True, None, False),
     (UNPAID, PaymentEvent.VOIDED, None, False, False, False),
     (ANY, PaymentEvent.DISPUTE_LOST, None, False, None, False),
 ]
