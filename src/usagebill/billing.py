@@ -54,7 +54,7 @@ T = TypeVar("T")
 _BATCH = 50
 # How many seconds a batch may hold the write lock: if nobody in this process waits to write (waiters in other processes
 # are not seen), and if somebody does.
-_LONGEST = 0.02
+_LONGEST = 0.013
 _OTHERS_WAIT = 0.01
 # The least time a worker leases a job for; always longer than the longest request to somebody outside.
 _LEASE = timedelta(minutes=5)
