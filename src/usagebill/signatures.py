@@ -35,7 +35,7 @@ PAGING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument of an operation; `type` is as a stub spells it."""
+    """One argument of an operation; `type` is as a `.pyi` file spells it."""
 
     name: str
     type: str
@@ -83,7 +83,7 @@ def path_field(name: str) -> Field:
 
 
 def type_text(hint: Any, name: str, field: Field | None = None) -> str:
-    """A type as a stub spells it: names of `usagebill.fields` for what is nested, `Literal` for a set of values."""
+    """A type as a `.pyi` file spells it: names of `usagebill.fields` for what is nested, `Literal` for a set."""
     origin = get_origin(hint)
     values = tuple(str(value) for value in field.values) if field is not None else ()
     if hint is str:

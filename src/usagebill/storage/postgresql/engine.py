@@ -13,6 +13,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool
 
+from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.ports import UnusableServer
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks
@@ -73,6 +74,7 @@ class PostgresStore:
         self._read_only = read_only
         self._migrating = migrating
         # What each thread has open.
+        self._transactions = OneTransaction()
         self._own = threading.local()
         # Threads of this process that want to write, by organization: one at a time asks the server for the lock.
         self._guard = threading.Lock()
@@ -177,28 +179,15 @@ class PostgresStore:
         instant: datetime = row[0]
         return instant.astimezone(UTC)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Raises RuntimeError where this thread has a transaction open: a second one would not see its changes, or
-        would wait for its end.
-        """
-        if getattr(self._own, "is_open", False):
-            raise RuntimeError("this thread has a transaction open: reads and writes within it go through it")
-        self._own.is_open = True
-        try:
-            yield
-        finally:
-            self._own.is_open = False
-
     def read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
-        with self._alone(), self._begun(_READ) as driver:
+        with self._transactions.opened(), self._begun(_READ) as driver:
             try:
                 return question(PostgresTransaction(Connection(driver), organization_id))
             finally:
                 self._roll_back(driver)
 
     def write(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
-        with self._alone():
+        with self._transactions.opened():
             if organization_id is None:
                 return self._repeated(None, change)
             with self._guard:
@@ -243,7 +232,7 @@ class PostgresStore:
 
     def transact(self, change: Callable[[Connection], T]) -> T:
         """Run `change` on rows, in a transaction of its own."""
-        with self._alone(), self._begun(_WRITE) as driver:
+        with self._transactions.opened(), self._begun(_WRITE) as driver:
             try:
                 result = change(Connection(driver))
                 driver.execute("COMMIT")
@@ -254,7 +243,7 @@ class PostgresStore:
 
     def ask(self, question: Callable[[Connection], T]) -> T:
         """Answer a question about rows."""
-        with self._alone(), self._begun(_READ) as driver:
+        with self._transactions.opened(), self._begun(_READ) as driver:
             try:
                 return question(Connection(driver))
             finally:

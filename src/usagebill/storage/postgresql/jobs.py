@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
+from usagebill.storage.every_engine import WORKERS, worker_of
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks
 from usagebill.storage.postgresql.rows import sql_value
@@ -263,20 +264,7 @@ class PostgresJobs:
         )
 
     def _workers(self) -> tuple[WorkerSeen, ...]:
-        rows = self._connection.execute(
-            "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers ORDER BY seen_at DESC, id"
-        ).fetchall()
-        return tuple(
-            WorkerSeen(
-                id=row[0],
-                name=row[1],
-                started_at=datetime.fromisoformat(row[2]),
-                seen_at=datetime.fromisoformat(row[3]),
-                last_done_at=None if row[4] is None else datetime.fromisoformat(row[4]),
-                home=row[5],
-            )
-            for row in rows
-        )
+        return tuple(map(worker_of, self._connection.execute(WORKERS).fetchall()))
 
     def note_worker(self, worker: WorkerSeen) -> None:
         self._connection.execute(

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 
-from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event, EventOrder
-from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
+from usagebill.core.events import Event
+from usagebill.storage.event_queries import EventQuery, concerns
+from usagebill.storage.every_engine import NotedQuestions
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.events.rows import COLUMNS, event_of
@@ -83,37 +82,14 @@ class Observer(Connection):
         return iter(self.execute(sql, values))
 
 
-class ObservedEvents(PostgresEvents):
+class ObservedEvents(NotedQuestions, PostgresEvents):
     """Events of a snapshot: what is counted is noted as a question, since counting it again would take as long."""
 
     def __init__(
         self, connection: Connection, observer: Observer, organization_id: str | None, observation: Observation
     ) -> None:
-        super().__init__(observer, organization_id)
-        self._counted = PostgresEvents(connection, organization_id)
-        self._observation = observation
-
-    def scan(self, question: EventQuery) -> Iterator[Event]:
-        self._observation.questions.append(question)
-        return self._counted.scan(question)
-
-    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        self._observation.questions.append(question)
-        return self._counted.tallies(question)
-
-    def changes(
-        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
-    ) -> Iterator[tuple[int, Event]]:
-        self._observation.questions.append(question)
-        return self._counted.changes(question, since, order, at_most=at_most)
-
-    def known_up_to(self, question: EventQuery, sequence: int) -> int:
-        self._observation.questions.append(question)
-        return self._counted.known_up_to(question, sequence)
-
-    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        self._observation.questions.append(question)
-        return self._counted.tallies_by_bucket(question, filters)
+        PostgresEvents.__init__(self, observer, organization_id)
+        NotedQuestions.__init__(self, PostgresEvents(connection, organization_id), observation.questions)
 
 
 @cache

@@ -6,8 +6,8 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Set
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 from usagebill.core.numbers import ZERO, add
+from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.observing import Version
@@ -72,7 +73,7 @@ def functions(connection: sqlite3.Connection) -> None:
     connection.create_function("casefold", 1, _casefold)
     connection.create_function("folded", 1, folded)
     connection.create_function("short_tokens", -1, short_tokens, deterministic=True)
-    # The stubs know aggregates of integers alone.
+    # typeshed knows aggregates of integers alone.
     connection.create_aggregate("stored_sum", 1, _StoredSum)  # type: ignore[arg-type]
     prepare(connection)
 
@@ -175,7 +176,7 @@ class SqliteStore:
             self._entitling_commits = _entitling_commits.setdefault(path, self._entitling_commits)
         self._wants = Wants()
         # What each thread has open.
-        self._own = threading.local()
+        self._transactions = OneTransaction()
         self._readers: list[sqlite3.Connection] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._writer = self._connect()
@@ -240,21 +241,8 @@ class SqliteStore:
         known = os.stat(self.path)
         return f"{known.st_dev}:{known.st_ino}"
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Raises RuntimeError where this thread has a transaction open: a second one would not see its changes, or
-        would wait for its end.
-        """
-        if getattr(self._own, "is_open", False):
-            raise RuntimeError("this thread has a transaction open: reads and writes within it go through it")
-        self._own.is_open = True
-        try:
-            yield
-        finally:
-            self._own.is_open = False
-
     def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:
-        with self._alone():
+        with self._transactions.opened():
             if self._memory:
                 with self._turn:
                     return self._answer(self._writer, organization_id, question)
@@ -283,7 +271,7 @@ class SqliteStore:
 
     def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
         mine = _Write(organization_id, change)
-        with self._alone():
+        with self._transactions.opened():
             with self._guard:
                 self._waiting.append(mine)
                 follows, self._busy = self._busy, True

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event, EventOrder
-from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
+from usagebill.core.events import Event
+from usagebill.storage.event_queries import EventQuery, concerns
+from usagebill.storage.every_engine import NotedQuestions
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
 from usagebill.storage.sqlite.events.states import Wants
@@ -123,7 +122,7 @@ class Observer:
         return _Answered(rows)
 
 
-class ObservedEvents(SqliteEvents):
+class ObservedEvents(NotedQuestions, SqliteEvents):
     """Events of a snapshot: what is counted is noted as a question, since counting it again would take as long."""
 
     def __init__(
@@ -135,31 +134,8 @@ class ObservedEvents(SqliteEvents):
         wants: Wants | None,
     ) -> None:
         # An observer answers what a connection answers, as far as reading goes.
-        super().__init__(observer, organization_id)  # type: ignore[arg-type]
-        self._counted = SqliteEvents(connection, organization_id, wants)
-        self._observation = observation
-
-    def scan(self, question: EventQuery) -> Iterator[Event]:
-        self._observation.questions.append(question)
-        return self._counted.scan(question)
-
-    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        self._observation.questions.append(question)
-        return self._counted.tallies(question)
-
-    def changes(
-        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
-    ) -> Iterator[tuple[int, Event]]:
-        self._observation.questions.append(question)
-        return self._counted.changes(question, since, order, at_most=at_most)
-
-    def known_up_to(self, question: EventQuery, sequence: int) -> int:
-        self._observation.questions.append(question)
-        return self._counted.known_up_to(question, sequence)
-
-    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        self._observation.questions.append(question)
-        return self._counted.tallies_by_bucket(question, filters)
+        SqliteEvents.__init__(self, observer, organization_id)  # type: ignore[arg-type]
+        NotedQuestions.__init__(self, SqliteEvents(connection, organization_id, wants), observation.questions)
 
 
 def latest_event(connection: sqlite3.Connection) -> int:

@@ -1,0 +1,82 @@
+"""What every engine does alike, whatever its SQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.events import Event, EventOrder
+from usagebill.core.filters import FilterIndex
+from usagebill.core.jobs import WorkerSeen
+from usagebill.storage.event_queries import Counted, EventQuery, Group
+from usagebill.storage.ports import EventLog
+
+__all__ = ["WORKERS", "NotedQuestions", "OneTransaction", "worker_of"]
+
+WORKERS = "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers ORDER BY seen_at DESC, id"
+
+
+def worker_of(row: Sequence[Any]) -> WorkerSeen:
+    """The worker that a row of `WORKERS` is."""
+    return WorkerSeen(
+        id=row[0],
+        name=row[1],
+        started_at=datetime.fromisoformat(row[2]),
+        seen_at=datetime.fromisoformat(row[3]),
+        last_done_at=None if row[4] is None else datetime.fromisoformat(row[4]),
+        home=row[5],
+    )
+
+
+class OneTransaction:
+    """Holds a thread to one transaction at a time."""
+
+    def __init__(self) -> None:
+        self._thread = threading.local()
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Raises RuntimeError where this thread has a transaction open: a second one would not see its changes, or
+        would wait for its end.
+        """
+        if getattr(self._thread, "is_open", False):
+            raise RuntimeError("this thread has a transaction open: reads and writes within it go through it")
+        self._thread.is_open = True
+        try:
+            yield
+        finally:
+            self._thread.is_open = False
+
+
+class NotedQuestions:
+    """Answers questions about events from `counted`, and notes them: counting again would take as long."""
+
+    def __init__(self, counted: EventLog, questions: list[EventQuery]) -> None:
+        self._counted = counted
+        self._questions = questions
+
+    def scan(self, question: EventQuery) -> Iterator[Event]:
+        self._questions.append(question)
+        return self._counted.scan(question)
+
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
+        self._questions.append(question)
+        return self._counted.tallies(question)
+
+    def changes(
+        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
+    ) -> Iterator[tuple[int, Event]]:
+        self._questions.append(question)
+        return self._counted.changes(question, since, order, at_most=at_most)
+
+    def known_up_to(self, question: EventQuery, sequence: int) -> int:
+        self._questions.append(question)
+        return self._counted.known_up_to(question, sequence)
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        self._questions.append(question)
+        return self._counted.tallies_by_bucket(question, filters)
