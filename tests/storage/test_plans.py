@@ -190,6 +190,29 @@ def test_writes_are_stored_as_they_were_in_the_end() -> None:
     with_store([first], check)
 
 
+def test_a_planned_change_writes_no_column_that_stays_as_it_was() -> None:
+    stored = period(1, subscription="a", days=0, recurring=True, charges=2)
+    job = bill("acme", NOW)
+
+    def write(tx: Planning) -> Writes | None:
+        tx.jobs.complete(job)
+        record = tx.get(BillingPeriod, stored.id)
+        assert record is not None
+        tx.replace(replace(record, timezone="Asia/Tokyo"))
+        return tx.writes()
+
+    def check(store: SqliteStore) -> None:
+        store.write(OWNER.id, lambda tx: tx.jobs.add(job))
+        writes = planned(store, write)
+        statements: list[str] = []
+        store._writer.set_trace_callback(statements.append)
+        store.write(OWNER.id, writes.store)
+        updates = [statement for statement in statements if statement.startswith('UPDATE "billing_periods"')]
+        assert updates == ["""UPDATE "billing_periods" SET "timezone"='Asia/Tokyo' WHERE id = 'p1'"""]
+
+    with_store([stored], check)
+
+
 @pytest.mark.parametrize(
     "ask",
     [

@@ -63,7 +63,9 @@ class Writes:
     def store(self, tx: Transaction) -> None:
         """Write everything. Raises `LookupError` if a job cannot be added any more, besides what `tx` raises."""
         tx.jobs.complete(self.job)
-        tx.insert(*self.inserted)
+        # Each kind in one statement, in the order in which kinds were first written.
+        kinds = list(dict.fromkeys(map(type, self.inserted)))
+        tx.insert(*sorted(self.inserted, key=lambda record: kinds.index(type(record))))
         for record in self.replaced:
             tx.replace(record)
         for key in self.cancelled:

@@ -50,11 +50,16 @@ class Codec:
         for column in self.columns:
             value = getattr(new, column.name)
             before = getattr(old, column.name)
-            # Equal decimals may be written differently, and stay as they were written last.
-            if value is before or (value == before and column.sql_type is int):
+            if value is before:
+                continue
+            encode = column.encode
+            stored = value if encode is None or value is None else encode(value)
+            # What is stored decides: equal decimals may be written differently, and a record that was read by another
+            # transaction is equal without being the same object.
+            if value == before and stored == (before if encode is None or before is None else encode(before)):
                 continue
             names.append(column.name)
-            values.append(value if column.encode is None or value is None else column.encode(value))
+            values.append(stored)
         return names, values
 
 
