@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 __all__ = ["PriceList", "amounts", "price_lists", "quantities"]
-
-_MODELS = ("standard", "graduated", "graduated_percentage", "volume", "package", "percentage")
 
 
 class PriceList(NamedTuple):
@@ -40,37 +40,45 @@ def price_lists(*charge_models: str) -> SearchStrategy[PriceList]:
     """Valid price lists of these charge models, by default of all that price units alone."""
     from hypothesis import strategies as st
 
-    chosen = charge_models or _MODELS
-    unknown = [model for model in chosen if model not in _MODELS]
+    chosen = charge_models or tuple(_PROPERTIES)
+    unknown = [model for model in chosen if model not in _PROPERTIES]
     if unknown:
-        raise ValueError(f"no price lists of {unknown[0]}: there are those of {', '.join(_MODELS)}")
+        raise ValueError(f"no price lists of {unknown[0]}: there are those of {', '.join(_PROPERTIES)}")
     return st.one_of([_of(model) for model in chosen])
 
 
 def _of(charge_model: str) -> SearchStrategy[PriceList]:
-    return _properties(charge_model).map(lambda properties: PriceList(charge_model, properties))
+    return _PROPERTIES[charge_model]().map(lambda properties: PriceList(charge_model, properties))
 
 
-def _properties(charge_model: str) -> SearchStrategy[dict[str, Any]]:
+def _of_standard() -> SearchStrategy[dict[str, Any]]:
     from hypothesis import strategies as st
 
-    if charge_model == "standard":
-        return st.fixed_dictionaries({"amount": amounts()})
-    if charge_model == "package":
-        free, size = st.integers(0, 100), st.integers(1, 1000)
-        return st.fixed_dictionaries({"amount": amounts(), "free_units": free, "package_size": size})
-    if charge_model == "percentage":
-        free_events, free_total = st.integers(1, 5), amounts(100)
-        return st.fixed_dictionaries(
-            {"rate": amounts(100)},
-            optional={
-                "fixed_amount": amounts(10),
-                "free_units_per_events": free_events,
-                "free_units_per_total_aggregation": free_total,
-            },
-        )
-    rate, most = ("rate", 100) if charge_model == "graduated_percentage" else ("per_unit_amount", 1000)
-    return _ranges(rate, most).map(lambda ranges: {f"{charge_model}_ranges": ranges})
+    return st.fixed_dictionaries({"amount": amounts()})
+
+
+def _of_package() -> SearchStrategy[dict[str, Any]]:
+    from hypothesis import strategies as st
+
+    free, size = st.integers(0, 100), st.integers(1, 1000)
+    return st.fixed_dictionaries({"amount": amounts(), "free_units": free, "package_size": size})
+
+
+def _of_percentage() -> SearchStrategy[dict[str, Any]]:
+    from hypothesis import strategies as st
+
+    return st.fixed_dictionaries(
+        {"rate": amounts(100)},
+        optional={
+            "fixed_amount": amounts(10),
+            "free_units_per_events": st.integers(1, 5),
+            "free_units_per_total_aggregation": amounts(100),
+        },
+    )
+
+
+def _of_ranges(properties_key: str, rate_key: str, most: int) -> SearchStrategy[dict[str, Any]]:
+    return _ranges(rate_key, most).map(lambda ranges: {properties_key: ranges})
 
 
 def _ranges(rate_key: str, most: int) -> SearchStrategy[list[dict[str, Any]]]:
@@ -90,3 +98,13 @@ def _ranges(rate_key: str, most: int) -> SearchStrategy[list[dict[str, Any]]]:
         return ranges
 
     return st.builds(joined, ends, prices)
+
+
+_PROPERTIES: Mapping[str, Callable[[], SearchStrategy[dict[str, Any]]]] = {
+    "standard": _of_standard,
+    "graduated": partial(_of_ranges, "graduated_ranges", "per_unit_amount", 1000),
+    "graduated_percentage": partial(_of_ranges, "graduated_percentage_ranges", "rate", 100),
+    "volume": partial(_of_ranges, "volume_ranges", "per_unit_amount", 1000),
+    "package": _of_package,
+    "percentage": _of_percentage,
+}

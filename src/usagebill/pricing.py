@@ -100,7 +100,7 @@ def _priced(
         parsed = parse_properties(charge_model, texts, subunits=subunits(currency))
     except PropertiesError as problem:
         refusal = Invalid(properties=problem.codes)
-        wrong = complaints(charge_model, model.keys, texts)
+        wrong = complaints(model, texts)
         refusal.message = "; ".join(f"properties.{item.place}: {item.text}" for item in wrong)
         raise refusal from problem
     usage = _usage(units, events, parsed, _decimal(amount_cents, "amount_cents"))

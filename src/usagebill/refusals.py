@@ -255,7 +255,7 @@ class _Request:
             name = owner.get("charge_model") if isinstance(owner, Mapping) else None
             model = MODELS.get(name) if isinstance(name, str) else None
             if model is not None:
-                yield from complaints(model.name, model.keys, value)
+                yield from complaints(model, value)
                 return
             if not parts:
                 return

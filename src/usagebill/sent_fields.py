@@ -153,7 +153,7 @@ def _properties(properties: Mapping[str, object], path: str, model: str | None) 
     """What no charge model, or not the one that is named, has among its properties. Null says nothing."""
     known = MODELS.get(model or "")
     keys = {*(known.keys if known is not None else _all_keys()), *_GROUPING}
-    if known is not None and known.name == "custom":
+    if known is not None and known.by_program:
         return
     for name, value in properties.items():
         if name not in keys and value is not None:

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from usagebill.core.events import (
     Event,
     JsonValue,
-    active_subscription,
     numeric_value,
     parse_amount,
     parse_timestamp,
     property_text,
     repeated_positions,
-    subscription_at,
     up_to,
 )
+from usagebill.core.subscriptions import active_subscription, subscription_at
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 

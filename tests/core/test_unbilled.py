@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, subscription_at
+from usagebill.core.events import Event
+from usagebill.core.subscriptions import subscription_at
 from usagebill.core.unbilled import Closing, Reason, Service, Stretch, stretch_at, stretches_of
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Activation rules: what a subscription waits for before it becomes active (sheet 20, section 13)."""
+"""Activation rules: what a subscription waits for before it becomes active."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 __all__ = [
+    "RULE_TYPES",
     "ActivationRule",
     "CancellationReason",
     "RuleStatus",
@@ -17,6 +18,8 @@ __all__ = [
     "started_rules",
 ]
 
+# What a subscription can wait for.
+RULE_TYPES = ("payment",)
 # A hundred years.
 _LONGEST_HOURS = 876_000
 
@@ -59,7 +62,7 @@ def rule_errors(rules: object) -> dict[str, object]:
     if not all(isinstance(rule, Mapping) for rule in rules):
         return {"activation_rules": ["invalid_format"]}
     kinds = [rule.get("type") for rule in rules]
-    if any(kind != "payment" for kind in kinds):
+    if any(kind not in RULE_TYPES for kind in kinds):
         return {"activation_rules": ["invalid_type"]}
     if len(kinds) > 1:
         return {"activation_rules": ["duplicated_type"]}

@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from usagebill.core.numbers import divide, round_cents
+from usagebill.core.periods import Interval
 from usagebill.core.periods.calendar import add_months
 
 __all__ = [
@@ -143,7 +144,7 @@ def spread(fee: RecurringFee) -> dict[date, Fraction]:
     issued, amount = month_of(fee.issued), Fraction(fee.amount)
     lasts = _months_lasted(fee)
     number = -(-lasts.numerator // lasts.denominator)
-    if fee.interval in ("monthly", "weekly") or number <= 1:
+    if fee.interval in (Interval.MONTHLY, Interval.WEEKLY) or number <= 1:
         return {issued: amount}
     part = amount / lasts
     if not fee.in_advance:
@@ -170,7 +171,7 @@ def recurring_revenue(fees: Iterable[RecurringFee]) -> dict[tuple[date, str], Fr
     revenue: dict[tuple[date, str], Fraction] = {}
     weekly: dict[tuple[date, str], tuple[Fraction, int]] = {}
     for fee in fees:
-        if fee.interval == "weekly":
+        if fee.interval == Interval.WEEKLY:
             key = month_of(fee.issued), fee.currency
             amount, count = weekly.get(key, (Fraction(0), 0))
             weekly[key] = amount + Fraction(fee.amount), count + fee.count

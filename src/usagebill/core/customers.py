@@ -22,11 +22,13 @@ __all__ = [
     "INTEGRATION_CATEGORIES",
     "METADATA_AT_MOST",
     "ZERO_AMOUNT_OPTIONS",
+    "AccountType",
     "Address",
     "Customer",
     "IntegrationCategory",
     "IntegrationCustomer",
     "MetadataItem",
+    "ZeroAmountInvoices",
     "dating_settings",
     "definition_errors",
     "finalizes_zero_amount_invoices",
@@ -39,9 +41,25 @@ __all__ = [
     "timezone",
 ]
 
-ACCOUNT_TYPES = ("customer", "partner")
+
+class AccountType(StrEnum):
+    """Whether a customer is invoiced, or invoices us: a partner's invoices are self-billed."""
+
+    CUSTOMER = "customer"
+    PARTNER = "partner"
+
+
+class ZeroAmountInvoices(StrEnum):
+    """Whether an invoice whose fees add up to nothing is issued."""
+
+    INHERIT = "inherit"  # as the billing entity says
+    SKIP = "skip"
+    FINALIZE = "finalize"
+
+
+ACCOUNT_TYPES = tuple(AccountType)
 CUSTOMER_TYPES = ("company", "individual")
-ZERO_AMOUNT_OPTIONS = ("inherit", "skip", "finalize")
+ZERO_AMOUNT_OPTIONS = tuple(ZeroAmountInvoices)
 METADATA_AT_MOST = 5
 _LONGEST_KEY = 20
 _LONGEST_VALUE = 100
@@ -137,7 +155,7 @@ class Customer:
     firstname: str | None = None
     lastname: str | None = None
     customer_type: str | None = None
-    account_type: str = "customer"
+    account_type: str = AccountType.CUSTOMER
     currency: str | None = None
     email: str | None = None
     phone: str | None = None
@@ -165,7 +183,7 @@ class Customer:
     payment_connection_id: str | None = None
     provider_payment_methods: tuple[str, ...] = ()
     sync_with_provider: bool | None = None
-    finalize_zero_amount_invoice: str = "inherit"
+    finalize_zero_amount_invoice: str = ZeroAmountInvoices.INHERIT
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
     tax_ids: tuple[str, ...] = ()
@@ -210,9 +228,9 @@ def issuing_date_adjustment(customer: Customer, entity: BillingEntity) -> str:
 
 def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) -> bool:
     """Whether an invoice whose fees add up to nothing is issued."""
-    if customer.finalize_zero_amount_invoice == "inherit":
+    if customer.finalize_zero_amount_invoice == ZeroAmountInvoices.INHERIT:
         return entity.finalize_zero_amount_invoice
-    return customer.finalize_zero_amount_invoice == "finalize"
+    return customer.finalize_zero_amount_invoice == ZeroAmountInvoices.FINALIZE
 
 
 def definition_errors(customer: Customer) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from usagebill.core.numbers import ZERO, floor_to, parse_decimal, round_to
 
@@ -16,8 +16,6 @@ __all__ = [
     "Event",
     "EventOrder",
     "JsonValue",
-    "Subscribed",
-    "active_subscription",
     "cut_to_milliseconds",
     "cut_to_seconds",
     "numeric_text",
@@ -28,7 +26,6 @@ __all__ = [
     "property_text",
     "repeated_positions",
     "share_second",
-    "subscription_at",
     "up_to",
 ]
 
@@ -190,70 +187,6 @@ def repeated_positions(transaction_ids: Iterable[str]) -> tuple[int, ...]:
 def up_to(events: Iterable[Event], event: Event) -> list[Event]:
     """The events up to and including `event`, in order of time: the basis of its price in advance."""
     return sorted((other for other in events if other.order <= event.order), key=lambda other: other.order)
-
-
-class Subscribed(Protocol):
-    """What matching needs to know of a subscription."""
-
-    @property
-    def started_at(self) -> datetime | None: ...
-
-    @property
-    def terminated_at(self) -> datetime | None: ...
-
-    @property
-    def status(self) -> str: ...
-
-
-S = TypeVar("S", bound=Subscribed)
-
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
-
-
-def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: datetime | None = None) -> S | None:
-    """Of `subscriptions` (all with the event's external id), the one that an event at `timestamp` belongs to.
-
-    Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for
-    a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then
-    the latest started.
-
-    Most senders have whole seconds, so a subscription owns the second in which it starts from its beginning; events
-    `received` before it started belong to the one before it, if there is one (None: just received).
-    """
-    seconds = [
-        subscription
-        for subscription in subscriptions
-        if subscription.status != "incomplete"
-        and subscription.started_at is not None
-        and cut_to_seconds(subscription.started_at) <= timestamp
-        and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
-    ]
-    exact = [
-        candidate
-        for candidate in seconds
-        if candidate.started_at is None or cut_to_milliseconds(candidate.started_at) <= timestamp
-    ]
-    later = [
-        candidate
-        for candidate in seconds
-        if received is None or (candidate.started_at is not None and candidate.started_at < received)
-    ]
-    matching = [candidate for candidate in seconds if not exact or candidate in exact or candidate in later]
-    return max(
-        matching,
-        key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, match.started_at),
-        default=None,
-    )
-
-
-def active_subscription(subscriptions: Iterable[S]) -> S | None:
-    """The latest started active one of `subscriptions`.
-
-    An event of a recurring metric that no subscription matches refreshes this one's usage; it is never billed in
-    advance for it.
-    """
-    active = [subscription for subscription in subscriptions if subscription.status == "active"]
-    return max(active, key=lambda match: match.started_at or _BEGINNING, default=None)
 
 
 def _number_text(value: int | Decimal) -> str:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-__all__ = ["PaymentMethodChoice", "chosen_method", "is_payment_method"]
+__all__ = ["PaidBy", "PaymentMethodChoice", "chosen_method", "is_payment_method"]
+
+
+class PaidBy(StrEnum):
+    """Who collects a payment."""
+
+    PROVIDER = "provider"
+    HAND = "manual"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentMethodChoice:
     """What is to be paid with: `kind` provider or manual, and the customer's method with this id, if any."""
 
-    kind: str = "provider"
+    kind: str = PaidBy.PROVIDER
     id: str | None = None
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether no provider is to collect it."""
+        return self.kind == PaidBy.HAND
 
 
 def is_payment_method(sent: object, is_method: Callable[[str], bool]) -> bool:
@@ -27,11 +40,11 @@ def is_payment_method(sent: object, is_method: Callable[[str], bool]) -> bool:
         return False
     kind, id = sent.get("payment_method_type"), sent.get("payment_method_id")
     named = isinstance(id, str) and bool(id) and is_method(id)
-    if kind == "manual":
+    if kind == PaidBy.HAND:
         return not named
     if id is None or id == "":
-        return kind in (None, "provider")
-    return kind == "provider" and named
+        return kind in (None, PaidBy.PROVIDER)
+    return kind == PaidBy.PROVIDER and named
 
 
 def chosen_method(sent: object) -> PaymentMethodChoice | None:
@@ -40,5 +53,5 @@ def chosen_method(sent: object) -> PaymentMethodChoice | None:
         return None
     kind, id = sent.get("payment_method_type"), sent.get("payment_method_id")
     return PaymentMethodChoice(
-        kind=kind if isinstance(kind, str) else "provider", id=id if isinstance(id, str) else None
+        kind=kind if isinstance(kind, str) else PaidBy.PROVIDER, id=id if isinstance(id, str) else None
     )

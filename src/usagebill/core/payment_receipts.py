@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from usagebill.core.customers import Customer
+from usagebill.core.customers import AccountType, Customer
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus
 
@@ -50,4 +50,4 @@ def is_receipted(payment: Payment, customer: Customer) -> bool:
     Money that is given back gets none.
     """
     is_kept = payment.payment_status == ChargeStatus.SUCCEEDED and payment.status not in GIVEN_BACK
-    return is_kept and customer.account_type != "partner"
+    return is_kept and customer.account_type != AccountType.PARTNER

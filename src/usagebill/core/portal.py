@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 __all__ = ["LASTS", "is_good_token", "portal_token", "subject_of_token"]
 
-# How long a link opens the pages (sheet 70, section 25).
+# How long a link opens the pages.
 LASTS = timedelta(hours=12)
 
 

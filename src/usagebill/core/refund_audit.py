@@ -103,6 +103,6 @@ def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
     if is_paid and payment.invoice_id in book.closed and payment.status not in GIVEN_BACK:
         yield _payment(payment, "of an invoice that nobody was to pay", "given back", payment.status)
     # One that the provider answered with a conflict waits for somebody to try again.
-    is_under_way = payment.unanswered and payment.payment_status in LIVE and payment.status == "pending"
+    is_under_way = payment.unanswered and payment.payment_status in LIVE and payment.status == ChargeStatus.PENDING
     if is_under_way and payment.payable_id not in book.asked:
         yield _payment(payment, "jobs that ask for it", 1, 0)

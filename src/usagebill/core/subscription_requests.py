@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from usagebill.core.payment_methods import PaymentMethodChoice
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, TerminationInvoice
 
 __all__ = [
     "Wanted",
@@ -18,8 +18,6 @@ __all__ = [
     "wanted_of",
 ]
 
-_CREDIT_NOTE_OPTIONS = ("credit", "refund", "offset", "skip")
-_INVOICE_OPTIONS = ("generate", "skip")
 # A year further on, periods before the first and after the last can still be computed, in any time zone.
 _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
@@ -71,7 +69,7 @@ def payer_problems(method: PaymentMethodChoice | None, *, has_provider: bool, ha
     `has_provider` says whether a payment provider collects from the customer, `has_method` whether it knows the method
     that was chosen, or a default one.
     """
-    if method is not None and method.kind == "manual":
+    if method is not None and method.is_by_hand:
         return {"customer": ["manual_payment_method_invalid_for_payment_activation_rules"]}
     if not has_provider:
         return {"customer": ["no_linked_payment_provider"]}
@@ -84,9 +82,9 @@ def payer_problems(method: PaymentMethodChoice | None, *, has_provider: bool, ha
 def termination_problems(credit_note: object, invoice: object, *, pay_in_advance: bool) -> dict[str, object]:
     """Which options of an end do not exist. In arrears there is nothing to credit, whatever is asked."""
     problems: dict[str, object] = {}
-    if pay_in_advance and credit_note is not None and credit_note not in _CREDIT_NOTE_OPTIONS:
+    if pay_in_advance and credit_note is not None and credit_note not in tuple(TerminationCredit):
         problems["on_termination_credit_note"] = ["invalid_value"]
-    if invoice is not None and invoice not in _INVOICE_OPTIONS:
+    if invoice is not None and invoice not in tuple(TerminationInvoice):
         problems["on_termination_invoice"] = ["invalid_value"]
     return problems
 

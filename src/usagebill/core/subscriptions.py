@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import Enum, StrEnum
+from typing import Protocol, TypeVar
 
 from usagebill.core.activation import ActivationRule
 from usagebill.core.days import local_date
+from usagebill.core.events import cut_to_milliseconds, cut_to_seconds
 from usagebill.core.life_cycles import following
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
@@ -34,11 +36,15 @@ __all__ = [
     "Start",
     "Subscription",
     "SubscriptionStatus",
+    "TerminationCredit",
+    "TerminationInvoice",
+    "active_subscription",
     "cycle_of",
     "is_upgrade",
     "known_since",
     "start_of",
     "started_in_past_at",
+    "subscription_at",
     "transition",
     "yearly_amount",
 ]
@@ -128,6 +134,22 @@ class SubscriptionStatus(StrEnum):
     CANCELED = "canceled"
 
 
+class TerminationCredit(StrEnum):
+    """What becomes of the unused time of a fee paid in advance when its subscription ends."""
+
+    CREDIT = "credit"  # it is credited to the customer
+    REFUND = "refund"  # what was paid of it is refunded, the rest credited
+    OFFSET = "offset"  # as a refund, and the rest settles the invoice first
+    SKIP = "skip"
+
+
+class TerminationInvoice(StrEnum):
+    """Whether the last period is invoiced when a subscription ends."""
+
+    GENERATE = "generate"
+    SKIP = "skip"
+
+
 # Billed now, or from a later day.
 UNENDED = (SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE)
 # Has started and has not ended, paid or not.
@@ -204,3 +226,67 @@ def is_upgrade(current_cents: int, current: Interval, asked_cents: int, asked: I
     A lower one is a downgrade, applied when the current period ends.
     """
     return yearly_amount(asked_cents, asked) >= yearly_amount(current_cents, current)
+
+
+class Subscribed(Protocol):
+    """What matching needs to know of a subscription."""
+
+    @property
+    def started_at(self) -> datetime | None: ...
+
+    @property
+    def terminated_at(self) -> datetime | None: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+S = TypeVar("S", bound=Subscribed)
+
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: datetime | None = None) -> S | None:
+    """Of `subscriptions` (all with the event's external id), the one that an event at `timestamp` belongs to.
+
+    Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for
+    a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then
+    the latest started.
+
+    Most senders have whole seconds, so a subscription owns the second in which it starts from its beginning; events
+    `received` before it started belong to the one before it, if there is one (None: just received).
+    """
+    seconds = [
+        subscription
+        for subscription in subscriptions
+        if subscription.status != SubscriptionStatus.INCOMPLETE
+        and subscription.started_at is not None
+        and cut_to_seconds(subscription.started_at) <= timestamp
+        and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
+    ]
+    exact = [
+        candidate
+        for candidate in seconds
+        if candidate.started_at is None or cut_to_milliseconds(candidate.started_at) <= timestamp
+    ]
+    later = [
+        candidate
+        for candidate in seconds
+        if received is None or (candidate.started_at is not None and candidate.started_at < received)
+    ]
+    matching = [candidate for candidate in seconds if not exact or candidate in exact or candidate in later]
+    return max(
+        matching,
+        key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, match.started_at),
+        default=None,
+    )
+
+
+def active_subscription(subscriptions: Iterable[S]) -> S | None:
+    """The latest started active one of `subscriptions`.
+
+    An event of a recurring metric that no subscription matches refreshes this one's usage; it is never billed in
+    advance for it.
+    """
+    active = [subscription for subscription in subscriptions if subscription.status == SubscriptionStatus.ACTIVE]
+    return max(active, key=lambda match: match.started_at or _BEGINNING, default=None)

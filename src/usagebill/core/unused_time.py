@@ -14,6 +14,7 @@ from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, sub
 from usagebill.core.periods import Period, Window
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_fees import prorated, used_days
+from usagebill.core.subscriptions import TerminationCredit
 
 __all__ = ["plan_amount_of", "refundable_of_fee", "termination_parts", "used_amount"]
 
@@ -35,10 +36,10 @@ def termination_parts(option: str, total_cents: int, refundable_cents: int, due_
 
     `offset` then settles the invoice as far as `due_cents` of it are due. What is left is balance.
     """
-    if option not in ("refund", "offset"):
+    if option not in (TerminationCredit.REFUND, TerminationCredit.OFFSET):
         return Parts(credit=total_cents)
     rest = total_cents - refundable_cents
-    offset = min(rest, max(0, due_cents)) if option == "offset" else 0
+    offset = min(rest, max(0, due_cents)) if option == TerminationCredit.OFFSET else 0
     return Parts(credit=rest - offset, refund=refundable_cents, offset=offset)
 
 

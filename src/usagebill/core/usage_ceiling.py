@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from usagebill.core.aggregation import Window, counts, round_units
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, EventEffect, Window, counts, round_units
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.currencies import cents_from_major
@@ -154,9 +154,15 @@ def is_volatile(charge: Charge, metric: BillableMetric) -> bool:
 
     What is paid in advance depends on its ledger, a recurring weighted sum on the level carried over.
     """
-    if charge.pay_in_advance and metric.aggregation_type != "count_agg":
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    keeps_ledger = aggregation.accumulation is not Accumulation.NOTHING or aggregation.is_program
+    if charge.pay_in_advance and keeps_ledger:
         return True
-    return metric.aggregation_type == "weighted_sum_agg" and metric.recurring
+    return aggregation.accumulation is Accumulation.LEVEL and metric.recurring
+
+
+def _effect(metric: BillableMetric) -> EventEffect:
+    return AGGREGATIONS[metric.aggregation_type].effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,16 +183,16 @@ class TermsOfPart:
     def has_ceiling(self, *, is_pooled: bool) -> bool:
         """Whether it is known what one event adds at most.
 
-        Not for prorated quantities and custom aggregations, nor for transactions with bounds that are partly free or
-        only the largest or latest of which counts. Of a volume price it is known only together with the units.
+        Not for prorated quantities and aggregations of unknown effect, nor for transactions with bounds that are partly
+        free or only the largest or latest of which counts. Of a volume price it is known only together with the units.
         """
-        counted_by = self.metric.aggregation_type
-        if self.charge.prorated or counted_by == "custom_agg":
+        effect = _effect(self.metric)
+        if self.charge.prorated or effect is EventEffect.UNKNOWN:
             return False
         match self.properties:
             case PercentageProperties() as terms if terms.is_bounded:
                 is_free = bool(terms.free_events or terms.free_total)
-                return not is_free and counted_by not in ("max_agg", "latest_agg")
+                return not is_free and effect is not EventEffect.REPLACES
             case VolumeProperties():
                 return not is_pooled
             case (
@@ -225,7 +231,7 @@ def charge_count(charge: Charge, terms: Iterable[TermsOfPart], results: Iterable
 
 def _part_count(result: ChargeResult) -> PartCount:
     tally, units = result.tally, result.tally.units
-    if isinstance(result.properties, PercentageProperties) and result.metric.aggregation_type == "sum_agg":
+    if isinstance(result.properties, PercentageProperties) and _effect(result.metric) is EventEffect.VALUE:
         units = add(units, _negative_free_units(result.usage))
     return PartCount(
         position=result.part.position,
@@ -274,13 +280,13 @@ def _growth(terms: TermsOfPart, event: Event, window: Window) -> Growth | None:
     if not counts(metric.aggregation_type, metric.field_name, event):
         return None
     value = ONE
-    if metric.aggregation_type not in ("count_agg", "unique_count_agg"):
+    if _effect(metric) is not EventEffect.ONE:
         value = numeric_value(event, metric.field_name) or ZERO
     amount = ZERO
     if isinstance(properties, PercentageProperties) and properties.is_bounded:
         amount = max(bounded(properties, value), ZERO)
     units = max(value, ZERO)
-    if metric.aggregation_type == "weighted_sum_agg":
+    if _effect(metric) is EventEffect.WEIGHTED:
         units = multiply(units, _whole_window(window))
     return Growth(
         units=units,
@@ -311,7 +317,7 @@ def ceiling_cents(count: ChargeCount, terms: dict[int, TermsOfPart]) -> int:
 
 def _cents(terms: TermsOfPart, part: PartCount) -> int:
     """What a part comes to at most, its growth included."""
-    growth, metric, properties = part.growth, terms.metric, terms.properties
+    growth, metric, properties, model = part.growth, terms.metric, terms.properties, terms.charge.charge_model
     units = _most_units(metric, part)
     events = part.events + growth.events
     usage = Usage(
@@ -325,11 +331,11 @@ def _cents(terms: TermsOfPart, part: PartCount) -> int:
             top = Price(amount=_most_of_percentage(properties, metric, usage, units), divisor=ONE)
             usage = replace(usage, units=max(usage.units, ZERO))
         case DynamicProperties():
-            top, usage = price("dynamic", properties, replace(usage, units=ONE)), replace(usage, units=ONE)
+            top, usage = price(model, properties, replace(usage, units=ONE)), replace(usage, units=ONE)
         case VolumeProperties():
-            return max(_fee_cents(terms, price("volume", properties, at), at) for at in _volumes(properties, usage))
+            return max(_fee_cents(terms, price(model, properties, at), at) for at in _volumes(properties, usage))
         case _:
-            top = price(terms.charge.charge_model, properties, usage)
+            top = price(model, properties, usage)
     return _fee_cents(terms, top, usage)
 
 
@@ -339,15 +345,17 @@ def _fee_cents(terms: TermsOfPart, top: Price, usage: Usage) -> int:
 
 def _most_units(metric: BillableMetric, part: PartCount) -> Decimal:
     growth = part.growth
-    match metric.aggregation_type:
-        case "max_agg" | "latest_agg":
+    match _effect(metric):
+        case EventEffect.REPLACES:
             return max(part.units, growth.largest) if growth.events else part.units
-        case "weighted_sum_agg":
+        case EventEffect.WEIGHTED:
             units = add(part.units, growth.units)
             # It is rounded before and after: by less than this.
             return add(units, _FINE_STEP if units < _FINE_UNITS else Decimal(2))
-        case _:
+        case EventEffect.ONE | EventEffect.VALUE:
             return add(part.units, growth.units)
+        case EventEffect.UNKNOWN:
+            raise ValueError(f"what an event adds to a {metric.aggregation_type} is not bounded")
 
 
 def _volumes(properties: VolumeProperties, usage: Usage) -> list[Usage]:
@@ -371,14 +379,14 @@ def _most_of_percentage(
     )
     units, events = max(usage.units, ZERO), usage.events_count
     free, paid_events = ZERO, events
-    match metric.aggregation_type:
-        case "count_agg" | "unique_count_agg" if not is_rounded and not (events_free and units_free):
+    match _effect(metric):
+        case EventEffect.ONE if not is_rounded and not (events_free and units_free):
             free = min(counted, Decimal(events_free) if events_free else units_free)
             within = Decimal(events_free) if events_free else max(subtract(ceil_to(units_free, 0), ONE), ZERO)
             paid_events = events - int(min(within, counted, Decimal(events)))
-        case "sum_agg" if not is_rounded and not events_free and not properties.fixed_amount:
+        case EventEffect.VALUE if not is_rounded and not events_free and not properties.fixed_amount:
             free = min(counted, units_free)
-        case "max_agg" | "latest_agg" | "weighted_sum_agg":
+        case EventEffect.REPLACES | EventEffect.WEIGHTED:
             paid_events = events - min(events_free, events)
     paid = max(subtract(units, max(free, ZERO)), ZERO)
     percentage = multiply(multiply(paid, properties.rate), _PERCENT)
@@ -393,7 +401,7 @@ def _pooled_cents(terms: TermsOfPart, growth: Growth) -> Decimal:
     units = growth.units
     if terms.metric.rounding_function is not None:
         units = add(units, CONTEXT.scaleb(ONE, -(terms.metric.rounding_precision or 0)))
-    if terms.metric.aggregation_type == "weighted_sum_agg":
+    if _effect(terms.metric) is EventEffect.WEIGHTED:
         units = add(units, Decimal(2))
     match terms.properties:
         case StandardProperties(amount=rate):

@@ -42,7 +42,7 @@ from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationInvoice
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
@@ -357,7 +357,7 @@ def _life(reader: Reader, subscription: Subscription, periods: list[BillingPerio
     """From its start until its end; of one that started in the past only from where it was told of."""
     life_cycle = _cycle(reader, subscription, periods)
     begins, ends = life_cycle.started_at, subscription.terminated_at
-    if subscription.succession is None and subscription.on_termination_invoice == "skip":
+    if subscription.succession is None and subscription.on_termination_invoice == TerminationInvoice.SKIP:
         ends = None
     elif ends is not None and (life_cycle.succession is Succession.DOWNGRADE or ended_on_boundary_day(life_cycle)):
         # What the run of that day billed, or would have billed, is all: the day itself is the successor's, or free.

@@ -119,7 +119,7 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | None:
 
 def _needs_no_method(customer: Customer, collectable: Collectable, choice: PaymentMethodChoice | None) -> bool:
     """A customer that pays by bank transfer, or by a payment request, which the provider finds a method for."""
-    if choice is not None and (choice.kind == "manual" or choice.id is not None):
+    if choice is not None and (choice.is_by_hand or choice.id is not None):
         return False
     return customer.provider_payment_methods == _BANK_TRANSFER or collectable.column == "payment_request_id"
 

@@ -16,6 +16,7 @@ from usagebill.core.customers import (
     Address,
     Customer,
     MetadataItem,
+    ZeroAmountInvoices,
     dating_settings,
     definition_errors,
     metadata_errors,
@@ -251,7 +252,7 @@ def _check_lists(request: CustomerInput) -> None:
     """Refuse what no customer could have, whatever it looks like; the first problem counts."""
     if len(value_or(request.metadata, ())) > METADATA_AT_MOST:
         raise Invalid(metadata="invalid_count")
-    if value_or(request.finalize_zero_amount_invoice, "inherit") not in ZERO_AMOUNT_OPTIONS:
+    if value_or(request.finalize_zero_amount_invoice, ZeroAmountInvoices.INHERIT) not in ZERO_AMOUNT_OPTIONS:
         raise Invalid(finalize_zero_amount_invoice="invalid_value")
     kinds = [link.integration_type for link in value_or(request.integration_customers, ())]
     if len(set(kinds)) < len(kinds):
@@ -279,7 +280,7 @@ def _fields(reader: Reader, before: Customer | None, request: CustomerInput) -> 
     if isinstance(fields.get("email"), str):
         fields["email"] = normalized_email(fields["email"])
     if is_given(request.finalize_zero_amount_invoice):
-        fields["finalize_zero_amount_invoice"] = request.finalize_zero_amount_invoice or "inherit"
+        fields["finalize_zero_amount_invoice"] = request.finalize_zero_amount_invoice or ZeroAmountInvoices.INHERIT
     if request.account_type and (before is None or _may_change_account_type(reader, before)):
         fields["account_type"] = request.account_type
     if is_given(request.applied_dunning_campaign_code):

@@ -10,7 +10,7 @@ from usagebill.core.aggregation import AGGREGATIONS, Accumulation, round_units
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart, parsed_properties
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.events import Event, active_subscription, numeric_value, property_of
+from usagebill.core.events import Event, numeric_value, property_of
 from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
 from usagebill.core.fees import Fee
 from usagebill.core.ingestion import Received, receive
@@ -18,7 +18,7 @@ from usagebill.core.numbers import ONE, ZERO
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.estimates import InstantEstimate, instant_estimate
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, active_subscription
 from usagebill.core.taxes import taxed_fee
 from usagebill.inputs import changes
 from usagebill.operations.events import EventInput, EventsInput

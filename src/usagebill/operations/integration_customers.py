@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from usagebill.core.customers import INTEGRATION_CATEGORIES, Customer, IntegrationCategory, IntegrationCustomer
+from usagebill.core.customers import (
+    INTEGRATION_CATEGORIES,
+    AccountType,
+    Customer,
+    IntegrationCategory,
+    IntegrationCustomer,
+)
 from usagebill.core.sync_connections import SyncConnection, targeted_object
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
@@ -37,7 +43,7 @@ def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationC
     Nothing changes if none are sent at all. What names no connection is skipped, and so is a new link that neither
     has an `external_customer_id` nor is to be made by us. Partners are linked to nobody.
     """
-    if sent is ABSENT or sent is None or customer.account_type == "partner":
+    if sent is ABSENT or sent is None or customer.account_type == AccountType.PARTNER:
         return customer
     before = {link.id: link for link in customer.integration_customers}
     kept: list[IntegrationCustomer] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usagebill.core.customers import Customer
+from usagebill.core.customers import AccountType, Customer
 from usagebill.core.dunning import DunningCampaign, DunningProgress
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
@@ -34,7 +34,7 @@ def applicable_campaign(reader: Reader, customer: Customer) -> DunningCampaign |
     """
     if customer.exclude_from_dunning_campaign or customer.deleted_at is not None:
         return None
-    if customer.account_type == "partner":
+    if customer.account_type == AccountType.PARTNER:
         return None
     id = customer.applied_dunning_campaign_id or entity_of(reader, customer).applied_dunning_campaign_id
     return None if id is None else reader.tx.get(DunningCampaign, id)

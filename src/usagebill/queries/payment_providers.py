@@ -9,7 +9,7 @@ from usagebill.core.customers import Address, Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payment_methods import PaymentMethodChoice, is_payment_method
+from usagebill.core.payment_methods import PaidBy, PaymentMethodChoice, is_payment_method
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_requests import Payer
@@ -125,7 +125,7 @@ def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, 
 
 # With what
 
-_BY_HAND = PaymentMethodChoice(kind="manual")
+_BY_HAND = PaymentMethodChoice(kind=PaidBy.HAND)
 _OF_SUBSCRIPTIONS = (InvoiceType.SUBSCRIPTION, InvoiceType.ADVANCE_CHARGES, InvoiceType.PROGRESSIVE_BILLING)
 
 
@@ -161,13 +161,13 @@ def _choice_of_top_up(reader: Reader, invoice: Invoice) -> PaymentMethodChoice |
         )
         choices.append(None if rule is None else rule.payment_method)
     choices.append(wallet_of(reader, purchase).payment_method)
-    named = (choice for choice in choices if choice is not None and (choice.kind == "manual" or choice.id is not None))
+    named = (choice for choice in choices if choice is not None and (choice.is_by_hand or choice.id is not None))
     return next(named, None)
 
 
 def method_chosen(reader: Reader, customer_id: str, choice: PaymentMethodChoice | None) -> PaymentMethod | None:
     """The method to charge; None if nothing is to be charged: by hand, or with a method that is gone."""
-    if choice is not None and choice.kind == "manual":
+    if choice is not None and choice.is_by_hand:
         return None
     if choice is None or choice.id is None:
         return default_method(reader, customer_id)

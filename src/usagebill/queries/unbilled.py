@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, subscription_at
+from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, subscription_at
 from usagebill.core.unbilled import (
     Closing,
     Reason,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 from usagebill.core.events import Event, EventOrder, cut_to_seconds, property_of
@@ -16,6 +17,7 @@ __all__ = [
     "COUNTED",
     "Arrival",
     "Counted",
+    "CountedAs",
     "EventFilter",
     "EventQuery",
     "EventRange",
@@ -26,8 +28,18 @@ __all__ = [
 
 ALL_EVENTS: Final = EventScope(matches={})
 
-# The aggregations that an engine answers by itself; of the others it is asked for the events.
-COUNTED: Final = frozenset({"count_agg", "sum_agg", "max_agg", "latest_agg", "unique_count_agg"})
+
+class CountedAs(StrEnum):
+    """The aggregations that an engine answers by itself; of the others it is asked for the events."""
+
+    COUNT = "count_agg"
+    SUM = "sum_agg"
+    MAX = "max_agg"
+    LATEST = "latest_agg"
+    UNIQUE_COUNT = "unique_count_agg"
+
+
+COUNTED: Final = frozenset(CountedAs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +86,7 @@ class EventQuery:
 
     code: str
     external_subscription_id: str
-    aggregation_type: str = "count_agg"
+    aggregation_type: str = CountedAs.COUNT
     field_name: str | None = None
     earliest: datetime | None = None
     latest: datetime | None = None

@@ -20,7 +20,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.charge_ledger import CarriedLevel, LedgerEntry
 from usagebill.core.coupons import AppliedCoupon, Coupon
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
 from usagebill.core.dunning import DunningCampaign, DunningProgress
@@ -279,7 +279,7 @@ TABLES: tuple[Table, ...] = (
                 more("offset_amount_cents", 0),
             ),
             ranges=("issuing_date", "total_amount_cents"),
-            shown=eq("status", "finalized"),
+            shown=eq("status", CreditNoteStatus.FINALIZED),
             searched=("id", "number"),
             searched_with=_WITH_CUSTOMER,
             folded=("purchase_order_number",),

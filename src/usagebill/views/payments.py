@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
+from usagebill.core.payment_methods import PaidBy
 from usagebill.core.payments import Payment
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payments import paid_invoices
@@ -73,7 +74,7 @@ def payment_view(reader: Reader, payment: Payment) -> PaymentView:
         "amount_currency": payment.amount_currency,
         "status": payment.status,
         "payment_status": payment.payment_status,
-        "type": "manual" if payment.is_manual else "provider",
+        "type": PaidBy.HAND if payment.is_manual else PaidBy.PROVIDER,
         "reference": payment.reference,
         "payment_provider_code": payment.payment_provider_code,
         "payment_provider_type": payment.payment_provider_type,

@@ -9,7 +9,7 @@ from usagebill.core.activation import ActivationRule
 from usagebill.core.authorizations import Authorize, Authorized, authorization_question
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
-from usagebill.core.periods import Cycle, current_billing_period, downgrade_plan_date
+from usagebill.core.periods import Cycle, Succession, current_billing_period, downgrade_plan_date
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.contracts import subscription_parties
@@ -228,7 +228,7 @@ def _downgrade_date(reader: Reader, periods: Cycle | None, following: Subscripti
         return date_text(downgrade_plan_date(periods, reader.now))
     if (
         following.status == SubscriptionStatus.ACTIVE
-        and following.origin == "downgrade"
+        and following.origin == Succession.DOWNGRADE
         and following.started_at is not None
     ):
         return date_text(local_date(following.started_at, periods.tz))

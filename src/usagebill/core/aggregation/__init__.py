@@ -31,7 +31,14 @@ from usagebill.core.aggregation.scope import (
     lower_bound,
 )
 from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
-from usagebill.core.aggregation.traits import Accumulation, AggregationType, FieldUse, Question, RunningTotals
+from usagebill.core.aggregation.traits import (
+    Accumulation,
+    AggregationType,
+    EventEffect,
+    FieldUse,
+    Question,
+    RunningTotals,
+)
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.aggregation.weighted_sum import initial_level
 
@@ -42,6 +49,7 @@ __all__ = [
     "AggregateResult",
     "Aggregation",
     "AggregationType",
+    "EventEffect",
     "EventUnits",
     "FieldUse",
     "LedgerRow",

@@ -23,7 +23,14 @@ from usagebill.core.aggregation.max import Max
 from usagebill.core.aggregation.metric import Metric, Window
 from usagebill.core.aggregation.sum import Sum
 from usagebill.core.aggregation.tally import AggregateResult, Aggregation, State, fold_events
-from usagebill.core.aggregation.traits import Accumulation, AggregationType, FieldUse, Question, RunningTotals
+from usagebill.core.aggregation.traits import (
+    Accumulation,
+    AggregationType,
+    EventEffect,
+    FieldUse,
+    Question,
+    RunningTotals,
+)
 from usagebill.core.aggregation.unique_count import UniqueCount
 from usagebill.core.aggregation.weighted_sum import WeightedSum
 from usagebill.core.events import Event, cut_to_seconds
@@ -59,6 +66,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=True,
         by_percentage=True,
         accumulation=Accumulation.NOTHING,
+        effect=EventEffect.ONE,
         running_totals=RunningTotals.COUNTED,
         event_values=ones,
         sums_event_prices=False,
@@ -73,6 +81,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=True,
         by_percentage=True,
         accumulation=Accumulation.SUM,
+        effect=EventEffect.VALUE,
         running_totals=RunningTotals.SUMMED,
         event_values=numbers,
         sums_event_prices=True,
@@ -87,6 +96,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=False,
         by_percentage=True,
         accumulation=Accumulation.NOTHING,
+        effect=EventEffect.REPLACES,
         running_totals=RunningTotals.NONE,
         event_values=largest_only,
         sums_event_prices=False,
@@ -101,6 +111,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=False,
         by_percentage=False,
         accumulation=Accumulation.NOTHING,
+        effect=EventEffect.REPLACES,
         running_totals=RunningTotals.NONE,
         event_values=last_only,
         sums_event_prices=False,
@@ -115,6 +126,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=True,
         by_percentage=True,
         accumulation=Accumulation.VALUES,
+        effect=EventEffect.ONE,
         running_totals=RunningTotals.COUNTED,
         event_values=one_each_operation,
         sums_event_prices=False,
@@ -129,6 +141,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=False,
         by_percentage=True,
         accumulation=Accumulation.LEVEL,
+        effect=EventEffect.WEIGHTED,
         running_totals=RunningTotals.NONE,
         event_values=numbers,
         sums_event_prices=False,
@@ -143,6 +156,7 @@ AGGREGATIONS: Mapping[str, AggregationType] = {
         in_advance=True,
         by_percentage=True,
         accumulation=Accumulation.NOTHING,
+        effect=EventEffect.UNKNOWN,
         running_totals=RunningTotals.NONE,
         event_values=None,
         sums_event_prices=False,

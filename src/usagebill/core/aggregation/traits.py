@@ -12,7 +12,7 @@ from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.tally import AggregateResult
 from usagebill.core.events import Event
 
-__all__ = ["Accumulation", "AggregationType", "EventValues", "FieldUse", "Question", "RunningTotals"]
+__all__ = ["Accumulation", "AggregationType", "EventEffect", "EventValues", "FieldUse", "Question", "RunningTotals"]
 
 
 class FieldUse(Enum):
@@ -40,6 +40,16 @@ class RunningTotals(Enum):
     SUMMED = "summed"  # the sums of the events, one by one
 
 
+class EventEffect(Enum):
+    """What one more event can do to the units at most, wherever it stands in time."""
+
+    ONE = "adds_one"
+    VALUE = "adds_value"
+    REPLACES = "becomes_units"  # the units may become its value
+    WEIGHTED = "adds_value_over_time"  # its value, held from the start of the period to its end
+    UNKNOWN = "unknown"  # there is no such bound: usage is counted again
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """Everything an aggregation may be built from."""
@@ -61,7 +71,8 @@ class AggregationType:
     `fold` counts events. `numeric`: an event whose field holds no number does not count. `may_recur`: a metric may
     carry over into later periods. `in_advance`: events may be billed as they come. `by_percentage`: percentages may
     price it. `event_values` gives the values that per-transaction prices need; None forbids per-transaction bounds.
-    `sums_event_prices`: the result adds up the prices sent with events. `is_program`: the seller's own program decides.
+    `effect` bounds what one more event adds. `sums_event_prices`: the result adds up the prices sent with events.
+    `is_program`: the seller's own program decides.
     `words` explain the units, with `{field}`, `{events}` and `{units}` filled in.
     """
 
@@ -72,6 +83,7 @@ class AggregationType:
     in_advance: bool
     by_percentage: bool
     accumulation: Accumulation
+    effect: EventEffect
     running_totals: RunningTotals
     event_values: EventValues | None
     sums_event_prices: bool

@@ -48,7 +48,7 @@ def fee_name(fee: Fee, naming: Naming) -> str:
     shown = fee.item.invoice_display_name or fee.item.name
     words = naming.words
     if fee.fee_type == FeeType.CREDIT:
-        if shown != "credit":
+        if shown != FeeType.CREDIT:
             return shown
         return f"{words.prepaid_fee} - {fee.description}" if fee.description else words.prepaid_fee
     if fee.fee_type == FeeType.COMMITMENT and shown == COMMITMENT_NAME:

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer
+from usagebill.core.customers import AccountType, Customer
 from usagebill.core.dates import InvoiceDates
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
@@ -53,7 +53,7 @@ def new_invoice(
         net_payment_term=net_payment_term,
         timezone=timezone,
         purchase_order_number=purchase_order_number,
-        self_billed=customer.account_type == "partner",
+        self_billed=customer.account_type == AccountType.PARTNER,
         created_at=now,
         updated_at=now,
     )

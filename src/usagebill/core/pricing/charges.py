@@ -14,7 +14,10 @@ from usagebill.core.pricing import MODELS, validate_properties
 from usagebill.core.pricing.model import Model
 from usagebill.core.pricing.properties import is_blank, number
 
-__all__ = ["ChargeTerms", "Errors", "charge_errors", "fixed_charge_errors", "pricing_unit_errors"]
+__all__ = ["REGROUPED", "ChargeTerms", "Errors", "charge_errors", "fixed_charge_errors", "pricing_unit_errors"]
+
+# How a charge whose fees are paid one by one may be invoiced: the paid ones together, at the end of the period.
+REGROUPED = "invoice"
 
 Errors = dict[str, tuple[str, ...]]
 
@@ -75,7 +78,7 @@ def _may_be_prorated(terms: ChargeTerms, model: Model[Any], aggregation: Aggrega
 def _regrouping_errors(terms: ChargeTerms) -> Errors:
     if is_blank(terms.regroup_paid_fees):
         return {}
-    if terms.regroup_paid_fees != "invoice":
+    if terms.regroup_paid_fees != REGROUPED:
         return {"regroup_paid_fees": ("value_is_invalid",)}
     if terms.pay_in_advance and not terms.invoiceable:
         return {}

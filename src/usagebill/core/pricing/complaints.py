@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from usagebill.core.limits import CHARGE_AMOUNT, CHARGE_RATE, FREE_EVENTS, FREE_UNITS, MOST_RANGES, PACKAGE_SIZE, Range
 from usagebill.core.numbers import ONE, add, parse_decimal
+from usagebill.core.pricing.model import Model
 from usagebill.core.pricing.properties import amount, is_blank, is_whole, number
 
 __all__ = ["Complaint", "complaints"]
@@ -33,12 +34,6 @@ _RANGES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "graduated_percentage_ranges": (("flat_amount", "rate"), False),
     "volume_ranges": (("per_unit_amount", "flat_amount"), True),
 }
-# What a model cannot do without.
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "standard": ("amount",),
-    "package": ("amount", "free_units", "package_size"),
-    "percentage": ("rate",),
-}
 
 
 class Complaint(NamedTuple):
@@ -49,14 +44,13 @@ class Complaint(NamedTuple):
     text: str
 
 
-def complaints(charge_model: str, keys: Sequence[str], properties: Mapping[str, object]) -> Iterator[Complaint]:
-    """What is wrong with the prices in raw properties of this model, which has these keys."""
-    needed = _NEEDED.get(charge_model, ())
-    for key in keys:
+def complaints(model: Model[Any], properties: Mapping[str, object]) -> Iterator[Complaint]:
+    """What is wrong with the prices in raw properties of this model."""
+    for key in model.keys:
         value = properties.get(key)
         if key in _RANGES:
             yield from _of_ranges(key, value)
-        elif is_blank(value) and key not in needed:
+        elif is_blank(value) and key not in model.required:
             continue
         elif key in _AMOUNTS:
             code, limit, example = _AMOUNTS[key]

@@ -43,6 +43,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> CustomProperties:
 CUSTOM: Model[CustomProperties] = Model(
     name="custom",
     keys=("custom_properties",),
+    required=(),
     defaults={},
     validate=validate,
     parse=parse,

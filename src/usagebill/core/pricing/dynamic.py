@@ -44,6 +44,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> DynamicProperties:
 DYNAMIC: Model[DynamicProperties] = Model(
     name="dynamic",
     keys=(),
+    required=(),
     defaults={},
     validate=validate,
     parse=parse,

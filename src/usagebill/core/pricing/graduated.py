@@ -77,6 +77,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> GraduatedPropertie
 GRADUATED: Model[GraduatedProperties] = Model(
     name="graduated",
     keys=("graduated_ranges",),
+    required=(),
     defaults={"graduated_ranges": [default_range("per_unit_amount")]},
     validate=validate,
     parse=parse,

@@ -95,6 +95,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> GraduatedPercentag
 GRADUATED_PERCENTAGE: Model[GraduatedPercentageProperties] = Model(
     name="graduated_percentage",
     keys=("graduated_percentage_ranges",),
+    required=(),
     defaults={"graduated_percentage_ranges": [default_range("rate")]},
     validate=validate,
     parse=parse,

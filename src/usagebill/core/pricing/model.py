@@ -39,9 +39,10 @@ NOTHING = Price(amount=ZERO, divisor=ZERO)
 class Model(Generic[P]):
     """A charge model.
 
-    `name` is its wire value, `keys` the property names that it keeps and `defaults` the properties of a charge that
-    is sent none. `validate` gives the error codes of raw properties, in order; `parse` reads valid ones, with the
-    subunits of the currency that the charge is priced in. `price` and `amount_details` are total for any usage.
+    `name` is its wire value, `keys` the property names that it keeps, `required` those of them that cannot be left out
+    (ranges apart) and `defaults` the properties of a charge that is sent none. `validate` gives the error codes of raw
+    properties, in order; `parse` reads valid ones, with the subunits of the currency that the charge is priced in.
+    `price` and `amount_details` are total for any usage.
 
     No trait has a default: `in_advance`, `prorated_in_arrears` and `prorated_in_advance` say how a charge may be
     billed, `of_fixed_charges` whether fixed charges have it. `by_units`: units alone decide the price, so that it can
@@ -54,6 +55,7 @@ class Model(Generic[P]):
 
     name: str
     keys: tuple[str, ...]
+    required: tuple[str, ...]
     defaults: Mapping[str, object]
     validate: Callable[[Mapping[str, object]], list[str]]
     parse: Callable[[Mapping[str, object], int], P]

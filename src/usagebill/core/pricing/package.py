@@ -75,6 +75,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> PackageProperties:
 PACKAGE: Model[PackageProperties] = Model(
     name="package",
     keys=("amount", "free_units", "package_size"),
+    required=("amount", "free_units", "package_size"),
     defaults={"amount": "0", "free_units": 0, "package_size": 1},
     validate=validate,
     parse=parse,

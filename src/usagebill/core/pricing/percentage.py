@@ -229,6 +229,7 @@ PERCENTAGE: Model[PercentageProperties] = Model(
         "per_transaction_min_amount",
         "per_transaction_max_amount",
     ),
+    required=("rate",),
     defaults={"rate": "0"},
     validate=validate,
     parse=parse,

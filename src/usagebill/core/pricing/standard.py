@@ -44,6 +44,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> StandardProperties
 STANDARD: Model[StandardProperties] = Model(
     name="standard",
     keys=("amount",),
+    required=("amount",),
     defaults={"amount": "0"},
     validate=validate,
     parse=parse,

@@ -75,6 +75,7 @@ def parse(properties: Mapping[str, object], subunits: int) -> VolumeProperties:
 VOLUME: Model[VolumeProperties] = Model(
     name="volume",
     keys=("volume_ranges",),
+    required=(),
     defaults={"volume_ranges": [default_range("per_unit_amount")]},
     validate=validate,
     parse=parse,

@@ -17,7 +17,7 @@ from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.numbers import ZERO, round_cents, total, truncate_to
 from usagebill.core.periods import Succession
 from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, refundable_of_fee, termination_parts, used_amount
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
@@ -29,7 +29,7 @@ from usagebill.work import Reader, Work
 __all__ = ["check_void_amounts", "on_late_activation", "on_surplus", "on_termination", "on_void"]
 
 
-def on_termination(work: Work, contract: Contract, *, option: str = "credit") -> CreditNote | None:
+def on_termination(work: Work, contract: Contract, *, option: str = TerminationCredit.CREDIT) -> CreditNote | None:
     """Give back the days that are left of the fee that an ended subscription paid in advance.
 
     `option`: credit, refund (what was paid of it is paid back) or offset (the rest settles the invoice itself). None

@@ -15,6 +15,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.plans import Charge
+from usagebill.core.pricing.charges import REGROUPED
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.record import record
@@ -66,7 +67,7 @@ def _asks(reader: Reader, plan_ids: Iterable[str]) -> bool:
         within("plan_id", sorted(plan_ids)),
         eq("pay_in_advance", True),
         eq("invoiceable", False),
-        eq("regroup_paid_fees", "invoice"),
+        eq("regroup_paid_fees", REGROUPED),
     )
     return asking is not None
 

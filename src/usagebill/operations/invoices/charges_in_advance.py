@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from usagebill.core.events import Event, subscription_at
+from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.periods import current_boundaries, from_start
 from usagebill.core.running_usage import RunningValue
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, subscription_at
 from usagebill.core.tasks import ProcessEvents
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record

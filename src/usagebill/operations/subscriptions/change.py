@@ -13,7 +13,15 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.sharing import sharing
-from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, is_upgrade, known_since, transition
+from usagebill.core.subscriptions import (
+    Event,
+    Subscription,
+    SubscriptionStatus,
+    TerminationCredit,
+    is_upgrade,
+    known_since,
+    transition,
+)
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.invoices.advance_charges import regroup
@@ -153,7 +161,8 @@ def end_for(work: Work, contract: Contract) -> None:
 
 
 def _credit_rest(work: Work, ended: Contract, *, asked: bool) -> None:
-    option = "skip" if ended.subscription.on_termination_credit_note == "skip" else "credit"
+    skips = ended.subscription.on_termination_credit_note == TerminationCredit.SKIP
+    option = TerminationCredit.SKIP if skips else TerminationCredit.CREDIT
     credit_unused_time(work, ended, option=option, asked=asked)
 
 

@@ -13,7 +13,7 @@ from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import FixedChargeUnits
-from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, TerminationInvoice, transition
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
@@ -110,7 +110,7 @@ def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
         Subscription,
         eq("external_id", external_id),
         eq("status", SubscriptionStatus.TERMINATED),
-        eq("on_termination_invoice", "generate"),
+        eq("on_termination_invoice", TerminationInvoice.GENERATE),
         present("terminated_at"),
     )
     return [other.terminated_at for other in ended if other.terminated_at is not None]

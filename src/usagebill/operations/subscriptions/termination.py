@@ -9,7 +9,14 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscription_requests import termination_problems
-from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.subscriptions import (
+    Event,
+    Subscription,
+    SubscriptionStatus,
+    TerminationCredit,
+    TerminationInvoice,
+    transition,
+)
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.backlog import after_backlog, of_subscription
@@ -83,7 +90,7 @@ def terminate(
     check_before_end(work, subscription)
     chosen = replace(
         subscription,
-        on_termination_credit_note=(credit_note or subscription.on_termination_credit_note or "credit")
+        on_termination_credit_note=(credit_note or subscription.on_termination_credit_note or TerminationCredit.CREDIT)
         if advance
         else None,
         on_termination_invoice=invoice or subscription.on_termination_invoice,
@@ -96,7 +103,7 @@ def terminate(
     )
     contract = contract.of(ended)
     entries = [Entry(contract=contract, reason=InvoicingReason.TERMINATING)]
-    if ended.on_termination_invoice == "generate":
+    if ended.on_termination_invoice == TerminationInvoice.GENERATE:
         foresee_bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
     if chosen != subscription:
         work.tx.replace(chosen)
@@ -106,8 +113,10 @@ def terminate(
     cancel_downgrade(work, ended)
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
     if advance:
-        credit_unused_time(work, contract, option=ended.on_termination_credit_note or "credit", asked=asked)
-    if ended.on_termination_invoice == "generate":
+        credit_unused_time(
+            work, contract, option=ended.on_termination_credit_note or TerminationCredit.CREDIT, asked=asked
+        )
+    if ended.on_termination_invoice == TerminationInvoice.GENERATE:
         bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
     regroup(work, [ended], work.now, renewing=False)
     want_refresh(work, ended.customer_id)

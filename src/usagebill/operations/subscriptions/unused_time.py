@@ -6,6 +6,7 @@ from usagebill.core.contracts import Contract
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import TaxStatus
+from usagebill.core.subscriptions import TerminationCredit
 from usagebill.operations import credit_notes
 from usagebill.work import Work
 
@@ -18,7 +19,7 @@ def credit_unused_time(work: Work, ended: Contract, *, option: str, asked: bool 
     While the taxes of the fee's invoice are not known, the note waits for them with the invoice; an end that somebody
     `asked` for is refused until then (`NotAllowed`).
     """
-    if option == "skip":
+    if option == TerminationCredit.SKIP:
         return
     note = credit_notes.on_termination(work, ended, option=option)
     if asked and note is not None:

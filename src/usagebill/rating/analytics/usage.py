@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -19,7 +20,7 @@ from usagebill.core.aggregation import Window
 from usagebill.core.analytics import UsageOfMetric, month_of, months_between
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer
+from usagebill.core.customers import AccountType, Customer
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED, InvoiceType
@@ -60,7 +61,18 @@ _MOST_PERIODS = 400
 # Up to how many events of a metric it is looked up in which periods they came.
 _MOST_COUNTED = 1000
 # How many are looked back on, unless a date is given.
-_LOOKED_BACK = {"daily": 30, "weekly": 12, "monthly": 12}
+
+
+class Granularity(StrEnum):
+    """How long the periods of usage are."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+
+
+# How many periods are shown if no first day is sent.
+_LOOKED_BACK = {Granularity.DAILY: 30, Granularity.WEEKLY: 12, Granularity.MONTHLY: 12}
 _CUSTOMER = ((Customer, "customer_id"),)
 _ENTITY = (*_CUSTOMER, (BillingEntity, "billing_entity_id"))
 
@@ -181,9 +193,10 @@ def usage(reader: Reader, options: UsageFilters) -> list[UsageOfMetric]:
 
 
 def _periods(reader: Reader, options: UsageFilters) -> list[_Period]:
-    granularity = value_or(options.time_granularity, "daily") or "daily"
-    if granularity not in _LOOKED_BACK:
+    sent = value_or(options.time_granularity, None) or Granularity.DAILY
+    if sent not in tuple(Granularity):
         raise Invalid(time_granularity="value_is_invalid")
+    granularity = Granularity(sent)
     last = _date("to_date", options.to_date)
     until = last or reader.now.astimezone(UTC).date()
     first = _date("from_date", options.from_date) or _looked_back(granularity, until)
@@ -206,22 +219,22 @@ def _date(name: str, sent: Maybe[str]) -> date | None:
     return parsed.date()
 
 
-def _looked_back(granularity: str, until: date) -> date:
+def _looked_back(granularity: Granularity, until: date) -> date:
     number = _LOOKED_BACK[granularity]
-    if granularity == "daily":
+    if granularity is Granularity.DAILY:
         return until - (number - 1) * _DAY
-    if granularity == "weekly":
+    if granularity is Granularity.WEEKLY:
         return until - (until.weekday() + 7 * (number - 1)) * _DAY
     return add_months(month_of(until), 1 - number)
 
 
-def _divided(granularity: str, first: date, last: date, *, whole_end: bool) -> Iterator[_Period]:
+def _divided(granularity: Granularity, first: date, last: date, *, whole_end: bool) -> Iterator[_Period]:
     """The periods from `first` to `last`; the latest is a whole one if `whole_end`."""
-    if granularity == "monthly":
+    if granularity is Granularity.MONTHLY:
         starts = months_between(first, last)
         ends = [add_months(start, 1) - _DAY for start in starts]
     else:
-        length = 1 if granularity == "daily" else 7
+        length = 1 if granularity is Granularity.DAILY else 7
         monday = first - (first.weekday() if length == 7 else 0) * _DAY
         starts = [monday + number * length * _DAY for number in range((last - monday).days // length + 1)]
         ends = [start + (length - 1) * _DAY for start in starts]
@@ -353,7 +366,9 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
     conditions = [eq("status", SubscriptionStatus.ACTIVE), present("started_at")]
     if options.external_subscription_id:
         conditions.append(eq("external_id", options.external_subscription_id))
-    conditions.append(related(Customer, "customer_id", eq("account_type", "customer"), *_of_customer(options)))
+    conditions.append(
+        related(Customer, "customer_id", eq("account_type", AccountType.CUSTOMER), *_of_customer(options))
+    )
     if of_plan := tuple(_of_plan(options)):
         conditions.append(related(Plan, "plan_id", *of_plan))
     for subscription in reader.tx.find(Subscription, *conditions):

@@ -8,10 +8,10 @@ from datetime import timedelta
 from usagebill.core.aggregation import billable_in_advance
 from usagebill.core.audit import Finding
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, cut_to_seconds, subscription_at
+from usagebill.core.events import Event, cut_to_seconds
 from usagebill.core.fees import Fee
 from usagebill.core.plans import Charge
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, subscription_at
 from usagebill.core.tasks import ProcessEvents
 from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery

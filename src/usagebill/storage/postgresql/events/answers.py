@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from usagebill.core.aggregation import AggregateResult
+from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
-from usagebill.storage.event_queries import COUNTED, EventQuery, Group
+from usagebill.storage.event_queries import COUNTED, CountedAs, EventQuery, Group
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.questions import Sql, amount_sql, number_sql, text_sql, where_sql
 
@@ -114,14 +114,14 @@ def _rows(
         sql.add(f" AS f{place}, ")
     sql.add(f"{amount_sql(question)} AS amount, timestamp, created_at, id, sequence, ")
     counting = "TRUE"
-    if aggregation == "unique_count_agg":
+    if aggregation == CountedAs.UNIQUE_COUNT:
         counting = "v IS NOT NULL AND operation IN ('add', 'remove')"
         if field_name is None:
             sql.add("NULL::text AS v, NULL::text AS operation")
         else:
             text_sql(sql, field_name).add(" AS v, ")
             text_sql(sql.add("coalesce("), "operation_type").add(", 'add') AS operation")
-    elif aggregation == "count_agg":
+    elif aggregation == CountedAs.COUNT:
         sql.add("NULL::numeric AS v")
     else:
         number_sql(sql, field_name).add(" AS v")
@@ -132,17 +132,17 @@ def _rows(
     chosen = "".join(f"{name}, " for name in names)
     common = "MIN(timestamp), MIN(sequence), COUNT(*), SUM(amount)"
     match aggregation:
-        case "count_agg":
+        case CountedAs.COUNT:
             text = f"SELECT {chosen}{common} FROM {source}{_by(names)} HAVING COUNT(*) > 0"
-        case "sum_agg":
+        case CountedAs.SUM:
             text = f"SELECT {chosen}{common}, SUM(v) FROM {source}{_by(names)} HAVING COUNT(*) > 0"
-        case "max_agg":
+        case CountedAs.MAX:
             text = f"SELECT {chosen}{common}, MAX(v) FROM {source}{_by(names)} HAVING COUNT(*) > 0"
-        case "latest_agg":
+        case CountedAs.LATEST:
             text = _latest_sql(names, source, "v")
         case _:
             text = _latest_sql([*names, "v"], source, "operation", among=names)
-    if aggregation == "unique_count_agg":
+    if aggregation == CountedAs.UNIQUE_COUNT:
         # A row for each value.
         return connection.stream(text, sql.values)
     return iter(connection.execute(text, sql.values))
@@ -172,31 +172,31 @@ def _merge(aggregation: str, tally: _Tally, row: tuple[Any, ...]) -> None:
     if amount is not None:
         tally.amount = add(tally.amount, amount)
     match aggregation:
-        case "sum_agg":
+        case CountedAs.SUM:
             tally.units = add(tally.units, said[0])
-        case "max_agg":
+        case CountedAs.MAX:
             tally.largest = said[0] if tally.largest is None else max(tally.largest, said[0])
-        case "latest_agg":
+        case CountedAs.LATEST:
             place = (said[0], said[1], said[2])
             if tally.latest is None or place > tally.latest:
                 tally.latest, tally.units = place, said[3]
-        case "unique_count_agg":
+        case CountedAs.UNIQUE_COUNT:
             place, value = (said[0], said[1], said[2]), said[4]
             known = tally.values.get(value)
             if known is None or place > known[0]:
-                tally.values[value] = place, said[3] == "add"
+                tally.values[value] = place, said[3] == Operation.ADD.value
 
 
 def _result(aggregation: str, tally: _Tally) -> AggregateResult:
     units, count = tally.units, tally.count
     match aggregation:
-        case "count_agg":
+        case CountedAs.COUNT:
             units = Decimal(count)
-        case "max_agg":
+        case CountedAs.MAX:
             units = ZERO if tally.largest is None else tally.largest
-        case "latest_agg":
+        case CountedAs.LATEST:
             units = max(units, ZERO)
-        case "unique_count_agg":
+        case CountedAs.UNIQUE_COUNT:
             count = sum(adds for _, adds in tally.values.values())
             units = Decimal(count)
     return AggregateResult(units=units, events_count=count, amount_cents=tally.amount)

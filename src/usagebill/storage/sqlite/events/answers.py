@@ -21,7 +21,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import EventScope
 from usagebill.core.numbers import CONTEXT, ZERO, add
-from usagebill.storage.event_queries import Arrival, Counted, EventQuery, Group
+from usagebill.storage.event_queries import Arrival, Counted, CountedAs, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
 __all__ = [
@@ -495,9 +495,9 @@ def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResul
 
 
 _ANSWERS: Mapping[str, Callable[[Asked, str | None], dict[Group, AggregateResult]]] = {
-    "count_agg": _count,
-    "sum_agg": _sum,
-    "max_agg": _max,
-    "latest_agg": _latest,
-    "unique_count_agg": _unique_count,
+    CountedAs.COUNT: _count,
+    CountedAs.SUM: _sum,
+    CountedAs.MAX: _max,
+    CountedAs.LATEST: _latest,
+    CountedAs.UNIQUE_COUNT: _unique_count,
 }

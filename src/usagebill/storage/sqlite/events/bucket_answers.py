@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from usagebill.core.aggregation import AggregateResult
+from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
-from usagebill.storage.event_queries import EventQuery, Group
+from usagebill.storage.event_queries import CountedAs, EventQuery, Group
 from usagebill.storage.sqlite.events.answers import (
     BILLION,
     MILLION,
@@ -29,6 +29,8 @@ _JOINED_AT_MOST: Final = 40
 # SQLite's whole numbers are below 2 ** 63.
 _NUMBERS_AT_MOST: Final = 2**62
 
+_ADD, _REMOVE = Operation.ADD.value, Operation.REMOVE.value
+
 
 def answer_by_bucket(
     connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
@@ -36,9 +38,9 @@ def answer_by_bucket(
     """See `storage.ports.EventStore.tallies_by_bucket`."""
     spread = Spread(Asked(connection, organization_id, question), question, filters)
     match question.aggregation_type:
-        case "latest_agg":
+        case CountedAs.LATEST:
             cells = _latest_cells(spread)
-        case "unique_count_agg":
+        case CountedAs.UNIQUE_COUNT:
             cells = _unique_cells(spread)
         case _:
             cells = _added_cells(spread)
@@ -222,7 +224,7 @@ class Spread:
 def _added_cells(spread: Spread) -> dict[Place, Cell]:
     """Counts, sums and maxima: aggregated by the database as far as events belong together, then put together."""
     asked, question = spread.asked, spread.question
-    if question.aggregation_type == "count_agg":
+    if question.aggregation_type == CountedAs.COUNT:
         cells: dict[Place, Cell] = {}
         for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
             for place in places:
@@ -234,7 +236,7 @@ def _added_cells(spread: Spread) -> dict[Place, Cell]:
     counting = "(short IS NOT NULL OR long IS NOT NULL)"
     columns = ("COUNT(short)", "COUNT(long)", asked.amounts(counting))
     field = question.field_name
-    if question.aggregation_type == "max_agg":
+    if question.aggregation_type == CountedAs.MAX:
         largest = "exact_max(long) FILTER (WHERE long IS NOT NULL)"
         return _largest(spread.grouped(*columns, "MAX(short)", largest, counting=counting, field=field))
     rest = "exact_sum(long) FILTER (WHERE long IS NOT NULL)"
@@ -324,9 +326,9 @@ def _unique_cells(spread: Spread) -> dict[Place, Cell]:
     if not spread.question.group_keys and not spread.question.amounts:
         added: dict[Place, set[str]] = {}
         for places, (text, done) in spread.distinct(value, operation):
-            if done == "remove":
+            if done == _REMOVE:
                 break
-            if text is not None and done == "add":
+            if text is not None and done == _ADD:
                 for place in places:
                     added.setdefault(place, set()).add(text)
         else:
@@ -335,10 +337,10 @@ def _unique_cells(spread: Spread) -> dict[Place, Cell]:
     active: dict[Place, dict[str, bool]] = {}
     amounts: dict[Place, Decimal] = {}
     for places, (text, done, amount) in spread.events(value, operation, spread.amount):
-        if text is None or done not in ("add", "remove"):
+        if text is None or done not in (_ADD, _REMOVE):
             continue
         for place in places:
-            active.setdefault(place, {})[text] = done == "add"
+            active.setdefault(place, {})[text] = done == _ADD
             if amount is not None:
                 amounts[place] = add(amounts.get(place, ZERO), Decimal(amount))
     cells = {place: _counted(sum(values.values())) for place, values in active.items()}

@@ -17,7 +17,7 @@ from typing import Any, Final
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
-from usagebill.storage.event_queries import EventQuery, Group
+from usagebill.storage.event_queries import CountedAs, EventQuery, Group
 from usagebill.storage.sqlite.events.answers import BILLION, MILLION, Asked, from_millionths, places_sql
 from usagebill.storage.sqlite.events.bucket_answers import Cell, Place, Spread, fill_in_latest
 from usagebill.storage.sqlite.events.lists import EventLists
@@ -39,12 +39,12 @@ from usagebill.storage.sqlite.events.states import (
 
 __all__ = ["StateAnswers"]
 
-_KINDS: Final = {
-    "count_agg": COUNT,
-    "sum_agg": NUMBERS,
-    "max_agg": NUMBERS,
-    "latest_agg": NUMBERS,
-    "unique_count_agg": VALUES,
+_KINDS: Final[Mapping[str, str]] = {
+    CountedAs.COUNT: COUNT,
+    CountedAs.SUM: NUMBERS,
+    CountedAs.MAX: NUMBERS,
+    CountedAs.LATEST: NUMBERS,
+    CountedAs.UNIQUE_COUNT: VALUES,
 }
 _NO_FILTERS: Final = FilterIndex([], {})
 # So many stretches of time are read event by event; with more of them everything is.
@@ -192,7 +192,7 @@ class StateAnswers:
             for place in places:
                 _add(cells, place, question.aggregation_type, row)
                 last_at[place] = max(row[-1], last_at.get(place, row[-1]))
-        if question.aggregation_type == "latest_agg":
+        if question.aggregation_type == CountedAs.LATEST:
             fill_in_latest(spread, cells, last_at)
         return cells
 
@@ -375,13 +375,13 @@ def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tu
         cell = cells[place] = Cell()
     cell.events += n + longs
     match aggregation_type:
-        case "count_agg":
+        case CountedAs.COUNT:
             cell.millionths += n * MILLION
-        case "sum_agg":
+        case CountedAs.SUM:
             cell.millionths += (low or 0) + (high or 0) * BILLION
             if rest is not None:
                 cell.rest = add(cell.rest, Decimal(rest))
-        case "max_agg":
+        case CountedAs.MAX:
             values = [] if top is None else [from_millionths(top)]
             values += [] if long_top is None else [Decimal(long_top)]
             cell.rest = max(values, default=ZERO) if is_new else max([cell.rest, *values])
