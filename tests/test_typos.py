@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -158,6 +158,10 @@ def test_events_of_a_batch_are_looked_at_too(billing: Billing) -> None:
     events = [{"transaction_id": str(number), "code": "m"} for number in range(3)]
     with pytest.raises(TypeError, match="unknown argument propertis"):
         billing.events.ingest([*events, {"transaction_id": "x", "code": "m", "propertis": {}}])
+    with pytest.raises(TypeError, match="ingest takes a list of events; create takes one"):
+        billing.events.ingest(cast(Any, events[0]))
+    with pytest.raises(TypeError, match="an event is an object with its fields, not 'calls'"):
+        billing.events.ingest([*events, cast(Any, "calls")])
     assert billing.events.list().total_count == 0
 
 

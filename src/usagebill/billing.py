@@ -44,6 +44,7 @@ from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
+from usagebill.within import Within
 from usagebill.work import Ahead, Answers, Reader, Terms, Work
 
 __all__ = ["Billing"]
@@ -170,7 +171,6 @@ class Billing(Resources):
 
     @property
     def courier(self) -> HttpCourier:
-        """The sender of network deliveries."""
         self._courier = self._courier or HttpCourier(self.settings.webhook_timeout)
         return self._courier
 
@@ -266,6 +266,10 @@ class Billing(Resources):
         self._wake(work.immediate_kinds)
         return result
 
+    def within(self, connection: object) -> Within:
+        """The operations in a transaction of your own, open on a connection of psycopg 3 or SQLAlchemy (PostgreSQL)."""
+        return Within(self, connection)
+
     @property
     def entitling_commits(self) -> int:
         """How many commits of this process may have changed what the organization's subscriptions are entitled to."""
@@ -313,10 +317,8 @@ class Billing(Resources):
         return lambda: self._wakes.remove(entry)
 
     def _wake(self, kinds: Set[str]) -> None:
-        if not kinds:
-            return
         for wake, kind in tuple(self._wakes):
-            if kind is None or kind in kinds:
+            if kinds and (kind is None or kind in kinds):
                 wake()
 
     def next_due(self, *, leased: bool | None = None, kind: str | None = None) -> datetime | None:
@@ -575,10 +577,14 @@ class Billing(Resources):
             return change(tx, now)
 
         result, works = self.store.write(None, act)
+        self.announce(works)
+        return result
+
+    def announce(self, works: Sequence[Work]) -> None:
+        """Tell those who listen of what is durable now, and wake the workers of this process."""
         for work in works:
             self._tell(work.messages)
         self._wake({kind for work in works for kind in work.immediate_kinds})
-        return result
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
         """Answer a question across organizations."""
@@ -589,6 +595,6 @@ class Billing(Resources):
         """How often recently, from 0 to 1, another process held the write lock when this one wanted it."""
         return self.store.contention
 
-    def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:
+    def work_of(self, tx: Transaction, organization_id: str, now: datetime, actor: Actor = SYSTEM) -> Work:
         """The work of an organization, in a transaction of its own."""
-        return self._work(tx, self._organization(tx, organization_id), now)
+        return self._work(tx, self._organization(tx, organization_id), now, actor=actor)

@@ -67,6 +67,8 @@ class Events(Resource):
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
+        if isinstance(request, Mapping):
+            raise TypeError("ingest takes a list of events; create takes one, by keyword")
         sent = [_event(event) for event in request]
         with worded(self._runner, {"events": sent}, events.EventsInput):
             return self._runner.writing(lambda work: events.ingest(work, sent))
@@ -91,6 +93,8 @@ _PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
 
 def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
     """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
+    if not isinstance(fields, Mapping):
+        raise TypeError(f"an event is an object with its fields, not {fields!r}")
     if not _FIELDS.issuperset(fields):
         refuse_slips(events.EventInput, fields)
     timestamp, properties = fields.get("timestamp"), fields.get("properties")

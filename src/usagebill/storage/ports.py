@@ -17,6 +17,7 @@ from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Ev
 from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
+    "CallersTransaction",
     "Duplicate",
     "EventLog",
     "EventStore",
@@ -27,6 +28,7 @@ __all__ = [
     "Store",
     "Transaction",
     "UnusableServer",
+    "UnusableTransaction",
     "WaitingJobs",
 ]
 
@@ -44,6 +46,10 @@ class Duplicate(Exception):
 
 class UnusableServer(Exception):
     """No database server can be used here, or not this one: a driver is missing, or the server is too old."""
+
+
+class UnusableTransaction(RuntimeError):
+    """Nothing can be done within this transaction of the caller's; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,3 +401,13 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
+
+
+class CallersTransaction(Protocol):
+    """A transaction that the caller has begun, and will commit or roll back."""
+
+    def is_open(self) -> bool:
+        """Whether it has been begun, and has not ended."""
+
+    def run(self, organization_id: str, change: Callable[[Transaction], T]) -> T:
+        """Run `change` in it; if it raises, its effects alone are undone. Raises `UnusableTransaction`."""

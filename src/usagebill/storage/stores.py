@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from usagebill.storage.ports import Store, UnusableServer
+from usagebill.storage.ports import CallersTransaction, Store, UnusableServer, UnusableTransaction
 from usagebill.storage.sqlite import SqliteStore
 
-__all__ = ["emptied", "is_engine_error", "is_url", "shown", "store_at"]
+__all__ = ["emptied", "is_engine_error", "is_url", "shown", "store_at", "within"]
 
 _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 
@@ -31,6 +31,19 @@ def store_at(path: str | Path, *, read_only: bool = False) -> Store:
     except ImportError as problem:
         raise UnusableServer(_MISSING) from problem
     return PostgresStore(str(path), read_only=read_only)
+
+
+def within(store: Store, connection: object) -> CallersTransaction:
+    """The transaction that is open on a connection to the database of `store`, to work in.
+
+    Raises `UnusableTransaction` if the store is no PostgreSQL database.
+    """
+    if "psycopg" in sys.modules:
+        from usagebill.storage.postgresql import JoinedTransaction, PostgresStore
+
+        if isinstance(store, PostgresStore):
+            return JoinedTransaction(store, connection)
+    raise UnusableTransaction("only Billing('postgresql://...') can take part in a transaction of your own")
 
 
 def shown(path: str) -> str:

@@ -20,5 +20,6 @@ SQL is written by hand, as for SQLite: a text a shape, prepared by the server.
 """
 
 from usagebill.storage.postgresql.engine import PostgresStore
+from usagebill.storage.postgresql.joining import JoinedTransaction
 
-__all__ = ["PostgresStore"]
+__all__ = ["JoinedTransaction", "PostgresStore"]

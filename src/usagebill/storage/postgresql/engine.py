@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,13 +15,13 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool
 
 from usagebill.storage.every_engine import OneTransaction
-from usagebill.storage.ports import UnusableServer
+from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.locks import Locks
-from usagebill.storage.postgresql.schema import bring_forward, check_version
+from usagebill.storage.postgresql.locks import Locks, is_held_by
+from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
-__all__ = ["OLDEST_SERVER", "PostgresStore"]
+__all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
 
 T = TypeVar("T")
 
@@ -37,6 +38,11 @@ _MOST_RUNS = 5
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+
+def with_text_json(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Have the connection give JSON as the text that it is."""
+    driver.adapters.register_loader("json", TextLoader)
 
 
 class _EntitlingCommits:
@@ -98,8 +104,7 @@ class PostgresStore:
     @staticmethod
     def _configure(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
         driver.prepared_max = _PREPARED
-        # JSON is read as the text that it is.
-        driver.adapters.register_loader("json", TextLoader)
+        with_text_json(driver)
         # What was acknowledged is on disk, whatever the server does by default.
         driver.execute(
             "SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'"
@@ -117,16 +122,12 @@ class PostgresStore:
             # Closing the connection undoes what was not committed.
             self._begin(driver, _READ if self._read_only else _WRITE)
             (check_version if self._read_only else bring_forward)(connection)
-            row = connection.execute(
-                "SELECT system_identifier, d.oid, current_schema() FROM pg_control_system(), pg_database d"
-                " WHERE d.datname = current_database()"
-            ).fetchone()
+            identity = identity_of(connection)
             unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
             if unfinished is not None and not self._migrating:
                 raise UnusableServer("a migration into this database is not finished: run `usagebill migrate` again")
             driver.execute("COMMIT")
-        assert row is not None
-        return ":".join(map(str, row))
+        return identity
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
@@ -210,7 +211,7 @@ class PostgresStore:
     def _written(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
         with self._begun(_WRITE) as driver:
             connection = Connection(driver)
-            locks = Locks(connection)
+            locks = Locks(connection, self._refuse_to_wait_for_itself)
             tx = PostgresTransaction(connection, organization_id, locks=locks)
             try:
                 if organization_id is not None:
@@ -227,6 +228,33 @@ class PostgresStore:
                 # Whatever became of it: a number too many costs those who ask one look at the database.
                 self._entitling_commits.count(tx.entitling)
             return result
+
+    @contextmanager
+    def joined(
+        self, connection: psycopg.Connection[Any], driver: psycopg.Connection[tuple[Any, ...]]
+    ) -> Iterator[None]:
+        """Work in a transaction that somebody else has begun on `connection`, and will end; `driver` reads from it."""
+        with self._transactions.opened():
+            self._own.driver = driver
+            self._own.joined = weakref.ref(connection)
+            try:
+                yield
+            finally:
+                self._own.driver = None
+
+    def _refuse_to_wait_for_itself(self, waiting: Connection, organization_id: str) -> None:
+        """Raises `UnusableTransaction` where this thread would wait for a lock that it holds itself, on a connection on
+        which it has worked in a transaction of its own.
+        """
+        reference = getattr(self._own, "joined", None)
+        connection = None if reference is None else reference()
+        if connection is None or connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
+            self._own.joined = None
+        elif is_held_by(waiting, connection.info.backend_pid, organization_id):
+            raise UnusableTransaction(
+                "the transaction that this thread works within has not ended, and it alone may write to the"
+                " organization: go on within it, or end it first"
+            )
 
     # What a migration does: rows as they are, of all organizations
 

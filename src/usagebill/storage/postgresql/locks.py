@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
 from usagebill.storage.postgresql.connection import Connection, Rows
 
-__all__ = ["Locked", "Locks", "lock_key"]
+__all__ = ["Locked", "Locks", "is_held_by", "lock_key"]
+
+_LOW = 0xFFFFFFFF
 
 
 def lock_key(name: str) -> int:
@@ -16,16 +18,31 @@ def lock_key(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8, person=b"usagebill").digest(), "big", signed=True)
 
 
+def is_held_by(connection: Connection, session: int, organization_id: str) -> bool:
+    """Whether the session with this process id holds the organization's lock."""
+    key = lock_key(organization_id)
+    row = connection.execute(
+        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = ? AND objsubid = 1"
+        " AND classid::bigint = ? AND objid::bigint = ?"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        (session, key >> 32 & _LOW, key & _LOW),
+    ).fetchone()
+    return row is not None
+
+
 class Locks:
     """The organizations that a transaction may write to. Locks are kept until it ends."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, before_waiting: Callable[[Connection, str], None] | None = None) -> None:
         self._connection = connection
+        self._before_waiting = before_waiting
         self.held: set[str] = set()
 
     def take(self, organization_id: str) -> None:
         """Wait for the organization's lock."""
         if organization_id not in self.held:
+            if self._before_waiting is not None:
+                self._before_waiting(self._connection, organization_id)
             self._connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key(organization_id),))
             self.held.add(organization_id)
 

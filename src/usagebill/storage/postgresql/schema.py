@@ -21,7 +21,7 @@ from usagebill.storage.sqlite.schema import VERSION as RECORDS
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["FIXED", "RECORDS", "VERSION", "bring_forward", "check_version", "definitions"]
+__all__ = ["FIXED", "RECORDS", "VERSION", "bring_forward", "check_version", "definitions", "identity_of"]
 
 VERSION = 1
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
@@ -174,6 +174,16 @@ def _check_not_newer(versions: tuple[int, int]) -> None:
     for found, known in zip(versions, (VERSION, RECORDS), strict=True):
         if found > known:
             raise NewerFile(found, known)
+
+
+def identity_of(connection: Connection) -> str:
+    """What tells the database, and the schema in it, from any other and from a copy."""
+    row = connection.execute(
+        "SELECT system_identifier, d.oid, current_schema() FROM pg_control_system(), pg_database d"
+        " WHERE d.datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return ":".join(map(str, row))
 
 
 def check_version(connection: Connection) -> None:

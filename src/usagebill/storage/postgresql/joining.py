@@ -1,0 +1,130 @@
+"""Work inside a transaction that the caller has begun, on the caller's own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
+
+from usagebill.storage.ports import UnusableTransaction
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
+from usagebill.storage.postgresql.locks import Locks
+from usagebill.storage.postgresql.schema import identity_of
+from usagebill.storage.postgresql.transaction import PostgresTransaction
+
+__all__ = ["JoinedTransaction"]
+
+T = TypeVar("T")
+_Driver = psycopg.Connection[tuple[Any, ...]]
+
+
+class JoinedTransaction:
+    """The transaction that is open on a connection of psycopg, or of SQLAlchemy over psycopg.
+
+    What is done here commits and rolls back with everything else in it. From the first call until it ends, it is the
+    one that writes to the organization.
+    """
+
+    def __init__(self, store: PostgresStore, connection: Any) -> None:
+        self._store = store
+        self._connection = connection
+
+    def is_open(self) -> bool:
+        """Whether the connection is in a transaction."""
+        if hasattr(self._connection, "in_transaction"):
+            return bool(self._connection.in_transaction())
+        if not isinstance(self._connection, psycopg.Connection) or self._connection.closed:
+            return False
+        return self._connection.info.transaction_status != TransactionStatus.IDLE
+
+    def run(self, organization_id: str, change: Callable[[PostgresTransaction], T]) -> T:
+        """Run `change`; if it raises, its effects alone are undone, and the caller's transaction goes on.
+
+        Raises `UnusableTransaction`.
+        """
+        joined = self._driver()
+        with _with_own_settings(joined) as driver, self._store.joined(joined, driver):
+            connection = Connection(driver)
+            self._check(connection)
+            locks = Locks(connection)
+            tx = PostgresTransaction(connection, organization_id, locks=locks)
+
+            def act() -> T:
+                locks.take(organization_id)
+                # What is acknowledged at the caller's commit is on the server's disk.
+                connection.execute(
+                    "SELECT set_config('synchronous_commit', 'on', TRUE)"
+                    " WHERE current_setting('synchronous_commit') = 'off'"
+                )
+                result = change(tx)
+                tx.flush()
+                return result
+
+            return tx.savepoint(act)
+
+    def _driver(self) -> _Driver:
+        connection = self._connection
+        if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
+            connection = connection.connection()  # a session of SQLAlchemy's ORM
+        if hasattr(connection, "exec_driver_sql"):
+            # It begins a transaction at the first statement that it sends, and would not commit ours alone.
+            connection.exec_driver_sql("SELECT 1")
+            connection = connection.connection.driver_connection
+        if not isinstance(connection, psycopg.Connection):
+            known = f"{type(connection).__module__}.{type(connection).__qualname__}"
+            raise UnusableTransaction(f"a connection of psycopg 3 or of SQLAlchemy over it is needed, not {known}")
+        if connection.closed:
+            raise UnusableTransaction("the connection is closed")
+        if connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            raise UnusableTransaction("the connection is in pipeline mode: leave the pipeline first")
+        status = connection.info.transaction_status
+        if status == TransactionStatus.INERROR:
+            raise UnusableTransaction("the transaction has failed: roll it back first")
+        if connection.autocommit and status == TransactionStatus.IDLE:
+            raise UnusableTransaction(
+                "no transaction is open, and the connection commits each statement: call it inside"
+                " `with connection.transaction():`"
+            )
+        if status == TransactionStatus.IDLE:
+            # Begun as its owner has set it.
+            connection.execute("SELECT 1")
+        return connection
+
+    def _check(self, connection: Connection) -> None:
+        row = connection.execute(
+            "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+        ).fetchone()
+        assert row is not None
+        isolation, read_only = row
+        if isolation != "read committed":
+            # Its snapshot is older than the lock: what others have committed meanwhile would not be seen.
+            raise UnusableTransaction(
+                f"the transaction must be READ COMMITTED, PostgreSQL's default; it is {isolation}"
+            )
+        if read_only == "on":
+            raise UnusableTransaction("the transaction is read-only")
+        if identity_of(connection) != self._store.identity:
+            raise UnusableTransaction("the connection is to another database or schema than the billing system's")
+
+
+@contextmanager
+def _with_own_settings(joined: _Driver) -> Iterator[_Driver]:
+    """The caller's connection as we read from one: no row factories, adapters and prepared statements of the caller's,
+    and none of ours left behind.
+    """
+    session: PGconn = joined.pgconn
+    handlers = session.notice_handler, session.notify_handler
+    driver: _Driver = psycopg.Connection(session)
+    # What stands in for a pool: it is not ours to close, and psycopg is not to warn about that.
+    driver._pool = None
+    driver.prepare_threshold = None
+    with_text_json(driver)
+    try:
+        yield driver
+    finally:
+        session.notice_handler, session.notify_handler = handlers

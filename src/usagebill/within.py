@@ -1,0 +1,114 @@
+"""The operations inside a transaction of the caller's own: an order and its usage event commit together, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from itertools import count
+from typing import Any, Protocol, TypeVar
+
+from usagebill.clock import Clock, ClockWatch
+from usagebill.core.activity_logs import LIBRARY, Actor
+from usagebill.core.organizations import Organization
+from usagebill.json_text import JsonObject, with_prefix
+from usagebill.records import plain, presented, view_of
+from usagebill.resources import Resources
+from usagebill.settings import Settings
+from usagebill.storage.ports import CallersTransaction, Store, Transaction, UnusableTransaction
+from usagebill.storage.stores import within
+from usagebill.work import DrawingWanted, ProviderWanted, Reader, TaxesWanted, Work
+
+__all__ = ["Within"]
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """The billing system: `Billing`."""
+
+    organization: Organization
+    settings: Settings
+    clock: Clock
+    clock_watch: ClockWatch
+    store: Store
+
+    def work_of(self, tx: Transaction, organization_id: str, now: datetime, actor: Actor) -> Work: ...
+    def reading(self, question: Callable[[Reader], T]) -> T: ...
+    def announce(self, works: list[Work]) -> None: ...
+
+
+class Within(Resources):
+    """A billing system inside a transaction that the caller has begun (`Billing.within`).
+
+    An operation that raises is undone, alone; all else commits or rolls back with the caller's transaction. What asks
+    somebody outside, or draws a PDF, raises `UnusableTransaction`: the organization would be locked meanwhile.
+    """
+
+    def __init__(self, host: Host, connection: object) -> None:
+        self._host = host
+        self._transaction: CallersTransaction = within(host.store, connection)
+        self._works: list[Work] = []
+        self._looks = count()
+        super().__init__(self)
+
+    def reading(self, question: Callable[[Reader], T]) -> T:
+        """Run a query, which sees what the transaction has changed; without one, what is committed."""
+        host = self._host
+        if not self._transaction.is_open():
+            return host.reading(question)
+
+        def look(tx: Transaction) -> T:
+            return question(Reader(tx, host.organization, host.clock.now(), host.settings))
+
+        return self._run(look)
+
+    def writing(self, change: Callable[[Work], T]) -> T:
+        """Make a change; it is durable once the caller has committed."""
+        host = self._host
+        host.clock_watch.check()
+
+        def act(tx: Transaction) -> tuple[T, Work]:
+            now = host.clock.now()
+            host.clock_watch.note(tx, now)
+            work = host.work_of(tx, host.organization.id, now, LIBRARY)
+            result = change(work)
+            work.log_changes()
+            return result, work
+
+        result, work = self._run(act)
+        self._works.append(work)
+        return result
+
+    def _run(self, change: Callable[[Transaction], T]) -> T:
+        try:
+            return self._transaction.run(self._host.organization.id, change)
+        except (TaxesWanted, DrawingWanted, ProviderWanted) as problem:
+            raise UnusableTransaction(
+                "this asks somebody outside, or draws a document, which takes long: do it outside of your transaction"
+            ) from problem
+
+    def committed(self) -> None:
+        """To be called after the commit if this process listens (`on_message`) or works: both hear of it at once.
+
+        Without it workers see what is due when they next look, a second later at most, and `on_message` is not called.
+        """
+        works, self._works = self._works, []
+        self._host.announce(works)
+
+    @property
+    def entitling_commits(self) -> int:
+        """Another number each time: what this transaction reads is not to be kept."""
+        return next(self._looks)
+
+    def roll_up_usage(self) -> bool:
+        """Nothing is rolled up within a transaction of the caller's."""
+        return False
+
+    def view(self, record: object) -> Any:
+        """Anything that an operation gives as the JSON that the HTTP API shows (`Billing.view`)."""
+        shown: JsonObject = self.reading(lambda reader: view_of(reader, record))
+        return plain(with_prefix(shown, "svc_", self._host.settings.id_prefix))
+
+    def presented(self, result: Any, again: Callable[[int], Any]) -> Any:
+        """A result of an operation as library users get it."""
+        return presented(self, result, again)
