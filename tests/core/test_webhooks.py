@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from usagebill.core.errors import Invalid
 from usagebill.core.webhooks import (
+    ENDPOINTS_AT_MOST,
     OBJECT_TYPES,
     WebhookEndpoint,
     WebhookMessage,
     after_attempt,
     endpoint_errors,
+    endpoint_problems,
     event_types_errors,
     header_prefix,
     listens_to,
     normalized_event_types,
     public_key_text,
     retry_milliseconds,
+    sent_event_types,
     sign_hmac,
 )
 
@@ -82,6 +87,54 @@ def test_missing_address_is_both_missing_and_no_url() -> None:
     assert endpoint_errors(replace(ENDPOINT, webhook_url="")) == {
         "webhook_url": ["value_is_mandatory", "url_is_invalid"]
     }
+
+
+@pytest.mark.parametrize(
+    ("facts", "problems"),
+    [
+        ({}, {}),
+        ({"url": "foobar"}, {"webhook_url": ["url_is_invalid"]}),
+        ({"is_private": True}, {"webhook_url": ["address_not_public"]}),
+        ({"is_private": True, "before": ENDPOINT}, {}),
+        (
+            {"is_private": True, "before": replace(ENDPOINT, webhook_url="https://a.com")},
+            {"webhook_url": ["address_not_public"]},
+        ),
+        ({"url": "foobar", "is_private": True}, {"webhook_url": ["url_is_invalid"]}),
+        ({"same_url": ENDPOINT, "before": ENDPOINT}, {}),
+        ({"same_url": replace(ENDPOINT, id="other")}, {"webhook_url": ["value_already_exist"]}),
+        ({"endpoints": ENDPOINTS_AT_MOST - 1}, {}),
+        ({"endpoints": ENDPOINTS_AT_MOST}, {"base": ["Maximum number of webhook endpoints was reached"]}),
+        ({"endpoints": ENDPOINTS_AT_MOST, "before": ENDPOINT}, {}),
+    ],
+)
+def test_which_endpoints_are_not_stored(facts: dict[str, Any], problems: dict[str, list[str]]) -> None:
+    known = {"before": None, "same_url": None, "is_private": False, "endpoints": 0, **facts}
+    endpoint = replace(ENDPOINT, webhook_url=known.pop("url", ENDPOINT.webhook_url))
+    assert endpoint_problems(endpoint, **known) == problems
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [(None, None), ([], ()), (["*"], None), (["invoice.drafted", None], ("invoice.drafted",))],
+)
+def test_event_types_of_a_request(sent: object, stored: tuple[str, ...] | None) -> None:
+    assert sent_event_types(sent) == stored
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        ("invoice.drafted", "must_be_array"),
+        (7, "must_be_array"),
+        ({"a": 1}, "must_be_array"),
+        (["coffee.made"], 'contains invalid types: ["coffee.made"]'),
+    ],
+)
+def test_event_types_that_are_refused(sent: object, code: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        sent_event_types(sent)
+    assert refused.value.details == {"event_types": [code]}
 
 
 def test_unknown_algorithm_is_refused() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from usagebill.core.errors import Invalid
 from usagebill.core.tasks import DeliverWebhook
 
 __all__ = [
@@ -32,12 +33,14 @@ __all__ = [
     "after_attempt",
     "delivery_lane",
     "endpoint_errors",
+    "endpoint_problems",
     "event_types_errors",
     "header_prefix",
     "listens_to",
     "normalized_event_types",
     "public_key_text",
     "retry_milliseconds",
+    "sent_event_types",
     "sign_hmac",
 ]
 
@@ -239,6 +242,43 @@ def event_types_errors(event_types: Sequence[str]) -> list[str]:
     unknown = [name for name in event_types if name not in OBJECT_TYPES]
     listed = ", ".join(f'"{name}"' for name in unknown)
     return [f"contains invalid types: [{listed}]"] if unknown else []
+
+
+def sent_event_types(sent: object) -> tuple[str, ...] | None:
+    """The event types of a request as stored, None for all of them. Raises `Invalid`."""
+    if sent is None:
+        return None
+    if isinstance(sent, str) or not isinstance(sent, Sequence):
+        raise Invalid(event_types="must_be_array")
+    event_types = normalized_event_types([str(event_type) for event_type in sent if event_type is not None])
+    problems = event_types_errors(event_types or ())
+    if problems:
+        raise Invalid(event_types=problems)
+    return event_types
+
+
+def endpoint_problems(
+    endpoint: WebhookEndpoint,
+    before: WebhookEndpoint | None,
+    same_url: WebhookEndpoint | None,
+    *,
+    is_private: bool,
+    endpoints: int,
+) -> dict[str, list[str]]:
+    """Why an endpoint is not stored, as field -> codes; `before` is what it was, None for a new one.
+
+    `same_url` is a stored endpoint with its address, `endpoints` counts those there are. `is_private`: the
+    address is plainly one that messages may not be sent to. Others are checked at each connection.
+    """
+    problems = endpoint_errors(endpoint)
+    is_new_url = before is None or before.webhook_url != endpoint.webhook_url
+    if not problems and is_new_url and is_private:
+        problems["webhook_url"] = ["address_not_public"]
+    if same_url is not None and same_url.id != endpoint.id:
+        problems["webhook_url"] = ["value_already_exist"]
+    if before is None and endpoints >= ENDPOINTS_AT_MOST:
+        problems["base"] = ["Maximum number of webhook endpoints was reached"]
+    return problems
 
 
 def header_prefix(id_prefix: str) -> str:

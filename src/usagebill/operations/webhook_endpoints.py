@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -10,13 +9,11 @@ from usagebill.core.addresses import names_private
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import (
-    ENDPOINTS_AT_MOST,
     SignatureAlgorithm,
     WebhookEndpoint,
     WebhookMessage,
-    endpoint_errors,
-    event_types_errors,
-    normalized_event_types,
+    endpoint_problems,
+    sent_event_types,
 )
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import webhooks
@@ -58,13 +55,11 @@ def create(work: Work, request: WebhookEndpointInput) -> WebhookEndpoint:
         webhook_url=value_or(request.webhook_url, ""),
         signature_algo=value_or(request.signature_algo, SignatureAlgorithm.JWT),
         name=value_or(request.name, None),
-        event_types=_event_types(request.event_types),
+        event_types=sent_event_types(value_or(request.event_types, None)),
         created_at=work.now,
         updated_at=work.now,
     )
     problems = _problems(work, endpoint)
-    if work.tx.count(WebhookEndpoint) >= ENDPOINTS_AT_MOST:
-        problems["base"] = ["Maximum number of webhook endpoints was reached"]
     if problems:
         raise Invalid(problems)
     work.tx.insert(endpoint)
@@ -81,7 +76,7 @@ def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoin
     if "signature_algo" in sent:
         sent["signature_algo"] = sent["signature_algo"] or SignatureAlgorithm.JWT
     if "event_types" in sent:
-        sent["event_types"] = _event_types(sent["event_types"])
+        sent["event_types"] = sent_event_types(sent["event_types"])
     after = replace(before, updated_at=work.now, **sent)
     problems = _problems(work, after, before)
     if problems:
@@ -100,31 +95,17 @@ def delete(work: Work, id: str) -> WebhookEndpoint:
     return endpoint
 
 
-def _event_types(sent: object) -> tuple[str, ...] | None:
-    if sent is None or sent is ABSENT:
-        return None
-    if isinstance(sent, str) or not isinstance(sent, Sequence):
-        raise Invalid(event_types="must_be_array")
-    kept = normalized_event_types([str(event_type) for event_type in sent if event_type is not None])
-    problems = event_types_errors(kept or ())
-    if problems:
-        raise Invalid(event_types=problems)
-    return kept
-
-
 def _problems(reader: Reader, endpoint: WebhookEndpoint, before: WebhookEndpoint | None = None) -> dict[str, list[str]]:
-    problems = endpoint_errors(endpoint)
-    is_new_url = before is None or before.webhook_url != endpoint.webhook_url
-    if not problems and is_new_url and _names_private(endpoint.webhook_url) and webhooks.reaches_public_only(reader):
-        problems["webhook_url"] = ["address_not_public"]
-    other = reader.tx.first(WebhookEndpoint, eq("webhook_url", endpoint.webhook_url))
-    if other is not None and other.id != endpoint.id:
-        problems["webhook_url"] = ["value_already_exist"]
-    return problems
+    return endpoint_problems(
+        endpoint,
+        before,
+        reader.tx.first(WebhookEndpoint, eq("webhook_url", endpoint.webhook_url)),
+        is_private=webhooks.reaches_public_only(reader) and _names_private(endpoint.webhook_url),
+        endpoints=reader.tx.count(WebhookEndpoint),
+    )
 
 
 def _names_private(url: str) -> bool:
-    # Tells early what is plain to see. What counts is checked at each connection.
     try:
         return names_private(urlsplit(url).hostname or "")
     except ValueError:

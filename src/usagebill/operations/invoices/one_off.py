@@ -12,15 +12,23 @@ from zoneinfo import ZoneInfo
 from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.currencies import CURRENCIES, major_from_cents
 from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.errors import Invalid, NotFound, placed
-from usagebill.core.fees import Fee, FeeItem, FeeType
+from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceType
-from usagebill.core.invoices.opening import new_fee, new_invoice
+from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import ONE, multiply, round_cents, round_to
+from usagebill.core.numbers import ONE
+from usagebill.core.one_off_requests import (
+    OneOffLine,
+    check_amounts,
+    check_fees,
+    check_units,
+    line_period,
+    one_off_fee,
+    one_off_problems,
+)
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
@@ -34,8 +42,6 @@ from usagebill.storage.conditions import eq, missing, within
 from usagebill.work import Reader, Work
 
 __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
-
-_LONGEST_ORDER_NUMBER = 255
 
 
 @Input
@@ -70,12 +76,10 @@ class OneOffInput:
     invoice_custom_section: Maybe[SectionChoice] = ABSENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Line:
-    add_on: AddOn
-    sent: OneOffFeeInput
-    starts: datetime
-    ends: datetime
+    line: OneOffLine
+    tax_codes: tuple[str, ...]
 
 
 def create(work: Work, request: OneOffInput) -> Invoice:
@@ -86,25 +90,20 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     customer = customer_by_external_id(work, request.external_customer_id or "")
     if not request.fees:
         raise NotFound("fees")
-    lines = [_placed_line(work, position, sent) for position, sent in enumerate(request.fees)]
+    lines = [_placed_line(work, position, fee) for position, fee in enumerate(request.fees)]
     entity = _entity(work, customer, request.billing_entity_code)
-    own_entity = entity_of(work, customer)
-    currency = request.currency or customer.currency or own_entity.default_currency
+    customer_entity = entity_of(work, customer)
+    currency = request.currency or customer.currency or customer_entity.default_currency
     order_number = value_or(request.purchase_order_number, "").strip() or None
-    problems: dict[str, object] = {}
-    if currency not in CURRENCIES:
-        problems["currency"] = ["value_is_invalid"]
-    if order_number is not None and len(order_number) > _LONGEST_ORDER_NUMBER:
-        problems["purchase_order_number"] = ["value_is_too_long"]
-    if not names_method(work, value_or(request.payment_method, None), customer.id):
-        problems["payment_method"] = ["invalid_payment_method"]
+    knows_method = names_method(work, value_or(request.payment_method, None), customer.id)
+    problems = one_off_problems(currency, order_number, knows_method=knows_method)
     if problems:
         raise Invalid(problems)
     if customer.currency is None:
         customer = replace(customer, currency=currency, updated_at=work.now)
         work.tx.replace(customer)
-    settings = dating_settings(customer, own_entity)
-    zone = timezone(customer, own_entity)
+    settings = dating_settings(customer, customer_entity)
+    zone = timezone(customer, customer_entity)
     opening = new_invoice(
         id=work.new_id(),
         invoice_type=InvoiceType.ONE_OFF,
@@ -124,32 +123,39 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     )
     provided = connection_of(work, customer) is not None
     fees = [_fee(work, invoice, line, provided=provided) for line in lines]
-    if limits.ONE_OFF_TOTAL.is_beyond(sum(abs(fee.amount_cents) for fee in fees)):
-        raise Invalid(units="value_is_out_of_range")
+    check_fees(fees)
     bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, request))
-    if bill.invoice.fees_amount_cents < 0 or bill.invoice.total_amount_cents < 0:
-        # What is owed to a customer is put on a credit note.
-        raise Invalid(unit_amount_cents="value_is_out_of_range")
+    check_amounts(bill.invoice)
     return record(work, replace(bill, message="invoice.one_off_created"))
 
 
-def _placed_line(reader: Reader, position: int, sent: OneOffFeeInput) -> _Line:
+def _placed_line(reader: Reader, position: int, request: OneOffFeeInput) -> _Line:
     with placed(f"fees[{position}]"):
-        return _line(reader, sent)
+        return _line(reader, request)
 
 
-def _line(reader: Reader, sent: OneOffFeeInput) -> _Line:
-    add_on = reader.tx.first(AddOn, eq("code", sent.add_on_code or ""))
+def _line(reader: Reader, request: OneOffFeeInput) -> _Line:
+    add_on = reader.tx.first(AddOn, eq("code", request.add_on_code or ""))
     if add_on is None:
-        raise NotFound("add_on", sent.add_on_code)
-    if not limits.LINE_UNITS.holds(value_or(sent.units, ONE)):
-        raise Invalid(units="value_is_out_of_range")
-    if not sent.from_datetime and not sent.to_datetime:
-        return _Line(add_on=add_on, sent=sent, starts=reader.now, ends=reader.now)
-    starts, ends = _instant(sent.from_datetime), _instant(sent.to_datetime)
-    if starts is None or ends is None or starts > ends:
-        raise Invalid(boundaries="values_are_invalid")
-    return _Line(add_on=add_on, sent=sent, starts=starts, ends=ends)
+        raise NotFound("add_on", request.add_on_code)
+    units = value_or(request.units, ONE)
+    check_units(units)
+    starts, ends = line_period(
+        _instant(request.from_datetime),
+        _instant(request.to_datetime),
+        reader.now,
+        has_bounds=bool(request.from_datetime or request.to_datetime),
+    )
+    line = OneOffLine(
+        add_on=add_on,
+        starts=starts,
+        ends=ends,
+        units=units,
+        unit_amount_cents=value_or(request.unit_amount_cents, None),
+        description=value_or(request.description, None),
+        invoice_display_name=value_or(request.invoice_display_name, None),
+    )
+    return _Line(line, value_or(request.tax_codes, ()))
 
 
 def _instant(value: object) -> datetime | None:
@@ -179,41 +185,8 @@ def _sections(reader: Reader, request: OneOffInput) -> tuple[str, ...] | None:
 
 
 def _fee(reader: Reader, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
-    """The fee of a line. If its taxes are `provided` by somebody else, those that it asks for are ignored."""
-    add_on, sent = line.add_on, line.sent
-    units = value_or(sent.units, ONE)
-    unit_cents = value_or(sent.unit_amount_cents, add_on.amount_cents)
-    precise = multiply(units, Decimal(unit_cents))
-    line_fee = new_fee(
-        id=reader.new_id(),
-        invoice=invoice,
-        subscription=None,
-        item=FeeItem(
-            type=FeeType.ADD_ON,
-            item_type="AddOn",
-            id=add_on.id,
-            code=add_on.code,
-            name=add_on.name,
-            description=add_on.description,
-            invoice_display_name=value_or(sent.invoice_display_name, None)
-            or add_on.invoice_display_name
-            or add_on.name,
-        ),
-        amount_cents=round_cents(precise),
-        precise_amount_cents=round_to(precise, 15),
-        units=units,
-        currency=invoice.currency,
-        now=reader.now,
-    )
-    fee = replace(
-        line_fee,
-        add_on_id=add_on.id,
-        unit_amount_cents=unit_cents,
-        precise_unit_amount=major_from_cents(unit_cents, invoice.currency),
-        description=value_or(sent.description, None) or add_on.description,
-        from_datetime=line.starts,
-        to_datetime=line.ends,
-    )
-    codes = () if provided else value_or(sent.tax_codes, ())
-    known = reader.tx.find(Tax, within("code", codes)) if codes else []
-    return taxed_fee(fee, known, reader.now, reader.new_id) if known else fee
+    """The fee of a line. If a tax provider gives its taxes, the tax codes of the line are ignored."""
+    fee = one_off_fee(reader.new_id(), invoice, line.line, reader.now)
+    codes = () if provided else line.tax_codes
+    taxes = reader.tx.find(Tax, within("code", codes)) if codes else []
+    return taxed_fee(fee, taxes, reader.now, reader.new_id) if taxes else fee
