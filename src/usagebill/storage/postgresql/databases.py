@@ -54,7 +54,7 @@ def _empty() -> bytes:
     for table in TABLES:
         if table.name not in order:
             after_those_that_refer(table.name)
-    names = (*order, "sequences", "clock", "jobs", "events", "workers", "migration")
+    names = (*order, "sequences", "changes", "clock", "jobs", "events", "workers", "migration")
     return "; ".join(f'DELETE FROM "{name}"' for name in names).encode()
 
 

@@ -1,20 +1,21 @@
 """Observations: what a snapshot was asked and what it answered, so that a later transaction can ask it again.
 
 What is worked out on a snapshot is written later, under the organization's lock. It stands if everything that it was
-worked out from is answered in the same way then: each statement is repeated and its rows compared. Events are never
-changed, so of them only those that came meanwhile are looked at.
+worked out from is answered in the same way then: each statement that the change log (`changes`) does not rule out is
+repeated and its rows compared. Events are never changed, so of them only those that came meanwhile are looked at.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventQuery, concerns
 from usagebill.storage.every_engine import NotedQuestions
+from usagebill.storage.postgresql.changes import Touched, is_logged
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.events.rows import COLUMNS, event_of
@@ -28,11 +29,15 @@ _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 
 
 class Observation:
-    """Statements with their rows, and questions about events that had come up to the organization's event `latest`."""
+    """Statements with their rows, and questions about events that had come up to the organization's event `latest`.
 
-    def __init__(self, organization_id: str | None, latest: int) -> None:
+    `change` is the last transaction that the snapshot shows of those which wrote records of the organization.
+    """
+
+    def __init__(self, organization_id: str | None, latest: int, change: int) -> None:
         self.organization_id = organization_id
         self.latest = latest
+        self.change = change
         self.statements: dict[Statement, Answer] = {}
         self.questions: list[EventQuery] = []
 
@@ -102,14 +107,19 @@ def observation_holds(
     observation: Observation,
     written: Mapping[str, int],
     repeated: MutableMapping[Statement, tuple[int, ...]],
+    touched: Callable[[], Sequence[Touched] | None],
 ) -> bool:
     """Whether everything that was observed is answered in the same way now.
 
     `written` counts the writes of this transaction to each table of records. What was `repeated` in this transaction
-    already is not asked again while nothing has been written to its tables; the caller keeps it.
+    already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is what no row
+    bears on that was `touched` since, where that is known.
     """
+    since = touched() if observation.statements else None
     asked: list[tuple[Statement, tuple[int, ...] | None]] = []
     for statement in observation.statements:
+        if since is not None and is_logged(statement[0]) and not any(rows.bears_on(*statement) for rows in since):
+            continue
         tables = _tables(statement[0])
         now = tuple(written[table] for table in tables) if all(table in written for table in tables) else None
         if now is None or repeated.get(statement) != now:

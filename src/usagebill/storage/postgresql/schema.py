@@ -23,7 +23,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["FIXED", "RECORDS", "VERSION", "bring_forward", "check_version", "definitions", "identity_of"]
 
-VERSION = 1
+VERSION = 2
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -36,6 +36,9 @@ CREATE TABLE IF NOT EXISTS migration (
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id {_TEXT} NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL,
     PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS changes (
+    organization_id {_TEXT} NOT NULL, sequence bigint NOT NULL, kind {_TEXT} NOT NULL, ids text[],
+    is_new boolean NOT NULL, PRIMARY KEY (organization_id, sequence, kind));
 CREATE TABLE IF NOT EXISTS clock (session integer PRIMARY KEY, newest {_TEXT} NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (
     sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id {_TEXT} NOT NULL UNIQUE,

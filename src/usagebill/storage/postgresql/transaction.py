@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -13,6 +14,7 @@ from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Duplicate
+from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.jobs import PostgresJobs
@@ -65,6 +67,12 @@ def _kinds() -> dict[str, type]:
     return {table.name: table.kind for table in TABLES}
 
 
+@cache
+def _tracked(kind: Any) -> tuple[str, ...]:
+    names = {item.name for item in fields(kind)}
+    return tuple(column for column in TRACKED if column in names)
+
+
 class _Memory:
     """What a transaction has read: records by id, and the answers to questions.
 
@@ -83,6 +91,11 @@ class _Memory:
         self.repeated: dict[Statement, tuple[int, ...]] = {}
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
+        # Of each organization, the rows that this transaction has written; of others, what was written since a number.
+        self.touched: dict[str, Touched] = {}
+        self.since: dict[tuple[str, int], Touched | None] = {}
+        # The last transaction that a snapshot shows of those which wrote to an organization.
+        self.change: dict[str, int] = {}
         # Records of logged tables: as they were, as they are.
         self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
 
@@ -148,15 +161,47 @@ class PostgresTransaction:
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
         """An observation that stands until another event comes that one of the questions is about."""
         latest = 0 if self._organization_id is None else self.events.latest()
-        observation = Observation(self._organization_id, latest)
+        observation = Observation(self._organization_id, latest, self._latest_change())
         observation.questions += questions
         return observation
+
+    def _latest_change(self) -> int:
+        if self._organization_id is None:
+            return 0
+        change = self._memory.change.get(self._organization_id)
+        if change is None:
+            change = latest_change(self._connection, self._organization_id)
+            # A snapshot stays as it is.
+            if self._locks is None:
+                self._memory.change[self._organization_id] = change
+        return change
+
+    def _touched_since(self, change: int) -> tuple[Touched, ...] | None:
+        """The rows that others and this transaction have written since, None if that is not known."""
+        if self._organization_id is None:
+            return None
+        since = self._memory.since
+        key = self._organization_id, change
+        if key not in since:
+            # Nobody else writes while this one has the lock.
+            since[key] = touched_since(self._connection, *key)
+        others = since[key]
+        if others is None:
+            return None
+        mine = self._memory.touched.get(self._organization_id)
+        return (others,) if mine is None else (others, mine)
 
     def still_holds(self, observation: Observation) -> bool:
         """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
         writes = self._memory.writes
         written = {table: writes[kind] for table, kind in _kinds().items()}
-        return observation_holds(self._connection, observation, written, self._memory.repeated)
+        return observation_holds(
+            self._connection,
+            observation,
+            written,
+            self._memory.repeated,
+            lambda: self._touched_since(observation.change),
+        )
 
     def recall(self, snapshot: PostgresTransaction) -> None:
         """Nothing that a snapshot has read is known to be unchanged: other machines may have written since."""
@@ -187,6 +232,7 @@ class PostgresTransaction:
         """Write versions, before the transaction commits."""
         for organization_id in self._memory.entitling:
             self._next_number(organization_id, _ENTITLEMENTS, 1)
+        log_changes(self._connection, self._memory.touched)
 
     @property
     def entitling(self) -> set[str]:
@@ -298,6 +344,7 @@ class PostgresTransaction:
     def insert(self, *records: object) -> None:
         for record in records:
             table = self._written(record)
+            self._touch(record)
             kind: Any = type(record)
             if self._connection.execute(_insert_sql(kind), rows_of(kind).row(record)).rowcount != 1:
                 raise Duplicate(self._broken_rule(record) or ("id",))
@@ -314,6 +361,7 @@ class PostgresTransaction:
         old: Any = self._known.get((kind, id)) or self._by_id(kind, id)
         if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {kind.__name__} {id} to replace")
+        self._touch(old, record)
         names, values = rows_of(kind).changes(old, record)
         if names:
             broken = self._broken_rule(record, frozenset(names))
@@ -371,10 +419,22 @@ class PostgresTransaction:
         self._memory.writes[type(record)] += 1
         return table_of(type(record))
 
+    def _touch(self, *records: object) -> None:
+        """The record is added, or changed from the first to the second."""
+        for record in records:
+            owner = getattr(record, "organization_id", None)
+            if owner is not None:
+                kind: Any = type(record)
+                ids = [id for column in _tracked(kind) if (id := getattr(record, column)) is not None]
+                rows = self._memory.touched.setdefault(owner, Touched())
+                rows.note(table_of(kind).name, ids, is_new=len(records) == 1)
+
     def delete(self, *records: object) -> None:
         for record in records:
             table = self._written(record)
             id, owner = record.id, record.organization_id  # type: ignore[attr-defined]
+            # What is stored may be another state of it.
+            self._memory.touched.setdefault(owner, Touched()).note(table.name, None, is_new=False)
             kind: Any = type(record)
             gone = self._connection.execute(
                 f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner)

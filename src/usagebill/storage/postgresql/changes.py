@@ -1,0 +1,177 @@
+"""The change log: which rows of records each transaction has written, for those who have read some before.
+
+Whoever stores what was worked out on a snapshot asks it, under the organization's lock, what was written since: one
+statement, in place of every statement that the work was worked out from. The log keeps the last transactions of an
+organization; beyond them, everything is asked again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.tables import TABLES
+
+__all__ = ["TRACKED", "Touched", "is_logged", "latest_change", "log_changes", "touched_since"]
+
+# What most rows are asked for by: the log has the values of these columns in the rows that were written.
+TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
+# The sequence of an organization that numbers the transactions which wrote records.
+SEQUENCE = "changes"
+# How many transactions the log keeps, and how often it forgets those before.
+_KEPT = 1_000
+_FORGETS_EVERY = 100
+# Of more rows than this it says only that there were some.
+_MOST_IDS = 5_000
+
+_TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
+_FROM_ONE = re.compile(r'SELECT [^?]*? FROM "?(\w+)"? t')
+_EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
+_BY_ID = re.compile(r'EXISTS \(SELECT 1 FROM "?(\w+)"? (\w+) WHERE \2\.id = t\."\w+"')
+_TAILS = (" ORDER BY ", " LIMIT ", " GROUP BY ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a statement looks at: rows of `table` in which a tracked column is the value at any of `places`, the rows
+    that they refer to by id in `referred`, and any rows of `others`.
+    """
+
+    table: str | None
+    places: tuple[int, ...]
+    referred: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+@cache
+def _recorded() -> frozenset[str]:
+    return frozenset(table.name for table in TABLES)
+
+
+def _split(text: str, joint: str) -> Iterator[str]:
+    """The parts of the text between joints that stand in no brackets."""
+    depth = start = 0
+    for place, letter in enumerate(text):
+        if letter == "(":
+            depth += 1
+        elif letter == ")":
+            depth -= 1
+        elif depth == 0 and text.startswith(joint, place) and place >= start:
+            yield text[start:place]
+            start = place + len(joint)
+    yield text[start:]
+
+
+@cache
+def _shape(sql: str) -> _Shape:
+    tables = tuple(_TABLE.findall(sql))
+    unknown = _Shape(None, (), (), tables)
+    head, *rest = _split(sql, " WHERE ")
+    first = _FROM_ONE.fullmatch(head)
+    if first is None or len(rest) != 1:
+        return unknown
+    where = rest[0]
+    for tail in _TAILS:
+        where = next(_split(where, tail))
+    if len(list(_split(where, " OR "))) > 1:
+        return unknown
+    places, referred, others, place = [], [], [], 0
+    for term in _split(where, " AND "):
+        equal = _EQUAL.fullmatch(term)
+        if equal and (equal[1] or equal[2]) in TRACKED:
+            places.append(place)
+        place += term.count("?")
+        inside = _TABLE.findall(term)
+        if inside and _BY_ID.match(term):
+            referred.append(inside.pop(0))
+        others += inside
+    return _Shape(first[1], tuple(places), tuple(referred), tuple(others))
+
+
+class Touched:
+    """Rows of records that were written: of each table the values of tracked columns, before and after."""
+
+    def __init__(self) -> None:
+        # None: any rows.
+        self._ids: dict[str, set[str] | None] = {}
+        # Tables in which rows were changed or deleted, besides those that were added.
+        self._changed: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def note(self, table: str, ids: Iterable[str] | None, *, is_new: bool) -> None:
+        """Rows with these values were written; with any, where None."""
+        known = self._ids.setdefault(table, set())
+        if ids is None:
+            self._ids[table] = None
+        elif known is not None:
+            known.update(ids)
+        if not is_new:
+            self._changed.add(table)
+
+    def items(self) -> Iterator[tuple[str, Collection[str] | None, bool]]:
+        """Each table, the values in its rows, and whether all of these were new."""
+        for table, ids in self._ids.items():
+            yield table, None if ids is None or len(ids) > _MOST_IDS else ids, table not in self._changed
+
+    def bears_on(self, sql: str, values: tuple[Any, ...]) -> bool:
+        """Whether the statement may be answered in another way because of these rows."""
+        shape = _shape(sql)
+        if not self._ids.keys().isdisjoint(shape.others) or not self._changed.isdisjoint(shape.referred):
+            return True
+        # Rows that were added are not referred to by any that was there before.
+        if shape.table not in self._ids:
+            return False
+        ids = self._ids[shape.table]
+        return ids is None or all(values[place] in ids for place in shape.places)
+
+
+def is_logged(sql: str) -> bool:
+    """Whether the statement looks at records alone, so that the log says what was written to them."""
+    return _recorded().issuperset(_TABLE.findall(sql))
+
+
+def latest_change(connection: Connection, organization_id: str) -> int:
+    """The number of the last transaction that wrote records of the organization, 0 before the first."""
+    row = connection.execute(
+        "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (organization_id, SEQUENCE)
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def touched_since(connection: Connection, organization_id: str, number: int) -> Touched | None:
+    """What was written to the organization after that transaction; None if the log has not all of it any more."""
+    rows = connection.execute(
+        "SELECT sequence, kind, ids, is_new FROM changes WHERE organization_id = ? AND sequence > ? ORDER BY sequence",
+        (organization_id, number),
+    ).fetchall()
+    touched = Touched()
+    if rows and rows[0][0] != number + 1:
+        return None
+    for _, table, ids, is_new in rows:
+        touched.note(table, ids, is_new=is_new)
+    return touched
+
+
+def log_changes(connection: Connection, touched: Mapping[str, Touched]) -> None:
+    """Log what this transaction has written, by organization, before it commits."""
+    for organization_id, written in touched.items():
+        rows = list(written.items())
+        listed = ",".join(["(?::text,?::text[],?::boolean)"] * len(rows))
+        values = [value for table, ids, is_new in rows for value in (table, None if ids is None else list(ids), is_new)]
+        (number,) = connection.execute(
+            "WITH next AS (INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, 1)"
+            " ON CONFLICT (organization_id, name) DO UPDATE SET value = sequences.value + 1 RETURNING value)"
+            " INSERT INTO changes (organization_id, sequence, kind, ids, is_new)"
+            f" SELECT ?, next.value, v.* FROM next, (VALUES {listed}) v RETURNING sequence",
+            (organization_id, SEQUENCE, organization_id, *values),
+        ).fetchall()[0]
+        if number % _FORGETS_EVERY == 0:
+            connection.execute(
+                "DELETE FROM changes WHERE organization_id = ? AND sequence <= ?", (organization_id, number - _KEPT)
+            )
