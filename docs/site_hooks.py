@@ -34,6 +34,7 @@ def reference() -> Iterator[str]:
     library = {f"{name}.{verb}" for name, kind in RESOURCES.items() for verb in vars(kind)}
     yield "# Every operation\n"
     yield "Each with its fields, and its name in the library. `help(billing.plans.create)` says the same.\n"
+    yield "What is answered and sent in webhook messages: [every object](#every-object).\n"
     groups: dict[str, list[Any]] = {}
     for endpoint in endpoints():
         groups.setdefault(endpoint.path.split("/")[1], []).append(endpoint)
@@ -58,6 +59,64 @@ def reference() -> Iterator[str]:
                     yield f"Fields of `{endpoint.root}`:\n"
                 yield from table(fields_of(schema, schemas))
                 yield f"```json\n{json.dumps(content['example'], indent=2)}\n```\n"
+            yield f"Answers with {answered(operation['responses']['200'])}.\n"
+    yield "## Webhook messages\n"
+    for name, hook in described["webhooks"].items():
+        body = hook["post"]["requestBody"]["content"]["application/json"]["schema"]
+        yield f"- `{name}`: {hook['post']['summary']}. Under `{list(body['properties'])[-1]}`: {linked(body)}."
+    yield "\n## Every object\n"
+    for name in sorted(objects(described)):
+        yield f"### {name} {{ #object-{name.lower()} }}\n"
+        rows = schemas[name]["properties"].items()
+        yield from table((field, with_link(shown), False) for field, shown in rows)
+
+
+def with_link(schema: Any) -> Any:
+    """The schema of a field, whose description leads to the object that it holds."""
+    if not references(schema):
+        return schema
+    return {**schema, "description": f"{schema['description']} See {linked(schema)}."}
+
+
+def objects(described: Any) -> frozenset[str]:
+    """The names of the schemas that answers and messages are made of."""
+    schemas = described["components"]["schemas"]
+    answers = [operation["responses"]["200"] for verbs in described["paths"].values() for operation in verbs.values()]
+    waiting = references([*answers, described["webhooks"]])
+    met: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in met:
+            met.add(name)
+            waiting += references(schemas[name])
+    return frozenset(met)
+
+
+def references(part: Any) -> list[str]:
+    """The names of the schemas that are referred to, in order."""
+    if isinstance(part, list):
+        return [name for item in part for name in references(item)]
+    if not isinstance(part, dict):
+        return []
+    named = [part["$ref"].rpartition("/")[2]] if "$ref" in part else []
+    return named + [name for item in part.values() for name in references(item)]
+
+
+def linked(part: Any) -> str:
+    """The first object that is referred to, as a link to its fields."""
+    names = references(part)
+    return f"[{names[0]}](#object-{names[0].lower()})" if names else "an object"
+
+
+def answered(response: Any) -> str:
+    """What an operation answers with."""
+    content = response.get("content")
+    if content is None:
+        return "an empty body"
+    schema = next(iter(content.values()))["schema"]
+    if "meta" in schema.get("properties", {}):
+        return f"a page of {linked(schema)}"
+    return linked(schema) if references(schema) else "text"
 
 
 def fields_of(schema: Any, schemas: Any, above: str = "", depth: int = 0) -> Iterator[tuple[str, Any, bool]]:
@@ -74,8 +133,12 @@ def table(rows: Iterator[tuple[str, Any, bool]]) -> Iterator[str]:
     """Fields as a table."""
     yield "| Field | Type | Meaning |\n| --- | --- | --- |"
     for name, schema, required in rows:
+        options = schema.get("anyOf", [schema])
         kinds = [
-            kind for kind in [schema.get("type", "object")] for kind in ([kind] if isinstance(kind, str) else kind)
+            kind
+            for option in options
+            for stated in [option.get("type", "object")]
+            for kind in ([stated] if isinstance(stated, str) else stated)
         ]
         about = schema.get("description", "")
         if required:

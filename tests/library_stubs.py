@@ -28,7 +28,7 @@ from usagebill.storage.ports import Page
 __all__ = ["generated"]
 
 PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
-_NESTED = r"\b(\w+(?:Fields|Properties|Choice|Number)|Number|SectionChoice|PreviewSubscriptions|Cascade)\b"
+_NESTED = r"\b(\w+(?:Fields|Properties|Choice|Number)|Number|SectionChoice|PreviewSubscriptions|Cascade|MetadataPair)\b"
 RELATED_TYPES = {"fees": "list[Fee]", "charges": "tuple[Charge, ...]", "fixed_charges": "tuple[FixedCharge, ...]"}
 FIELDS_HEAD = '''"""What is nested in the arguments of the library, as types: `charge: ChargeFields = {...}`.
 
@@ -163,10 +163,7 @@ class Imports:
         for module, names in (
             (
                 "usagebill.fields",
-                re.findall(
-                    r"\b(\w+(?:Fields|Properties|Choice|Number)|Number|SectionChoice|PreviewSubscriptions|Cascade)\b",
-                    text,
-                ),
+                re.findall(_NESTED, text),
             ),
             ("typing", re.findall(r"\b(Literal|Any)\b", text)),
             ("collections.abc", re.findall(r"\b(Sequence|Mapping|Iterable)\b", text)),

@@ -74,7 +74,7 @@ MISTAKES = {
         "customers.upsert",
         {"external_id": "new", "currency": "EURO"},
         codes={"currency": ["value_is_invalid"]},
-        message='currency: "EURO" is no ISO 4217 code; send one, for instance "EUR"; did you mean "EUR"?',
+        message='currency: "EURO" is no ISO 4217 code; did you mean "EUR"?',
     ),
     "no external id": Mistake(
         "customers.upsert",

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, cast, get_args, get_origin
 
 import pytest
 from structlog.testing import capture_logs
 
+from tests.input_fields import nested, put
 from tests.scenarios import Scenario, charge_on, plan_fields
 from usagebill import Billing
+from usagebill.bindings import Operation
 from usagebill.core.errors import Invalid
+from usagebill.http.app import endpoints
+from usagebill.http.openapi import document
+from usagebill.reference import hints_of, is_price
+from usagebill.reference.structures import MODEL_PROPERTIES
+from usagebill.resources import RESOURCES
 from usagebill.settings import Settings
 
 pytestmark = pytest.mark.beyond_reference
@@ -209,6 +217,52 @@ def test_properties_of_events_hold_whatever_their_sender_likes(billing: Billing)
     assert billing.billable_metrics.evaluate_expression(expression="event.properties.gb + 1", event=event)
 
 
+Place = tuple[str | int, ...]
+
+
+def objects_in(kind: type, above: Place = (), model: str = "standard") -> Iterator[tuple[Place, str]]:
+    """Every place in an input at which an object with known fields stands, and the charge model that prices there."""
+    yield above, model
+    for name, hint in hints_of(kind).items():
+        if is_price(hint):
+            for priced in MODEL_PROPERTIES:
+                if priced != "custom" and MODEL_PROPERTIES[priced] in get_args(hint):
+                    yield from objects_in(MODEL_PROPERTIES[priced], (*above, name), priced)
+        elif (inner := nested(hint)) and (get_origin(hint) in (list, tuple) or hint is inner[0]):
+            yield from objects_in(inner[0], (*above, name, 0) if inner[1] else (*above, name), model)
+
+
+def planted(kind: type, place: Place, model: str) -> tuple[dict[str, Any], str]:
+    """A request with an unknown field at a place, and how that is named."""
+    body: dict[str, Any] = put({}, place, {"planted": 1})
+    for depth, step in enumerate(place):
+        if step == "properties" and (depth > 1 or "charge_model" in hints_of(kind)):
+            owner = place[:depth] if "filters" not in place else place[: place.index("filters")]
+            body = put(body, (*owner, "charge_model"), model)
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (*place, "planted"))
+    return body, steps.removeprefix(".")
+
+
+# Classes that anything may stand in.
+OPEN = {"CloudEventFields"}
+OPERATIONS = [
+    pytest.param(operation, kind, id=operation.name)
+    for resource in RESOURCES.values()
+    for operation in vars(resource).values()
+    if isinstance(operation, Operation)
+    for kind in operation._inputs.values()
+    if not any(inner[0].__name__ in OPEN for hint in hints_of(kind).values() if (inner := nested(hint)))
+]
+
+
+@pytest.mark.parametrize(("operation", "kind"), OPERATIONS)
+def test_no_operation_of_the_library_ignores_an_unknown_field(operation: Operation[Any], kind: type) -> None:
+    for place, model in objects_in(kind):
+        body, path = planted(kind, place, model)
+        with pytest.raises(TypeError, match=re.escape(f"unknown argument {path}")):
+            operation.arguments(["x"] * len(operation.path), body)
+
+
 # HTTP
 
 STRICT = {"usagebill-strict": "true"}
@@ -287,3 +341,56 @@ def test_strictness_can_be_the_servers_rule() -> None:
         lenient = {"usagebill-strict": "false"}
         assert box.request("POST", "/api/v1/customers", json=body, headers=lenient)[0] == 200
         assert json.dumps(box.get("/customers?per_page=1&page=1"))
+
+
+def shown_objects(schema: Any, schemas: Any, above: Place = ()) -> Iterator[Place]:
+    """The way to every object with known fields in a described body."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    if "properties" in schema:
+        yield above
+        for name, field in schema["properties"].items():
+            if name != "properties":  # those of charge models are looked at above
+                yield from shown_objects(field, schemas, (*above, name))
+    elif "items" in schema:
+        yield from shown_objects(schema["items"], schemas, (*above, 0))
+
+
+def bodies() -> Iterator[Any]:
+    described = document(endpoints())
+    for endpoint in endpoints():
+        operation = described["paths"][f"/api/v1{endpoint.path}"][endpoint.method.lower()]
+        if endpoint.body is not None and endpoint.many is None:
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            places = list(shown_objects(schema, described["components"]["schemas"]))
+            yield pytest.param(endpoint.method, endpoint.path, places, id=f"{endpoint.method} {endpoint.path}")
+
+
+@pytest.fixture(scope="module")
+def strict_box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-05T10:00:00Z", settings=Settings(strict=True)) as box:
+        yield box
+
+
+@pytest.mark.parametrize(("method", "path", "places"), list(bodies()))
+def test_no_strict_request_has_an_unknown_field_ignored(
+    strict_box: Scenario, method: str, path: str, places: list[Place]
+) -> None:
+    assert places
+    root = places[1][:1] if len(places) > 1 else ()
+    for place in places:
+        body = put({}, place, {"planted": 1})
+        if place and place[:1] != root:
+            body = put(body, root, {"external_id": "sub"})  # options beside the resource
+        status, refused = strict_box.request(method, f"/api/v1{path}", json=body)
+        assert status == 422, (place, refused)
+        named = [field for field in refused["error_details"] if field.endswith("planted")]
+        assert named, (place, refused)
+        assert refused["error_details"][named[0]] == ["unknown_field"]
+
+
+def test_a_cloud_event_may_have_extensions() -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "/meter", "type": "calls", "subject": "sub", "traceparent": "0"}
+    with Scenario(now="2024-03-05T10:00:00Z", settings=Settings(strict=True)) as box:
+        assert box.request("POST", "/api/v1/events/cloudevents", json=event)[0] == 200
+        assert box.request("POST", "/api/v1/events/cloudevents", json=[{**event, "id": "2"}])[0] == 200

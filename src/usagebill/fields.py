@@ -24,9 +24,11 @@ __all__ = [
     "ChargeFilterFields",
     "ChargeProperties",
     "CloudEventFields",
+    "CouponFields",
     "CouponTargetsFields",
     "CreditNoteItemFields",
     "CustomSectionChoice",
+    "CustomerFields",
     "CustomerMetadataFields",
     "DunningThresholdFields",
     "EntityConfigurationFields",
@@ -38,6 +40,7 @@ __all__ = [
     "GraduatedRange",
     "IntegrationCustomerFields",
     "MetadataItemFields",
+    "MetadataPair",
     "MetricFilterFields",
     "MinimumCommitmentFields",
     "Number",
@@ -207,6 +210,24 @@ class CloudEventFields(TypedDict, total=False):
     precisetotalamountcents: Number | None
 
 
+class CouponFields(TypedDict, total=False):
+    """`amount_cents` with its currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
+
+    name: str | None
+    code: str | None
+    description: str | None
+    coupon_type: Literal["fixed_amount", "percentage"] | None
+    amount_cents: int | None
+    amount_currency: str | None
+    percentage_rate: Number | None
+    frequency: Literal["once", "recurring", "forever"] | None
+    frequency_duration: int | None
+    expiration: Literal["no_expiration", "time_limit"] | None
+    expiration_at: date | str | None
+    reusable: bool | None
+    applies_to: CouponTargetsFields | Mapping[str, Any] | None
+
+
 class CouponTargetsFields(TypedDict, total=False):
     """What a coupon is limited to: plans or metrics by code, not both. An empty list is no limit."""
 
@@ -226,6 +247,42 @@ class CustomSectionChoice(TypedDict, total=False):
 
     skip_invoice_custom_sections: bool | None
     invoice_custom_section_codes: Sequence[str] | None
+
+
+class CustomerFields(TypedDict, total=False):
+    external_id: str | None
+    billing_entity_code: str | None
+    name: str | None
+    firstname: str | None
+    lastname: str | None
+    customer_type: Literal["company", "individual"] | None
+    account_type: Literal["customer", "partner"] | None
+    currency: str | None
+    email: str | None
+    phone: str | None
+    url: str | None
+    logo_url: str | None
+    legal_name: str | None
+    legal_number: str | None
+    tax_identification_number: str | None
+    address_line1: str | None
+    address_line2: str | None
+    city: str | None
+    state: str | None
+    zipcode: str | None
+    country: str | None
+    shipping_address: AddressFields | Mapping[str, Any] | None
+    timezone: str | None
+    net_payment_term: int | None
+    finalize_zero_amount_invoice: Literal["inherit", "skip", "finalize"] | None
+    skip_invoice_custom_sections: bool | None
+    invoice_custom_section_codes: Sequence[str] | None
+    billing_configuration: BillingConfigurationFields | Mapping[str, Any] | None
+    metadata: Sequence[CustomerMetadataFields | Mapping[str, Any]] | None
+    tax_codes: Sequence[str] | None
+    integration_customers: Sequence[IntegrationCustomerFields | Mapping[str, Any]] | None
+    applied_dunning_campaign_code: str | None
+    exclude_from_dunning_campaign: bool | None
 
 
 class CustomerMetadataFields(TypedDict, total=False):
@@ -327,6 +384,11 @@ class MetadataItemFields(TypedDict, total=False):
     id: str | None
     key: Required[str]
     value: Required[str]
+
+
+class MetadataPair(TypedDict, total=False):
+    key: str | None
+    value: str | None
 
 
 class MetricFilterFields(TypedDict, total=False):
@@ -439,7 +501,7 @@ class RuleFields(TypedDict, total=False):
     invoice_requires_successful_payment: bool | None
     ignore_paid_top_up_limits: bool | None
     transaction_name: str | None
-    transaction_metadata: Sequence[Mapping[str, str]] | None
+    transaction_metadata: Sequence[MetadataPair | Mapping[str, Any]] | None
     purchase_order_number: str | None
     payment_method: PaymentMethodChoice | Mapping[str, Any] | None
     invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None

@@ -33,6 +33,8 @@ __all__ = [
     "parse_instant",
     "range_of",
     "read",
+    "sent_as",
+    "shape_of",
     "value_or",
 ]
 
@@ -59,6 +61,19 @@ Maybe: TypeAlias = Union[T, Literal[Absent.ABSENT], None]  # noqa: UP007
 def Input(kind: type[T]) -> type[T]:  # noqa: N802
     """Makes an input class: keyword arguments only, each with ABSENT as its default."""
     return attrs.frozen(kw_only=True)(kind)
+
+
+_SHAPE = "shape"
+
+
+def sent_as(shape: Any) -> Any:
+    """A field that the operation reads by itself, as an input of this class or several of them (`tuple[...]`)."""
+    return attrs.field(default=ABSENT, metadata={_SHAPE: shape})
+
+
+def shape_of(field: attrs.Attribute[Any]) -> Any:
+    """What the values of a field are by `sent_as`; None if they are what its type says."""
+    return field.metadata.get(_SHAPE)
 
 
 MOST_PER_PAGE = 1000

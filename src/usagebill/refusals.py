@@ -223,11 +223,15 @@ class _Request:
         described, hint = self._described(place)
         if value is _ABSENT or (value in (None, "") and code == "value_is_mandatory"):
             subject = ""
+            # What is not there is missing, whatever the code calls it: clients know the reference's codes.
+            if code == "value_is_invalid" and described is not None and self._sent:
+                meaning = "is missing"
         else:
             subject = f"{_HIDDEN if self._is_secret(place) else shown(value)} "
         if name in _CURRENCY_FIELDS and code in ("value_is_invalid", "value_is_mandatory"):
             meaning = "is no ISO 4217 code" if subject else "is missing"
-            return f'{place}: {subject}{meaning}; send one, for instance "EUR"{_currency_meant(value)}'
+            remedy = _currency_meant(value) or 'send one, for instance "EUR"'
+            return f"{place}: {subject}{meaning}; {remedy}"
         if described is not None and described.values and code in ("value_is_invalid", "value_is_mandatory"):
             values = [str(known) for known in described.values]
             listed = ", ".join(values[:_MOST_VALUES]) + (", ..." if len(values) > _MOST_VALUES else "")
@@ -311,7 +315,7 @@ def _sentence(code: str) -> str:
 def _currency_meant(value: object) -> str:
     start = value.strip().upper()[:3] if isinstance(value, str) else ""
     near = next((code for code in sorted(CURRENCIES) if code.startswith(start)), None) if len(start) > 1 else None
-    return f"; did you mean {shown(near)}?" if near else ""
+    return f"did you mean {shown(near)}?" if near else ""
 
 
 def _meant(value: object, known: Sequence[str]) -> str:

@@ -6,29 +6,28 @@ the library always, the API if it is asked to.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import attrs
 
 from usagebill.core.near_names import near_name
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.pricing import MODELS
-from usagebill.inputs import Absent
+from usagebill.reference import hints_of, is_price
+from usagebill.reference.structures import MODEL_PROPERTIES, PresentationKey
 
-__all__ = ["FRACTIONAL", "UNKNOWN", "Slip", "field_names", "sent_as", "slips"]
+__all__ = ["FRACTIONAL", "UNKNOWN", "Slip", "field_names", "slips"]
 
 UNKNOWN = "unknown_field"
 FRACTIONAL = "value_is_not_an_integer"
-_SHAPE = "shape"
 _GROUPING = frozenset({"pricing_group_keys", "presentation_group_keys", "grouped_by"})
 _RANGES = frozenset({"graduated_ranges", "volume_ranges", "graduated_percentage_ranges"})
 _OF_RANGES = frozenset({"from_value", "to_value", "per_unit_amount", "flat_amount", "rate"})
-# Objects whose keys the operations read themselves, by the name of their field.
-_OBJECTS: Mapping[str, frozenset[str]] = {"payment_method": frozenset({"payment_method_type", "payment_method_id"})}
+# Classes that may have other fields too: CloudEvents have whatever extensions their sender likes.
+_OPEN = frozenset({"CloudEventFields"})
 
 
 class Slip(NamedTuple):
@@ -37,11 +36,6 @@ class Slip(NamedTuple):
     path: str
     code: str
     near: str | None = None
-
-
-def sent_as(kind: type) -> Any:
-    """A field whose values are read by the operation, and have the fields of this input."""
-    return attrs.field(default=Absent.ABSENT, metadata={_SHAPE: kind})
 
 
 def field_names(kind: type) -> frozenset[str]:
@@ -56,48 +50,34 @@ def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[
     for name, value in source.items():
         if name not in hints:
             yield Slip(path + name, UNKNOWN, near_name(name, hints))
-        elif name == "properties" and not _is_priced(hints):
-            # Those of events hold whatever their sender likes.
-            continue
         elif value is not None:
             yield from _within(hints[name], value, name, path + name, model if isinstance(model, str) else None)
 
 
-def _is_priced(hints: Collection[str]) -> bool:
-    """Whether it is a charge, or a filter of one, whose properties are those of a charge model."""
-    return "charge_model" in hints or "values" in hints
-
-
 class _Field(NamedTuple):
-    """The type of a field, and whether that is one of an integer, an object, or a list of inputs."""
+    """What a field holds: an integer, properties of a charge model, or one or several of an input class."""
 
-    hint: Any
     is_integer: bool
     inner: type | None
     is_list: bool
-    is_object: bool
+    is_price: bool
 
 
 @cache
 def _hints(kind: type) -> Mapping[str, _Field]:
-    return {item.name: _field(item.type, item.metadata) for item in attrs.fields(attrs.resolve_types(kind))}
+    # What is wrong with a range is said by its charge model.
+    counts = kind not in MODEL_PROPERTIES.values()
+    return {name: _field(hint, counts) for name, hint in hints_of(kind).items()}
 
 
-def _field(hint: Any, metadata: Mapping[str, Any]) -> _Field:
-    if get_origin(hint) in (Union, types.UnionType):
-        options = [part for part in get_args(hint) if part is not type(None) and part != Literal[Absent.ABSENT]]
-        hint = options[0] if options else object
-    inner: Any = hint
+def _field(hint: Any, counts: bool) -> _Field:
     is_list = get_origin(hint) in (list, tuple)
-    if is_list:
-        inner = get_args(hint)[0]
-    inner = metadata.get(_SHAPE, inner)
+    inner = get_args(hint)[0] if is_list else hint
     return _Field(
-        hint=hint,
-        is_integer=get_origin(hint) is Annotated and get_args(hint)[0] is int,
-        inner=inner if isinstance(inner, type) and attrs.has(inner) else None,
+        is_integer=counts and (hint is int or (get_origin(hint) is Annotated and get_args(hint)[0] is int)),
+        inner=inner if isinstance(inner, type) and attrs.has(inner) and inner.__name__ not in _OPEN else None,
         is_list=is_list,
-        is_object=get_origin(hint) is Mapping,
+        is_price=is_price(hint),
     )
 
 
@@ -115,17 +95,14 @@ def _within(field: _Field, value: object, name: str, path: str, model: str | Non
             if isinstance(item, Mapping):
                 known = {**item, "charge_model": model} if name == "filters" and model is not None else item
                 yield from _without(slips(field.inner, known, f"{place}."), f"{place}.charge_model")
-    elif field.is_object and isinstance(value, Mapping):
-        if name == "properties":
-            yield from _properties(value, path, model)
-        elif name in _OBJECTS:
-            yield from _unknown(value, _OBJECTS[name], path)
+    elif field.is_price and isinstance(value, Mapping):
+        yield from _properties(value, path, model)
 
 
 @cache
 def _is_flat(kind: type) -> bool:
     """Whether nothing can be wrong with an input but the names of its fields."""
-    return not any(field.is_integer or field.inner or field.is_object for field in _hints(kind).values())
+    return not any(field.is_integer or field.inner or field.is_price for field in _hints(kind).values())
 
 
 def _are_known(names: Set[str], items: Sequence[object]) -> bool:
@@ -158,6 +135,10 @@ def _properties(properties: Mapping[str, object], path: str, model: str | None) 
     for name, value in properties.items():
         if name not in keys and value is not None:
             yield Slip(f"{path}.{name}", UNKNOWN, near_name(name, keys))
+        elif name == "presentation_group_keys":
+            for place, item in enumerate(_listed(value)):
+                if isinstance(item, Mapping):
+                    yield from slips(PresentationKey, item, f"{path}.{name}[{place}].")
         elif name in _RANGES:
             for place, item in enumerate(_listed(value)):
                 if isinstance(item, Mapping):

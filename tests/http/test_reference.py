@@ -17,8 +17,10 @@ from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document, operation_name
 from usagebill.reference import bare, field_of, hints_of, required_of
+from usagebill.reference.answers import SHOWN
 from usagebill.reference.examples import EXAMPLES, IDS
 from usagebill.reference.fields import FIELDS
+from usagebill.reference.forms import FORMS
 from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE
 from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
 from usagebill.resources import RESOURCES
@@ -82,6 +84,71 @@ def test_no_description_is_of_a_field_that_is_gone() -> None:
     gone = [key for key in FIELDS if "." not in key and key not in names]
     gone += [key for key in FIELDS if "." in key and key.split(".")[1] not in known.get(key.split(".")[0], {})]
     assert gone == []
+
+
+def fields_below(schema: Any, place: str, schemas: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Every field of a schema at every depth: where it stands, and what is said of it."""
+    if isinstance(schema, list):
+        for option in schema:
+            yield from fields_below(option, place, schemas, above)
+    if not isinstance(schema, dict):
+        return
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name:
+        if name not in above:
+            yield from fields_below(schemas[name], f"{place}<{name}>", schemas, (*above, name))
+        return
+    for field, described in schema.get("properties", {}).items():
+        yield f"{place}.{field}", described
+        yield from fields_below(described, f"{place}.{field}", schemas, above)
+    for part in ("items", "additionalProperties", "anyOf", "oneOf", "allOf", "then"):
+        yield from fields_below(schema.get(part), place, schemas, above)
+
+
+def test_no_field_of_an_answer_or_message_is_without_a_description(described: dict[str, Any]) -> None:
+    schemas = described["components"]["schemas"]
+    answers = [
+        (f"{method} {path} {status}", content["schema"])
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        for status, answer in operation["responses"].items()
+        for content in (answer if "$ref" not in answer else described["components"]["responses"][status_name(answer)])
+        .get("content", {})
+        .values()
+    ]
+    sent = [
+        (name, hook["post"]["requestBody"]["content"]["application/json"]["schema"])
+        for name, hook in described["webhooks"].items()
+    ]
+    met: set[str] = set()
+    for place, schema in [*answers, *sent]:
+        for field, shown in fields_below(schema, place, schemas):
+            about = shown.get("description", "")
+            assert about.endswith("."), field
+            # What a filter of a list does is no description of what is listed.
+            assert not about.startswith(("Keeps", "The same as", "Shows")), field
+            met.add(field.rpartition("<")[2])
+    assert len(met) > 2_000
+
+
+def status_name(answer: dict[str, Any]) -> str:
+    return str(answer["$ref"]).rpartition("/")[2]
+
+
+def test_no_description_of_an_answer_is_of_a_field_that_is_gone(described: dict[str, Any]) -> None:
+    schemas = described["components"]["schemas"]
+    forms = {name: FORMS.get(name, name) for name in schemas}
+    shown: dict[str, set[str]] = {}
+    for name, schema in schemas.items():
+        for known in (name, forms[name]):
+            shown.setdefault(known, set()).update(schema.get("properties", ()))
+    fields = {field for names in shown.values() for field in names}
+    gone = [key for key in SHOWN if "." not in key and key not in fields]
+    gone += [key for key in SHOWN if "." in key and key.split(".")[1] not in shown.get(key.split(".")[0], ())]
+    assert gone == []
+    # What means the same in requests and answers is said once.
+    assert [name for name, field in SHOWN.items() if name in FIELDS and FIELDS[name].about == field.about] == []
+    assert [name for name in FORMS if name not in schemas] == []
 
 
 def test_no_requirement_is_of_an_operation_that_is_gone() -> None:

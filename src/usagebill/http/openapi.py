@@ -5,23 +5,21 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
 from usagebill import __version__
 from usagebill.bindings import Message, Operation
-from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, Refusal
-from usagebill.core.error_codes import RESOURCES as RESOURCE_NAMES
 from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.openapi_answers import ERRORS, PAGE_META, Views, error_responses, error_schemas, prefixed
 from usagebill.inputs import MOST_PER_PAGE, range_of
 from usagebill.json_text import JsonObject, with_prefix
 from usagebill.reference import field_of, hints_of, is_price, required_inside, required_of
@@ -30,7 +28,6 @@ from usagebill.reference.required import BY_ID
 from usagebill.reference.structures import MODEL_PROPERTIES, GraduatedPercentageRange, GraduatedRange, VolumeRange
 from usagebill.resources import MESSAGES, RESOURCES
 from usagebill.signatures import PAGING, path_field
-from usagebill.views.formats import Format, Unstored
 
 __all__ = ["document"]
 
@@ -45,43 +42,14 @@ _PRICES = frozenset({*MODEL_PROPERTIES.values(), GraduatedRange, GraduatedPercen
 _NO_PRICES: list[JsonObject] = [{"type": "object", "maxProperties": 0}, {"type": "null"}]
 _AMOUNT_TEXT = r"^ *[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)? *$"
 _DECIMAL = "A decimal number, as a number or as a text; texts keep every digit."
-_ERRORS = {
-    400: ("BadRequest", "The request cannot be read, or its body lacks the key it stands under."),
-    401: ("Unauthorized", "No API key, or one that is not valid."),
-    403: ("Forbidden", "The key may not do this; `code` says what it may not."),
-    404: ("NotFound", "There is no such record; `code` says of which kind."),
-    405: ("NotAllowed", "The record's state refuses this; `code` says why."),
-    422: ("Invalid", "Values break a rule; `error_details` maps each field to its codes."),
-    429: (
-        "TooManyRequests",
-        "The key has made as many requests as it may; `Retry-After` says for how many seconds. Or, with a `code`,"
-        " a tax provider is asked too often for what was requested.",
-    ),
-    500: ("Failure", "Something broke here. Nothing of the request was done."),
-    503: ("Unavailable", "Nothing is written now: the machine's clock disagrees with the database."),
-}
-_MISSING = {
-    f"{resource}_not_found": Refusal(f"there is no such {name}", f"see {where}")
-    for resource, (name, where) in RESOURCE_NAMES.items()
-}
+_PAGE = {"$ref": "#/components/schemas/PageMeta"}
 _MESSAGES = "webhook messages"  # the tag of what is sent, beside those of what is answered
-_PAGE_META = {
-    "type": "object",
-    "properties": {
-        "current_page": {"type": "integer"},
-        "next_page": {"type": ["integer", "null"]},
-        "prev_page": {"type": ["integer", "null"]},
-        "total_pages": {"type": "integer"},
-        "total_count": {"type": "integer"},
-    },
-    "required": ["current_page", "next_page", "prev_page", "total_pages", "total_count"],
-}
 
 
 def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str = "/") -> JsonObject:
     """The whole description, OpenAPI 3.1, of the API found at the URL `server`."""
     inputs = _Inputs(prefix)
-    views = _Views(prefix)
+    views = Views(prefix)
     paths: dict[str, JsonObject] = {}
     taken: set[str] = set()
     for endpoint in endpoints:
@@ -102,8 +70,8 @@ def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str
                 "api_key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API key>`"},
                 "basic": {"type": "http", "scheme": "basic", "description": "The API key is the password."},
             },
-            "schemas": {**inputs.schemas, **views.schemas, "PageMeta": _PAGE_META, **dict(_error_schemas())},
-            "responses": dict(_error_responses()),
+            "schemas": {**inputs.schemas, **views.schemas, "PageMeta": PAGE_META, **dict(error_schemas())},
+            "responses": dict(error_responses()),
         },
     }
 
@@ -120,7 +88,7 @@ def _unique(name: str, method: str, path: str, taken: set[str]) -> str:
     return name
 
 
-def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) -> JsonObject:
+def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -> JsonObject:
     mode = "read" if endpoint.method == "GET" else "write"
     function = inspect.unwrap(endpoint.call)
     name = getattr(function, "__name__", type(function).__name__)
@@ -136,7 +104,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
             "200": _success(endpoint, views),
             **{
                 str(status): {"$ref": f"#/components/responses/{known}"}
-                for status, (known, _) in _ERRORS.items()
+                for status, (known, _) in ERRORS.items()
                 if status != 405 or method != "GET"
             },
         },
@@ -149,14 +117,14 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
     return operation
 
 
-def _message(name: str, message: Message, views: _Views, prefix: str) -> JsonObject:
+def _message(name: str, message: Message, views: Views, prefix: str) -> JsonObject:
     """The request that a webhook endpoint receives."""
     object_type = OBJECT_TYPES[name]
     properties: JsonObject = {
-        "webhook_type": {"type": "string", "enum": [name]},
-        "object_type": {"type": "string", "enum": [object_type]},
-        "organization_id": {"type": "string", "format": "uuid"},
-        object_type: views.shown(message.shown),
+        "webhook_type": {"type": "string", "description": "The type of message.", "enum": [name]},
+        "object_type": {"type": "string", "description": "The key that the object is under.", "enum": [object_type]},
+        "organization_id": {"type": "string", "description": "The organization, by id.", "format": "uuid"},
+        object_type: {"description": "What the message is about.", **views.shown(message.shown)},
     }
     header = header_prefix(prefix)
     sent: dict[str, tuple[JsonObject, str]] = {
@@ -244,7 +212,7 @@ def _names() -> Mapping[Callable[..., Any], str]:
     }
 
 
-def _success(endpoint: Endpoint, views: _Views) -> JsonObject:
+def _success(endpoint: Endpoint, views: Views) -> JsonObject:
     if endpoint.view is None:
         return {"description": "Done; the body is empty."}
     kind = endpoint.content_type.split(";")[0]
@@ -252,11 +220,12 @@ def _success(endpoint: Endpoint, views: _Views) -> JsonObject:
         return {"description": "As text.", "content": {kind: {"schema": {"type": "string"}}}}
     schema = views.answered(endpoint.view)
     if endpoint.returns is not None:
-        properties: JsonObject = {endpoint.returns: schema}
+        words = endpoint.returns.replace("_", " ")
+        properties: JsonObject = {endpoint.returns: {"description": f"The {words}.", **schema}}
         if endpoint.paged:
             properties = {
-                endpoint.returns: {"type": "array", "items": schema},
-                "meta": {"$ref": "#/components/schemas/PageMeta"},
+                endpoint.returns: {"type": "array", "description": f"The {words} of this page.", "items": schema},
+                "meta": {"description": "Which page this is, and of how many.", **_PAGE},
             }
         schema = {"type": "object", "required": list(properties), "properties": properties}
     text = "Done; the body is empty until there is something to show." if _may_be_empty(endpoint.view) else "Done."
@@ -265,68 +234,6 @@ def _success(endpoint: Endpoint, views: _Views) -> JsonObject:
 
 def _may_be_empty(view: Callable[..., object]) -> bool:
     return bytes in get_args(get_type_hints(view)["return"])
-
-
-def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
-    for status, (name, _) in _ERRORS.items():
-        properties: JsonObject = {"status": {"type": "integer", "const": status}, "error": {"type": "string"}}
-        if status in (403, 404, 405, 422, 503):
-            properties["code"] = {"type": "string", "description": "What is wrong, for programs.", **_codes(status)}
-        if status == 422:
-            properties["error_details"] = {
-                "description": "Field -> codes; for a batch, position -> field -> codes; sometimes one text.",
-                "oneOf": [{"type": "object"}, {"type": "string"}],
-                "x-codes": {code: f"{refusal.meaning}; {refusal.remedy}" for code, refusal in CODES.items()},
-            }
-        if status != 500:
-            properties["message"] = {
-                "type": "string",
-                "description": "What is wrong where, with which value, and what to do about it: for people. It may "
-                "change; programs go by the codes.",
-            }
-        required = list(properties)
-        if status == 422:
-            properties["messages"] = {
-                "type": "object",
-                "description": "The message in parts: field -> texts, as in `error_details`.",
-                "additionalProperties": {"type": "array", "items": {"type": "string"}},
-            }
-            # Of an authorization that a payment provider refuses, or cannot make.
-            code = {"type": "string", "description": "The connection to the provider that refuses."}
-            properties["provider"] = {"type": "object", "required": ["code"], "properties": {"code": code}}
-            properties["message"] = {"type": "string", "description": "The reason, for people."}
-        if status == 429:
-            properties |= {"code": {"type": "string"}, "error_details": {"type": "object"}}
-        yield name, {"type": "object", "required": required, "properties": properties}
-
-
-def _codes(status: int) -> JsonObject:
-    """The codes that errors of a status have, each with its meaning and remedy."""
-    known = {404: _MISSING, 405: BY_STATE, 403: NOT_PERMITTED}.get(status)
-    if known is None:
-        return {}
-    listed: list[JsonObject] = [
-        {"const": code, "description": f"{refusal.meaning}; {refusal.remedy}"} for code, refusal in known.items()
-    ]
-    if status == 403:
-        lacking = {"pattern": "^(read|write)_action_not_allowed_for_", "description": "the key lacks the permission"}
-        listed.append(lacking)
-    return {"anyOf": listed}
-
-
-def _error_responses() -> Iterator[tuple[str, JsonObject]]:
-    for status, (name, text) in _ERRORS.items():
-        schema = {"$ref": f"#/components/schemas/{name}"}
-        response: JsonObject = {"description": text, "content": {"application/json": {"schema": schema}}}
-        if status in (429, 503):
-            wait = {"description": "Seconds until it is worth asking again.", "schema": {"type": "integer"}}
-            response["headers"] = {"Retry-After": wait}
-        yield name, response
-
-
-def _named(field: str, prefix: str) -> str:
-    """The name of a field where ids have this prefix."""
-    return prefix + field.removeprefix("svc_") if field.startswith("svc_") else field
 
 
 def _bounds(limit: Range) -> JsonObject:
@@ -358,13 +265,13 @@ class _Inputs:
 
     def fields(self, kind: type) -> list[tuple[str, JsonObject]]:
         """The fields of an input class, each with its schema."""
-        return [(_named(name, self.prefix), self.field(kind, name)) for name in hints_of(kind)]
+        return [(prefixed(name, self.prefix), self.field(kind, name)) for name in hints_of(kind)]
 
     def parts(self, kind: type) -> Iterator[tuple[str, JsonObject]]:
         """The fields of an input class that have parts of their own, each with its schema."""
         for name, hint in hints_of(kind).items():
             if any(True for _ in _classes(hint)):
-                yield _named(name, self.prefix), self.field(kind, name)
+                yield prefixed(name, self.prefix), self.field(kind, name)
 
     def reference(self, kind: type, required: tuple[str, ...] = (), *, new: bool = False) -> JsonObject:
         """A reference to the schema of `kind` in a request that cannot lack the `required` fields.
@@ -382,9 +289,9 @@ class _Inputs:
             self.schemas[name] = {
                 "type": "object",
                 **({"description": about} if about and not about.startswith("Method generated") else {}),
-                **({"required": [_named(field, self.prefix) for field in required]} if required else {}),
+                **({"required": [prefixed(field, self.prefix) for field in required]} if required else {}),
                 "properties": {
-                    _named(field, self.prefix): _needed(self.field(kind, field, new=new), field in required)
+                    prefixed(field, self.prefix): _needed(self.field(kind, field, new=new), field in required)
                     for field in hints_of(kind)
                 },
                 **self._by_charge_model(kind),
@@ -414,13 +321,11 @@ class _Inputs:
             schema["default"] = described.default
         elif described.default is not None:
             about.append(f"Default: {described.default}.")
-        if values and name != "kind":
+        if values:
             if "array" in schema.get("type", ()):
                 schema["items"] = {**schema["items"], "enum": [*values, None]}
             elif "anyOf" not in schema:
                 schema["enum"] = [*values, None] if "boolean" not in schema["type"] else [True, False, *values, None]
-        elif values:
-            about.append(f"One of {', '.join(values)}.")
         if described.example is not None:
             schema["examples"] = [described.example]
         return {"description": " ".join(about), **schema}
@@ -496,85 +401,3 @@ def _classes(hint: Any) -> Iterator[type]:
         yield hint
     for part in get_args(hint):
         yield from _classes(part)
-
-
-class _Views:
-    """The schemas of answers, from the types that views return: each described once, under its own name."""
-
-    _SCALARS: Mapping[Any, JsonObject] = {
-        str: {"type": "string"},
-        int: {"type": "integer"},
-        bool: {"type": "boolean"},
-        Decimal: {"type": "number"},
-        type(None): {"type": "null"},
-        object: {},
-    }
-    # What a record has once it is stored.
-    _STORED = frozenset({"svc_id", "svc_invoice_id", "svc_fee_id", "created_at", "updated_at"})
-
-    def __init__(self, prefix: str) -> None:
-        self.schemas: dict[str, JsonObject] = {}
-        self._kinds: dict[str, type] = {}
-        self._prefix = prefix
-
-    def answered(self, view: Callable[..., object]) -> JsonObject:
-        """The schema of what `view` gives."""
-        return self._schema(get_type_hints(view, include_extras=True)["return"], None)
-
-    def shown(self, kind: type) -> JsonObject:
-        """The schema of a view of this type."""
-        return self._schema(kind, None)
-
-    def _schema(self, hint: Any, unstored: Unstored | None) -> JsonObject:
-        if get_origin(hint) is Annotated:
-            inner, mark = get_args(hint)
-            if isinstance(mark, Format):
-                return {**self._schema(inner, unstored), "format": mark.name}
-            return self._schema(inner, mark)
-        if get_origin(hint) in (Union, UnionType):
-            # Bytes are an empty body: what is not there yet.
-            return _either([self._schema(option, unstored) for option in get_args(hint) if option is not bytes])
-        if get_origin(hint) is list:
-            return {"type": "array", "items": self._schema(get_args(hint)[0], unstored)}
-        if get_origin(hint) is Mapping:
-            return {"type": "object", "additionalProperties": self._schema(get_args(hint)[1], unstored)}
-        if is_typeddict(hint):
-            return self._reference(hint, unstored)
-        return dict(self._SCALARS[hint])
-
-    def _reference(self, kind: type, unstored: Unstored | None) -> JsonObject:
-        name = (
-            "" if unstored is None else "Previewed" if unstored.has_ids else "Unstored"
-        ) + kind.__name__.removesuffix("View")
-        if self._kinds.setdefault(name, kind) is not kind:
-            raise ValueError(f"two views are called {name}")
-        if name not in self.schemas:
-            self.schemas[name] = {}
-            required: list[str] = []
-            properties: JsonObject = {}
-            for field, hint in get_type_hints(kind, include_extras=True).items():
-                if unstored and field in unstored.left_out:
-                    continue
-                if get_origin(hint) is NotRequired:
-                    hint = get_args(hint)[0]
-                else:
-                    required.append(_named(field, self._prefix))
-                if unstored and not unstored.has_ids and field in self._STORED:
-                    hint = hint | None
-                properties[_named(field, self._prefix)] = self._schema(
-                    hint, unstored and replace(unstored, left_out=())
-                )
-            self.schemas[name] = {"type": "object", "required": required, "properties": properties}
-        return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _either(options: Sequence[JsonObject]) -> JsonObject:
-    """A schema that takes what any of the options takes; null joins the types of a scalar."""
-    kept = [option for option in options if option != {"type": "null"}]
-    if len(kept) == 1 and len(options) == 1:
-        return kept[0]
-    if len(kept) == 1 and isinstance(kept[0].get("type"), str):
-        return {**kept[0], "type": [kept[0]["type"], "null"]}
-    if all(set(option) == {"type"} for option in options):
-        return {"type": [option["type"] for option in options]}
-    return {"anyOf": list(options)}

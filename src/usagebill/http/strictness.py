@@ -62,6 +62,9 @@ class Strictness:
 
 
 def _slips(endpoint: Endpoint, body: object, parameters: Mapping[str, object]) -> Iterator[Slip]:
+    if endpoint.many is not None and not (isinstance(body, Mapping) and endpoint.many in body):
+        # One of them, or all, without the key.
+        body = {endpoint.many: body if isinstance(body, list) else [body]}
     asked = frozenset[str]() if endpoint.query is None else field_names(endpoint.query)
     if endpoint.paged:
         asked |= _PAGING
@@ -75,6 +78,8 @@ def _slips(endpoint: Endpoint, body: object, parameters: Mapping[str, object]) -
         yield from (slip for slip in slips(endpoint.body, body) if slip.path not in asked)
     else:
         yield from (Slip(name, UNKNOWN) for name in body if name != endpoint.root and name not in asked)
+        if endpoint.query is not None:
+            yield from slips(endpoint.query, {name: value for name, value in body.items() if name in asked - _PAGING})
         root = body.get(endpoint.root)
         if isinstance(root, Mapping):
             yield from slips(endpoint.body, root)

@@ -24,7 +24,6 @@ from usagebill.operations import ongoing_balances, progressive_billing, unbilled
 from usagebill.operations.alert_watch import watch_events
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
-from usagebill.sent_fields import sent_as
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
@@ -73,7 +72,7 @@ class EventInput:
 class EventsInput:
     """`events` are as in `EventInput`."""
 
-    events: Maybe[tuple[object, ...]] = sent_as(EventInput)
+    events: Maybe[tuple[object, ...]] = ABSENT
 
 
 @Input

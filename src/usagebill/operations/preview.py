@@ -25,10 +25,11 @@ from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, tria
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import preview_problem
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
-from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
+from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read, sent_as
 from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.coupons import CouponInput
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import bill, compute, finalize
@@ -54,11 +55,11 @@ class PreviewInput:
     """`customer` and `plan_code` for a new purchase; `subscriptions` {external_ids, plan_code, terminated_at} for what
     an existing customer's invoice will be."""
 
-    customer: Maybe[Mapping[str, object]] = ABSENT
+    customer: Maybe[Mapping[str, object]] = sent_as(CustomerInput)
     plan_code: Maybe[str] = ABSENT
     subscription_at: Maybe[str] = ABSENT
     billing_time: Maybe[str] = ABSENT
-    coupons: Maybe[object] = ABSENT
+    coupons: Maybe[object] = sent_as(tuple[CouponInput, ...])
     subscriptions: Maybe[object] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
 
@@ -120,7 +121,7 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
     for item in sent if isinstance(sent, (list, tuple)) else ():
         if not isinstance(item, Mapping):
             continue
-        request = read(coupons.CouponInput, item)
+        request = read(CouponInput, item)
         coupon = work.tx.first(Coupon, eq("code", request.code)) if request.code else None
         if coupon is None:
             frequency = CouponFrequency.RECURRING if request.frequency_duration else CouponFrequency.ONCE
@@ -135,7 +136,7 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
                 "frequency": request.frequency or frequency,
                 "expiration": CouponExpiration.NO_EXPIRATION,
             }
-            coupon = coupons.create(work, read(coupons.CouponInput, described))
+            coupon = coupons.create(work, read(CouponInput, described))
         work.tx.insert(
             AppliedCoupon(
                 id=work.new_id(),

@@ -16,6 +16,7 @@ from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, INTEGRATION_
 from usagebill.core.entitlements import ValueType
 from usagebill.core.fees import FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
+from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
 from usagebill.core.plans import INTERVALS
 from usagebill.core.pricing import MODELS
 from usagebill.core.recurring_rules import RuleInterval, RuleMethod, RuleTrigger
@@ -226,7 +227,7 @@ FIELDS: Mapping[str, Field] = {
     "document_locale": Field("The language of documents.", values=LOCALES, default="en", example="de"),
     "payment_provider": Field(
         "The kind of payment provider.",
-        values=("stripe", "gocardless", "adyen", "cashfree", "flutterwave", "moneyhash"),
+        values=tuple(PAYMENT_KINDS),
     ),
     "payment_provider_code": Field("The connection to the payment provider, by code."),
     "provider_customer_id": Field("What the payment provider calls the customer."),
@@ -499,9 +500,7 @@ FIELDS: Mapping[str, Field] = {
     "MetricFilterInput.values": Field("Every value that prices may name.", example=["us", "eu"]),
     "BillableMetricInput.filters": Field("The properties by which prices may differ, and their values."),
     "OneOffFeeInput.units": Field("How many are sold.", unit="units", default="1", example="2"),
-    "PaymentConnectionInput.kind": Field(
-        "The kind of provider.", values=("stripe", "gocardless", "adyen", "cashfree", "flutterwave", "moneyhash")
-    ),
+    "PaymentConnectionInput.kind": Field("The kind of provider.", values=tuple(PAYMENT_KINDS)),
     "PaymentConnectionInput.url": Field("Where the provider's API is.", default="its public address"),
     "PaymentInput.amount_cents": Field("How much was paid.", unit="cents", example=100),
     "PaymentRequestInput.email": Field("Who is asked; several addresses are separated by commas."),

@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from usagebill.inputs import Absent, range_of
+from usagebill.inputs import Absent, range_of, shape_of
+from usagebill.reference.answers import SHOWN
 from usagebill.reference.field import Field
 from usagebill.reference.fields import FIELDS
+from usagebill.reference.forms import FORMS
 from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE, REQUIRED_NEW
 from usagebill.reference.structures import MODEL_PROPERTIES, SHAPES
 
-__all__ = ["bare", "field_of", "hint_of", "hints_of", "is_price", "required_inside", "required_of"]
+__all__ = ["bare", "field_of", "hint_of", "hints_of", "is_price", "required_inside", "required_of", "shown_field"]
 
 
 def bare(hint: Any) -> Any:
@@ -31,8 +33,8 @@ def bare(hint: Any) -> Any:
 @cache
 def hints_of(kind: type) -> Mapping[str, Any]:
     """Field -> what it takes, of an input class; also if the class reads anything and leaves it to the operation."""
-    resolved = {item.name: item.type for item in attrs.fields(attrs.resolve_types(kind))}
-    return {name: _shape(kind, name, bare(hint)) for name, hint in resolved.items()}
+    fields = attrs.fields(attrs.resolve_types(kind))
+    return {item.name: shape_of(item) or _shape(kind, item.name, bare(item.type)) for item in fields}
 
 
 def _shape(kind: type, name: str, hint: Any) -> Any:
@@ -60,6 +62,22 @@ def field_of(kind: type, name: str) -> Field:
     known = FIELDS.get(f"{kind.__name__}.{name}") or FIELDS.get(name)
     if known is None:
         raise LookupError(f"{kind.__name__}.{name} has no description in usagebill.reference.fields")
+    return known
+
+
+def shown_field(name: str, field: str) -> Field:
+    """The description of a field of an answer, of the object `name`. Raises `LookupError` if there is none.
+
+    What requests say of the same object is not said twice: `PlanInput.interval` is the field of a `Plan` too.
+    """
+    names = [name] if name not in FORMS else [name, FORMS[name]]
+    for object_name in names:
+        known = SHOWN.get(f"{object_name}.{field}") or FIELDS.get(f"{object_name}Input.{field}")
+        if known is not None:
+            return known
+    known = SHOWN.get(field) or FIELDS.get(field)
+    if known is None:
+        raise LookupError(f"{name}.{field} has no description in usagebill.reference.answers")
     return known
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "GraduatedPercentageRange",
     "GraduatedProperties",
     "GraduatedRange",
+    "MetadataPair",
     "PackageProperties",
     "PaymentMethodChoice",
     "PercentageProperties",
@@ -197,6 +198,12 @@ class CreditNoteItemInput:
 
 
 @Input
+class MetadataPair:
+    key: Maybe[str] = ABSENT
+    value: Maybe[str] = ABSENT
+
+
+@Input
 class PreviewSubscriptions:
     """Which subscriptions to preview, and what happens to them."""
 
@@ -247,7 +254,6 @@ SHAPES: Mapping[str, object] = {
     "CreditNoteInput.items": tuple[CreditNoteItemInput, ...],
     "CreditNoteEstimateInput.items": tuple[CreditNoteItemInput, ...],
     "PreviewInput.subscriptions": PreviewSubscriptions,
-    "PreviewInput.coupons": tuple[Mapping[str, object], ...],
     "PrivilegeInput.config": PrivilegeConfig,
     "EventInput.transaction_id": str,
     "EventInput.code": str,
@@ -277,8 +283,8 @@ SHAPES: Mapping[str, object] = {
     "priority": int,
     "transaction_priority": int,
     "transaction_name": str,
-    "transaction_metadata": tuple[Mapping[str, str], ...],
-    "WalletTransactionInput.metadata": tuple[Mapping[str, str], ...],
+    "transaction_metadata": tuple[MetadataPair, ...],
+    "WalletTransactionInput.metadata": tuple[MetadataPair, ...],
     "WalletTransactionInput.name": str,
     "metadata": Mapping[str, str | None],
     "PaymentInput.amount_cents": int,

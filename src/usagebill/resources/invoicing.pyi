@@ -6,7 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from usagebill.bindings import Messages, Resource, Views
 from usagebill.fields import (
+    CouponFields,
     CreditNoteItemFields,
+    CustomerFields,
     MetadataItemFields,
     Number,
     OneOffFeeFields,
@@ -477,11 +479,11 @@ class Invoices(Resource):
     def preview(
         self,
         *,
-        customer: Mapping[str, object],
+        customer: CustomerFields | Mapping[str, Any],
         plan_code: str | None = ...,
         subscription_at: date | str | None = ...,
         billing_time: Literal["calendar", "anniversary"] | None = ...,
-        coupons: Sequence[Mapping[str, object]] | None = ...,
+        coupons: Sequence[CouponFields | Mapping[str, Any]] | None = ...,
         subscriptions: PreviewSubscriptions | Mapping[str, Any] | None = ...,
         billing_entity_code: str | None = ...,
     ) -> dict[str, Any]:
