@@ -575,9 +575,9 @@ class Payment(_Payment):
     through a provider, when it was begun.
 
     One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means; `status` is a `MoneyBack` once the money is to be given back. `sent` is what the provider was sent. As
-    long as it is `unanswered` (it is not known what became of that), the same is sent again, however much has changed
-    meanwhile. `method` is what was paid with, as it was then."""
+    it means; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is what the
+    provider was sent. As long as it is `unanswered` (it is not known what became of that), the same is sent again,
+    however much has changed meanwhile. `method` is what was paid with, as it was then."""
 
     @property
     def external_customer_id(self) -> str: ...

@@ -13,7 +13,7 @@ from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import Payment
+from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.payables import find_payable, move
@@ -32,6 +32,7 @@ _STEPS = st.one_of(
     st.tuples(st.just("by hand"), _PLACES, st.integers(1, 150)),
     st.tuples(st.just("ask"), st.sets(_PLACES, min_size=1), st.none()),
     st.tuples(st.just("credit"), _PLACES, st.integers(1, 60)),
+    st.tuples(st.just("void"), _PLACES, st.none()),
     st.tuples(
         st.just("collected"),
         st.integers(0, 2),
@@ -72,7 +73,7 @@ def check(reader: Reader) -> None:
     invoices = reader.tx.find(Invoice)
     assert sum(invoice.total_paid_amount_cents for invoice in invoices) == sum(paid.amount_cents for paid in payments)
     assert sorted(receipt.payment_id for receipt in reader.tx.find(PaymentReceipt)) == sorted(
-        paid.id for paid in payments
+        paid.id for paid in payments if paid.status not in GIVEN_BACK
     )
     for invoice in invoices:
         if invoice.payment_status == PaymentStatus.SUCCEEDED:
@@ -82,6 +83,11 @@ def check(reader: Reader) -> None:
         parts = reader.tx.find(RequestedInvoice, eq("payment_request_id", request.id))
         received = sum(paid.amount_cents for paid in payments if paid.payment_request_id == request.id)
         assert sum(part.paid_cents for part in parts) == received
+        after_void = any(
+            invoice.voided_at is not None and invoice.id in {part.invoice_id for part in parts} for invoice in invoices
+        )
+        returned = [paid for paid in payments if paid.status in (*GIVEN_BACK, *SURPLUS_BACK)]
+        assert after_void or not any(paid.payment_request_id == request.id for paid in returned)
         if request.payment_status == PaymentStatus.SUCCEEDED:
             assert all(
                 invoice.due_cents <= 0 for invoice in invoices if invoice.id in {part.invoice_id for part in parts}
@@ -113,6 +119,8 @@ def test_every_cent_received_is_on_an_invoice_and_has_a_receipt(steps: list[tupl
                 items = [{"fee_id": fee, "amount_cents": more}]
                 note = {"invoice_id": id, "offset_amount_cents": more, "items": items}
                 status, _ = box.send("POST", "/credit_notes", {"credit_note": note})
+            elif word == "void":
+                status, _ = box.send("POST", f"/invoices/{invoices[place][0]}/void", {})
             else:
                 box.billing.writing(lambda work, at=place, told=more: collected(work, at, *told))  # type: ignore[misc]
                 box.run_due()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -58,18 +58,21 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
     return None
 
 
-def distributed(amount_cents: int, dues: Sequence[int]) -> list[int]:
+def distributed(amount_cents: int, dues: Sequence[int], voided: Mapping[int, int] | None = None) -> list[int]:
     """What each of several dues gets of an amount, in cents. Together they get all of it.
 
-    Each gets what is due, in order, as far as the amount goes. What is left once all are paid goes to the last: it was
-    received, and can be refunded from there.
+    Each gets what is due, in order, as far as the amount goes. `voided` are the places of those that nobody is to pay
+    any more, with what was asked for them: they come next, for theirs is to be given back. What is left then goes to
+    the last that is not voided: it was received, and can be refunded from there.
     """
-    shares = []
+    voided = voided or {}
+    shares = [0] * len(dues)
     left = amount_cents
-    for due in dues:
-        share = min(max(due, 0), left)
-        shares.append(share)
-        left -= share
+    for wanted in ({place: due for place, due in enumerate(dues) if place not in voided}, voided):
+        for place, due in sorted(wanted.items()):
+            shares[place] = min(max(due, 0), left)
+            left -= shares[place]
     if shares:
-        shares[-1] += left
+        last = max((place for place in range(len(dues)) if place not in voided), default=len(dues) - 1)
+        shares[last] += left
     return shares

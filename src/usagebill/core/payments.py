@@ -17,6 +17,7 @@ __all__ = [
     "GIVEN_BACK",
     "LIVE",
     "LONGEST_REFERENCE",
+    "SURPLUS_BACK",
     "MoneyBack",
     "NoticeStatus",
     "Payment",
@@ -24,6 +25,7 @@ __all__ = [
     "PaymentPage",
     "ProviderNotice",
     "RefundAttempt",
+    "SurplusBack",
     "payment_errors",
 ]
 
@@ -47,15 +49,28 @@ class MoneyBack(StrEnum):
 GIVEN_BACK = tuple(MoneyBack)
 
 
+class SurplusBack(StrEnum):
+    """How a payment of several invoices stands, some of which were voided meanwhile: what came for those goes back, and
+    the rest is kept.
+    """
+
+    OWED = "surplus_to_be_refunded"  # see `MoneyBack`
+    PENDING = "surplus_refund_pending"
+    DONE = "surplus_refunded"
+
+
+SURPLUS_BACK = tuple(SurplusBack)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
     """A payment of an invoice, or of a payment request; in cents of what is paid. `created_at` is when it was paid, or,
     through a provider, when it was begun.
 
     One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means; `status` is a `MoneyBack` once the money is to be given back. `sent` is what the provider was sent. As
-    long as it is `unanswered` (it is not known what became of that), the same is sent again, however much has changed
-    meanwhile. `method` is what was paid with, as it was then.
+    it means; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is what the
+    provider was sent. As long as it is `unanswered` (it is not known what became of that), the same is sent again,
+    however much has changed meanwhile. `method` is what was paid with, as it was then.
     """
 
     id: str
@@ -145,7 +160,7 @@ class PaymentPage:
 class RefundAttempt:
     """What a credit note refunds, paid back through the provider of `payment_id`; cents of the payment's currency.
 
-    Without a note, the whole payment is given back: what it was for is not to be paid any more.
+    Without a note, the payment is given back, or so much of it as came for invoices that are not to be paid any more.
     """
 
     id: str

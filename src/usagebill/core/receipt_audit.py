@@ -10,7 +10,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import Payment
+from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 __all__ = ["ReceiptBook", "audited_receipts", "audited_request"]
@@ -85,7 +85,9 @@ def audited_request(
     noted = sum(part.paid_cents for part in parts)
     if noted != sum(paid):
         yield _finding("payment_request", subject, request.id, "paid of its invoices", sum(paid), noted)
-    if sum(paid) >= asked > 0 and request.payment_status != PaymentStatus.SUCCEEDED:
+    kept = [payment for payment in payments if payment.status not in GIVEN_BACK]
+    paid_for_good = sum(payment.amount_cents for payment in kept if payment.payment_status == ChargeStatus.SUCCEEDED)
+    if paid_for_good >= asked > 0 and request.payment_status != PaymentStatus.SUCCEEDED:
         status = request.payment_status
         yield _finding("payment_request", subject, request.id, "payment_status", PaymentStatus.SUCCEEDED, status)
     if request.payment_status == PaymentStatus.SUCCEEDED and not paid and asked > 0:

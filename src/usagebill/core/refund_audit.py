@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from usagebill.core.audit import Finding
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.payments import GIVEN_BACK, LIVE, MoneyBack, Payment, RefundAttempt
+from usagebill.core.payments import GIVEN_BACK, LIVE, SURPLUS_BACK, MoneyBack, Payment, RefundAttempt, SurplusBack
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 __all__ = ["RefundBook", "audited_refunds"]
+
+# A payment that is being given back, or was, has an attempt that says so.
+_UNDER_WAY = (MoneyBack.PENDING, MoneyBack.DONE, SurplusBack.PENDING, SurplusBack.DONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +83,16 @@ def _noted(attempt: RefundAttempt, notes: Mapping[str, CreditNote]) -> Iterator[
 
 
 def _given_back(attempt: RefundAttempt, payment: Payment) -> Iterator[Finding]:
-    if attempt.amount_cents != payment.amount_cents:
+    is_surplus = payment.status in SURPLUS_BACK
+    if is_surplus and not 0 < attempt.amount_cents < payment.amount_cents:
+        yield _refund(attempt, "amount_cents", f"less than {payment.amount_cents}", attempt.amount_cents)
+    if not is_surplus and attempt.amount_cents != payment.amount_cents:
         yield _refund(attempt, "amount_cents", payment.amount_cents, attempt.amount_cents)
+    words = SurplusBack if is_surplus else MoneyBack
     expected = {
-        PaymentStatus.PENDING: MoneyBack.PENDING,
-        PaymentStatus.SUCCEEDED: MoneyBack.DONE,
-        PaymentStatus.FAILED: MoneyBack.OWED,
+        PaymentStatus.PENDING: words.PENDING,
+        PaymentStatus.SUCCEEDED: words.DONE,
+        PaymentStatus.FAILED: words.OWED,
     }[attempt.refund_status]
     if payment.status != expected:
         yield _refund(attempt, "status of the payment", expected, payment.status)
@@ -99,6 +106,9 @@ def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
     )
     if refunded > payment.amount_cents:
         yield _payment(payment, "refunds", f"at most {payment.amount_cents}", refunded)
+    of_payment = [attempt for attempt in book.attempts if attempt.payment_id == payment.id]
+    if payment.status in _UNDER_WAY and all(attempt.credit_note_id is not None for attempt in of_payment):
+        yield _payment(payment, "refunds without a credit note", 1, 0)
     is_paid = payment.payment_status == ChargeStatus.SUCCEEDED
     if is_paid and payment.invoice_id in book.closed and payment.status not in GIVEN_BACK:
         yield _payment(payment, "of an invoice that nobody was to pay", "given back", payment.status)

@@ -126,7 +126,7 @@ class InvoicePayables:
 def _refuse(work: Work, payment: Payment, invoice: Invoice) -> None:
     """Have a payment that nobody waits for canceled, or given back if it has succeeded."""
     if payment.payment_status == ChargeStatus.SUCCEEDED:
-        refunds.give_back(work, payment, invoice.id)
+        refunds.give_back(work, payment, invoice.id, payment.amount_cents)
     elif payment.payment_status in LIVE:
         work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)
 

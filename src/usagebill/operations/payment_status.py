@@ -16,6 +16,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import SettleTopUp
 from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
+from usagebill.queries.payment_requests import requested_invoices, requests_of_invoice
 from usagebill.queries.payments import paid_cents
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_webhook_view
@@ -109,6 +110,17 @@ def end_pages(work: Work, column: str, payable_id: str) -> None:
 
 
 def cancel_charges(work: Work, invoice_id: str) -> None:
-    """Have the invoice's charges that are under way canceled at their providers, as far as these can do that."""
-    for payment in work.tx.find(Payment, eq("invoice_id", invoice_id), within("payment_status", LIVE)):
+    """Have the charges that are under way of an invoice that is not to be paid any more canceled at their providers, as
+    far as these can do that; those of a payment request only if none of its invoices is to be paid.
+    """
+    _cancel(work, "invoice_id", invoice_id)
+    for request in requests_of_invoice(work, invoice_id):
+        # What is due of the request is less now: its next page says so.
+        end_pages(work, "payment_request_id", request.id)
+        if all(invoice.status == InvoiceStatus.VOIDED for invoice in requested_invoices(work, request)):
+            _cancel(work, "payment_request_id", request.id)
+
+
+def _cancel(work: Work, column: str, payable_id: str) -> None:
+    for payment in work.tx.find(Payment, eq(column, payable_id), within("payment_status", LIVE)):
         work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)

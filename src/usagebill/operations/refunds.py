@@ -12,7 +12,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
-from usagebill.core.payments import MoneyBack, Payment, RefundAttempt
+from usagebill.core.payments import MoneyBack, Payment, RefundAttempt, SurplusBack
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.customers import customer_of
@@ -26,12 +26,6 @@ __all__ = ["conclude", "fail", "give_back", "move_refund", "order_refund", "prep
 
 # The provider says that there is nothing left to pay back.
 _NOT_REFUNDABLE = "charge_not_refundable"
-# What becomes of a payment with the refund that gives it back.
-_MONEY_BACK = {
-    PaymentStatus.PENDING: MoneyBack.PENDING,
-    PaymentStatus.SUCCEEDED: MoneyBack.DONE,
-    PaymentStatus.FAILED: MoneyBack.OWED,
-}
 _log = structlog.get_logger("usagebill.payments")
 
 
@@ -54,8 +48,8 @@ def order_refund(work: Work, note: CreditNote) -> None:
     _order(work, payment, connection, invoice.id, note.refund_amount_cents, note)
 
 
-def give_back(work: Work, payment: Payment, invoice_id: str) -> None:
-    """Have a payment paid back that succeeded for an invoice which nobody was to pay any more.
+def give_back(work: Work, payment: Payment, invoice_id: str, cents: int) -> None:
+    """Have so much of a payment paid back, which succeeded for an invoice that nobody was to pay any more.
 
     If its provider cannot do that, it is left to a person: the payment is shown, and says so.
     """
@@ -64,21 +58,28 @@ def give_back(work: Work, payment: Payment, invoice_id: str) -> None:
     connection = find_connection(work, payment.connection_id)
     can_refund = connection is not None and connection.traits.refunds and payment.provider_payment_id is not None
     if connection is None or not can_refund:
-        _mark(work, payment, MoneyBack.OWED, "its provider cannot refund it")
+        _mark(work, payment, cents, PaymentStatus.FAILED, "its provider cannot refund it")
         return
-    _mark(work, payment, MoneyBack.PENDING)
-    _order(work, payment, connection, invoice_id, payment.amount_cents)
+    _mark(work, payment, cents, PaymentStatus.PENDING)
+    _order(work, payment, connection, invoice_id, cents)
 
 
-def _mark(work: Work, payment: Payment, status: MoneyBack, reason: str | None = None) -> None:
+def _mark(work: Work, payment: Payment, cents: int, refund: PaymentStatus, reason: str | None = None) -> None:
+    """Have the payment say how the refund of so many cents stands."""
+    words = MoneyBack if cents == payment.amount_cents else SurplusBack
+    status = {
+        PaymentStatus.PENDING: words.PENDING,
+        PaymentStatus.SUCCEEDED: words.DONE,
+        PaymentStatus.FAILED: words.OWED,
+    }[refund]
     work.tx.replace(replace(payment, status=status.value, is_shown=True, updated_at=work.now))
-    if status is MoneyBack.OWED:
+    if refund is PaymentStatus.FAILED:
         _log.error(
             "payment_to_be_refunded",
             payment=payment.id,
             provider_payment=payment.provider_payment_id,
             connection=payment.payment_provider_code,
-            amount_cents=payment.amount_cents,
+            amount_cents=cents,
             currency=payment.amount_currency,
             reason=reason,
         )
@@ -198,7 +199,7 @@ def move_refund(
     if attempt.credit_note_id is None:
         payment = work.tx.get(Payment, attempt.payment_id)
         if payment is not None and changed:
-            _mark(work, payment, _MONEY_BACK[status], message)
+            _mark(work, payment, attempt.amount_cents, status, message)
         return
     note = _note_of(work, attempt)
     if note is None or note.refund_status == PaymentStatus.SUCCEEDED:

@@ -13,10 +13,10 @@ from usagebill.core.invoices.payment_states import PaymentEvent, Telling, reques
 from usagebill.core.invoices.payment_states import move as moved
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, distributed
-from usagebill.core.payments import Payment
+from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.operations import payment_receipts
+from usagebill.operations import payment_receipts, refunds
 from usagebill.operations.dunning_progress import paid_in
 from usagebill.operations.emails.orders import email_request
 from usagebill.operations.payment_status import end_pages, move_payment
@@ -37,12 +37,15 @@ class RequestPayables:
     def find(self, reader: Reader, id: str) -> Collectable | None:
         """The request with what is due of its invoices now: less than was asked for if one was paid since.
 
-        It cannot be charged while one of its invoices is being charged, or was voided.
+        Nothing is due of those that were voided. It cannot be charged while another one is being charged, or if all
+        were voided.
         """
         request = reader.tx.get(PaymentRequest, id)
         if request is None:
             return None
         invoices = requested_invoices(reader, request)
+        wanted = [invoice for invoice in invoices if invoice.status != InvoiceStatus.VOIDED]
+        is_ready = bool(wanted) and all(map(_is_ready, wanted))
         return Collectable(
             type=PayableType.PAYMENT_REQUEST,
             id=request.id,
@@ -50,8 +53,8 @@ class RequestPayables:
             due_cents=sum(_dues(invoices)),
             currency=request.currency,
             payment_status=request.payment_status,
-            is_ready=all(_is_ready(invoice) for invoice in invoices),
-            is_collectable=all(_is_ready(invoice) for invoice in invoices),
+            is_ready=is_ready,
+            is_collectable=is_ready,
             is_gated=False,
             is_shown=True,
             payable=_payable(reader, request, invoices),
@@ -62,12 +65,14 @@ class RequestPayables:
 
     def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
         """The request, its invoices and the customer's dunning follow. What was paid is noted on the invoices, each
-        up to what is due of it; a payment that succeeded gets its receipt.
+        up to what is due of it; a payment that succeeded gets its receipt. What came for voided invoices is given back.
         """
         request = request_of(work, id)
         succeeded = payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED
         if payment is not None and succeeded:
-            _note_paid(work, request, payment)
+            payment = _note_paid(work, request, payment)
+            if payment.status in GIVEN_BACK:
+                event = PaymentEvent.UNWANTED
         _move_invoices(work, request, event)
         if succeeded and any(_dues(requested_invoices(work, request))):
             # Less was paid than is due: the rest is still asked for.
@@ -115,16 +120,27 @@ def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice
     )
 
 
-def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> None:
+def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> Payment:
+    """The payment, which says so if something of it is to be given back."""
     parts = parts_of_request(work, request)
     invoices = {invoice.id: invoice for invoice in requested_invoices(work, request)}
-    shares = distributed(payment.amount_cents, _dues([invoices[part.invoice_id] for part in parts]))
+    voided = {
+        place: part.amount_cents - part.paid_cents
+        for place, part in enumerate(parts)
+        if invoices[part.invoice_id].status == InvoiceStatus.VOIDED
+    }
+    shares = distributed(payment.amount_cents, _dues([invoices[part.invoice_id] for part in parts]), voided)
     for part, share in zip(parts, shares, strict=True):
         if share:
             work.tx.replace(replace(part, paid_cents=part.paid_cents + share, updated_at=work.now))
             paid = invoices[part.invoice_id]
             now_paid = paid.total_paid_amount_cents + share
             work.tx.replace(replace(paid, total_paid_amount_cents=now_paid, updated_at=work.now))
+    unwanted = {parts[place].invoice_id: shares[place] for place in voided if shares[place]}
+    if unwanted:
+        refunds.give_back(work, payment, next(iter(unwanted)), sum(unwanted.values()))
+        payment = work.tx.get(Payment, payment.id) or payment
+    return payment
 
 
 def _move_invoices(work: Work, request: PaymentRequest, event: PaymentEvent) -> None:
