@@ -378,8 +378,9 @@ class Billing(Resources):
             self.clock_watch.note(tx, self.clock.now())
             if not immediate:
                 self._rehearsals.recall(tx)
+                tx.jobs.expect(instant, list(ahead))
             while batch.done < _BATCH:
-                spent = monotonic() - start
+                spent = monotonic() - start + tx.unsent_seconds
                 # A batch that is slow to begin still runs one job: none done would mean that none was due.
                 if batch.done and (spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
                     break

@@ -116,14 +116,15 @@ class Prepared:
 
     def is_stored(self, work: Work, job: Job) -> bool:
         """Write what was planned for the job, if it would do the same now; False if it has to be done."""
-        if self.plan is None or not self.plan.holds(work, job):
+        plan = self.plan
+        if plan is None or not plan.holds(work, job):
             return False
         try:
-            work.tx.savepoint(partial(self.plan.store, work))
+            work.tx.savepoint(lambda: work.tx.unchecked(partial(plan.store, work)))
         except Exception:
             # Nothing of it is left. Doing the job shows whether anything is wrong with it.
             return False
-        work.take_over(self.plan.work)
+        work.take_over(plan.work)
         return True
 
 

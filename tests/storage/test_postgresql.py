@@ -23,6 +23,7 @@ from tests.storage.events_contract import EventsContract, event
 from tests.storage.jobs_contract import JobsContract
 from tests.storage.observations_contract import ObservationsContract
 from tests.storage.records_contract import RecordsContract
+from tests.storage.unchecked_contract import UncheckedContract
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -64,6 +65,10 @@ class TestObservations(ObservationsContract):
 
 
 class TestTransactions(TransactionsContract):
+    pass
+
+
+class TestUnchecked(UncheckedContract):
     pass
 
 

@@ -15,6 +15,7 @@ from tests.storage.events_contract import EventsContract
 from tests.storage.jobs_contract import JobsContract
 from tests.storage.observations_contract import ObservationsContract
 from tests.storage.records_contract import RecordsContract
+from tests.storage.unchecked_contract import UncheckedContract
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
@@ -48,6 +49,10 @@ class TestObservations(ObservationsContract):
 
 
 class TestTransactions(TransactionsContract):
+    pass
+
+
+class TestUnchecked(UncheckedContract):
     pass
 
 

@@ -98,6 +98,11 @@ class JobQueue(WaitingJobs, Protocol):
     def add(self, job: Job) -> bool:
         """Write `job`; False (and nothing written) if its key exists already."""
 
+    def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
+        """Jobs, by organization and key, that are going to be claimed by their keys at `now`: they may be looked up
+        all at once.
+        """
+
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
         asked. It stays in the queue until it is completed.
@@ -342,6 +347,16 @@ class Transaction(Snapshot, Protocol):
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, its effects alone are undone and the exception goes on."""
+
+    def unchecked(self, change: Callable[[], T]) -> T:
+        """Run `change`, whose writes are taken to break no rule, and jobs to be new: they may be stored later in the
+        transaction, many at once. Should they break one, the whole write of the store is undone and run again, and
+        says so where it happens.
+        """
+
+    @property
+    def unsent_seconds(self) -> float:
+        """How long it will take to store what was written unchecked and was not stored yet."""
 
     def insert(self, *records: object) -> None:
         """Raises `Duplicate` if a unique rule is broken."""

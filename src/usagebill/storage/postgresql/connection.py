@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-__all__ = ["Connection", "Rows"]
+__all__ = ["Connection", "Rows", "Unsent"]
 
 _STREAMED_AT_ONCE = 2_000
 _names = count(1)
@@ -30,28 +30,51 @@ def _in_driver_style(sql: str) -> bytes:
     return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
+class Unsent(Protocol):
+    """Writes that go out before anything else does."""
+
+    def send(self) -> None: ...
+
+
 class Connection:
     """A connection of the driver within a transaction. Statements have no question marks but those that stand for
-    values.
+    values. What is `unsent` is sent before each of them.
     """
 
-    def __init__(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def __init__(self, driver: psycopg.Connection[tuple[Any, ...]], unsent: Unsent | None = None) -> None:
         self.driver = driver
+        self.unsent = unsent
+
+    def _send(self) -> None:
+        if self.unsent is not None:
+            self.unsent.send()
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
         """Run a statement; its rows are all read at once."""
+        self._send()
         return self.driver.execute(_in_driver_style(sql), values)
 
     def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
         """The rows of each question, all sent before the first is answered."""
         if not statements:
             return []
+        self._send()
         with self.driver.pipeline():
             cursors = [self.driver.execute(_in_driver_style(sql), values) for sql, values in statements]
             return [cursor.fetchall() for cursor in cursors]
 
+    def change_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Run statements that give no rows, all sent before the first is done."""
+        if not statements:
+            return
+        self._send()
+        with self.driver.pipeline():
+            for sql, values in statements:
+                self.driver.execute(_in_driver_style(sql), values)
+
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a question, some at a time, however many they are."""
+        self._send()
         with self.driver.cursor(f"rows_{next(_names)}") as cursor:
             cursor.itersize = _STREAMED_AT_ONCE
             cursor.execute(_in_driver_style(sql), values)
@@ -59,11 +82,13 @@ class Connection:
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each row of values."""
+        self._send()
         with self.driver.cursor() as cursor:
             cursor.executemany(_in_driver_style(sql), rows)
 
     def copy(self, target: str, rows: Iterable[Sequence[Any]]) -> None:
         """Append rows to a table: the quickest way for many."""
+        self._send()
         with self.driver.cursor() as cursor, cursor.copy(f"COPY {target} FROM STDIN".encode()) as copy:
             for row in rows:
                 copy.write_row(row)

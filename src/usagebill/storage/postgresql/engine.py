@@ -18,6 +18,7 @@ from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks, is_held_by
+from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
@@ -87,6 +88,7 @@ class PostgresStore:
         self._turns: dict[str | None, threading.Lock] = {}
         self._awaiting = 0
         self._contention = 0.0
+        self._write_speed = WriteSpeed()
         self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
             url,
             min_size=0,
@@ -200,19 +202,24 @@ class PostgresStore:
                 return self._repeated(organization_id, change)
 
     def _repeated(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
+        may_wait = True
         for _ in range(_MOST_RUNS - 1):
             try:
-                return self._written(organization_id, change)
+                return self._written(organization_id, change, may_wait=may_wait)
             except psycopg.errors.DeadlockDetected:
                 # All of it is undone. Those that it waited for go on.
                 continue
-        return self._written(organization_id, change)
+            except WritesRefused:
+                # Nor is anything of this left. Written one by one, whatever breaks a rule is undone alone.
+                may_wait = False
+        return self._written(organization_id, change, may_wait=False)
 
-    def _written(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
+    def _written(self, organization_id: str | None, change: Callable[[PostgresTransaction], T], *, may_wait: bool) -> T:
         with self._begun(_WRITE) as driver:
-            connection = Connection(driver)
-            locks = Locks(connection, self._refuse_to_wait_for_itself)
-            tx = PostgresTransaction(connection, organization_id, locks=locks)
+            pending = Pending(driver, self._write_speed, may_wait=may_wait)
+            connection = Connection(driver, pending)
+            locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
+            tx = PostgresTransaction(connection, organization_id, locks=locks, pending=pending)
             try:
                 if organization_id is not None:
                     is_free = locks.take_if_free(organization_id)

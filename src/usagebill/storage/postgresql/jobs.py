@@ -14,16 +14,14 @@ from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
 from usagebill.storage.every_engine import WORKERS, worker_of
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks
+from usagebill.storage.postgresql.pending import JOB_COLUMNS as _COLUMNS
+from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.rows import sql_value
 
-__all__ = ["PostgresJobs"]
+__all__ = ["Claims", "PostgresJobs"]
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
-_COLUMNS = (
-    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
-    " error, failed"
-)
 # A job waits for its `due_at` unless a retry or a lease holds it until a later `run_at`.
 _READY = "NOT failed AND run_at = due_at"
 _HELD = "NOT failed AND run_at <> due_at"
@@ -51,13 +49,45 @@ def _job(row: tuple[Any, ...]) -> Job:
     )
 
 
+class Claims:
+    """What a transaction knows of the jobs that it is going to claim by their keys, by organization."""
+
+    def __init__(self) -> None:
+        self.expected: dict[str, tuple[datetime, list[str]]] = {}
+        # The first job of each subject of those, by its key; once they have been looked up.
+        self.first: dict[str, dict[str, Job]] = {}
+        # Subjects whose jobs this transaction has written.
+        self.touched: set[str] = set()
+
+    def touch(self, subject_id: str) -> None:
+        """Another job may be the subject's first now."""
+        self.touched.add(subject_id)
+
+    def touch_subject_of(self, key: str) -> None:
+        """A job with this key is gone, of whatever organization."""
+        self.touched.update(jobs[key].subject_id for jobs in self.first.values() if key in jobs)
+
+    def forget(self) -> None:
+        """Any may have changed."""
+        self.expected.clear()
+
+
 class PostgresJobs:
     """See `storage.ports.JobQueue`. A snapshot has no locks, and only looks."""
 
-    def __init__(self, connection: Connection, organization_id: str | None, locks: Locks | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        organization_id: str | None,
+        locks: Locks | None,
+        pending: Pending | None = None,
+        claims: Claims | None = None,
+    ) -> None:
         self._connection = connection
         self._organization_id = organization_id
         self._locks = locks
+        self._pending = pending
+        self._claims = claims or Claims()
 
     def _writes(self, job: Job) -> None:
         if self._organization_id not in (None, job.organization_id):
@@ -67,27 +97,36 @@ class PostgresJobs:
 
     def add(self, job: Job) -> bool:
         self._writes(job)
+        self._claims.touch(job.subject_id)
+        row = (
+            job.id,
+            job.organization_id,
+            job.kind,
+            job.subject_id,
+            job.key,
+            sql_value(job.due_at),
+            sql_value(job.run_at),
+            sql_value(job.created_at),
+            job.immediate,
+            job.lane,
+            _encode(job.payload).decode(),
+            job.attempts,
+            job.error,
+            job.failed,
+        )
+        if self._pending is not None and self._pending.waits:
+            self._pending.add(job.key, row)
+            return True
         added = self._connection.execute(
             f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT (organization_id, key) DO NOTHING",
-            (
-                job.id,
-                job.organization_id,
-                job.kind,
-                job.subject_id,
-                job.key,
-                sql_value(job.due_at),
-                sql_value(job.run_at),
-                sql_value(job.created_at),
-                job.immediate,
-                job.lane,
-                _encode(job.payload).decode(),
-                job.attempts,
-                job.error,
-                job.failed,
-            ),
+            row,
         )
         return added.rowcount == 1
+
+    def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
+        for organization_id, key in keys:
+            self._claims.expected.setdefault(organization_id, (now, []))[1].append(key)
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         if key is not None:
@@ -95,10 +134,33 @@ class PostgresJobs:
             if self._locks is not None and owner is not None and not self._locks.try_take(owner):
                 # Whoever has the lock may be doing this very job.
                 return None
+            if (expected := self._expected(now, key)) is not None:
+                return expected
             job = self.get(key)
             first = None if job is None else self.overdue(job.subject_id, now)
             return first if first is not None and first == job and not first.failed and first.run_at <= now else None
         return next(iter(self._claimed("", now, 1, immediate)), None)
+
+    def _expected(self, now: datetime, key: str) -> Job | None:
+        """The job with this key if all that were expected have been looked up, and it is the first of its subject."""
+        owner, claims = self._organization_id, self._claims
+        if owner is None or owner not in claims.expected:
+            return None
+        at, keys = claims.expected[owner]
+        if at != now:
+            return None
+        if owner not in claims.first:
+            rows = self._connection.execute(
+                f"SELECT DISTINCT ON (subject_id) {_COLUMNS} FROM jobs WHERE organization_id = ? AND lane = ''"
+                " AND due_at <= ? AND subject_id IN (SELECT subject_id FROM jobs WHERE organization_id = ?"
+                " AND key = ANY(?::text[])) ORDER BY subject_id, due_at, sequence",
+                (owner, sql_value(now), owner, keys),
+            ).fetchall()
+            claims.first[owner] = {job.key: job for job in map(_job, rows)}
+        job = claims.first[owner].get(key)
+        if job is None or job.subject_id in claims.touched or job.failed or job.run_at > now:
+            return None
+        return job
 
     def ready(self, now: datetime, at_most: int) -> list[Job]:
         rows = self._connection.execute(
@@ -159,12 +221,14 @@ class PostgresJobs:
     ) -> list[Job]:
         jobs = self._claimed(lane, now, at_most, immediate)
         if jobs:
+            self._claims.forget()
             self._connection.execute(
                 "UPDATE jobs SET run_at = ? WHERE id = ANY(?::text[])", (sql_value(until), [job.id for job in jobs])
             )
         return [replace(job, run_at=until) for job in jobs]
 
     def give_back(self, jobs: Sequence[Job]) -> None:
+        self._claims.forget()
         for job in jobs:
             self._writes(job)
             self._connection.execute(
@@ -219,13 +283,24 @@ class PostgresJobs:
 
     def complete(self, job: Job) -> None:
         self._writes(job)
+        self._claims.touch(job.subject_id)
+        if self._pending is not None and self._pending.waits:
+            self._pending.complete(job.id)
+            return
         self._connection.execute("DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id))
 
     def cancel(self, key: str) -> None:
+        self._claims.touch_subject_of(key)
+        if self._pending is not None and self._pending.waits and self._organization_id is not None:
+            if self._locks is not None:
+                self._locks.take(self._organization_id)
+            self._pending.cancel(self._organization_id, key)
+            return
         self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))
 
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
         self._writes(job)
+        self._claims.touch(job.subject_id)
         self._connection.execute(
             "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ?"
             " WHERE id = ? AND organization_id = ?",
@@ -290,6 +365,7 @@ class PostgresJobs:
             return False
         if self._locks is not None:
             self._locks.take(row[0])
+        self._claims.forget()
         changed = self._connection.execute(
             "UPDATE jobs SET run_at = greatest(due_at, ?), attempts = 0, failed = FALSE WHERE id = ?",
             (sql_value(run_at), id),

@@ -14,6 +14,7 @@ from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
 from usagebill.storage.postgresql.locks import Locks
+from usagebill.storage.postgresql.pending import Pending, WriteSpeed
 from usagebill.storage.postgresql.schema import identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
@@ -49,10 +50,11 @@ class JoinedTransaction:
         """
         joined = self._driver()
         with _with_own_settings(joined) as driver, self._store.joined(joined, driver):
-            connection = Connection(driver)
+            pending = Pending(driver, WriteSpeed(), may_wait=False)
+            connection = Connection(driver, pending)
             self._check(connection)
-            locks = Locks(connection)
-            tx = PostgresTransaction(connection, organization_id, locks=locks)
+            locks = Locks(Connection(driver))
+            tx = PostgresTransaction(connection, organization_id, locks=locks, pending=pending)
 
             def act() -> T:
                 locks.take(organization_id)

@@ -16,6 +16,8 @@ from typing import Any
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, row_of
+from usagebill.storage.postgresql.pending import JOB_COLUMNS as _JOBS
+from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.sqlite.queries import quoted
 from usagebill.storage.sqlite.rows import codec_of
@@ -24,10 +26,6 @@ from usagebill.storage.tables import TABLES, Table, table_of
 __all__ = ["MigrationFailed", "migrate"]
 
 _SLICE = 5_000
-_JOBS = (
-    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
-    " error, failed"
-)
 _WORKERS = "id, name, started_at, seen_at, last_done_at, home"
 
 Row = tuple[Any, ...]
@@ -50,7 +48,7 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
         source.execute("BEGIN")
         if _begin(target, str(file)):
             return
-        for table in _in_order():
+        for table in map(table_of, tables_in_order()):
             note(table.name, _copy_records(source, target, table))
         organizations = [row[0] for row in source.execute("SELECT id FROM organizations ORDER BY id").fetchall()]
         note("events", sum(_copy_events(source, target, organization_id) for organization_id in organizations))
@@ -80,21 +78,6 @@ def _begin(target: PostgresStore, name: str) -> bool:
         return bool(row[1])
 
     return target.transact(begin)
-
-
-def _in_order() -> list[Table]:
-    """The tables, each after those that it refers to."""
-    order: dict[str, Table] = {}
-
-    def add(table: Table) -> None:
-        for kind in table.references.values():
-            if table_of(kind).name not in order:
-                add(table_of(kind))
-        order.setdefault(table.name, table)
-
-    for table in TABLES:
-        add(table)
-    return list(order.values())
 
 
 def _slices(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -8,7 +8,7 @@ repeated and its rows compared. Events are never changed, so of them only those 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -71,7 +71,7 @@ class Observer(Connection):
     def __init__(
         self, connection: Connection, observation: Observation, answered: MutableMapping[Statement, Answer]
     ) -> None:
-        super().__init__(connection.driver)
+        super().__init__(connection.driver, connection.unsent)
         self._observation = observation
         self._answered = answered
 
@@ -108,12 +108,13 @@ def observation_holds(
     written: Mapping[str, int],
     repeated: MutableMapping[Statement, tuple[int, ...]],
     touched: Callable[[], Sequence[Touched] | None],
+    senders: Callable[[], Collection[str | None]],
 ) -> bool:
     """Whether everything that was observed is answered in the same way now.
 
     `written` counts the writes of this transaction to each table of records. What was `repeated` in this transaction
     already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is what no row
-    bears on that was `touched` since, where that is known.
+    bears on that was `touched` since, where that is known. `senders` are the subscription ids of events since.
     """
     since = touched() if observation.statements else None
     asked: list[tuple[Statement, tuple[int, ...] | None]] = []
@@ -134,13 +135,16 @@ def observation_holds(
             repeated[statement] = now
     return not any(
         concerns(question, event)
-        for event in _came_since(connection, observation)
+        for event in _came_since(connection, observation, senders)
         for question in observation.questions
     )
 
 
-def _came_since(connection: Connection, observation: Observation) -> Iterator[Event]:
-    external_ids = sorted({question.external_subscription_id for question in observation.questions})
+def _came_since(
+    connection: Connection, observation: Observation, senders: Callable[[], Collection[str | None]]
+) -> Iterator[Event]:
+    asked = {question.external_subscription_id for question in observation.questions}
+    external_ids = [] if asked.isdisjoint(senders()) else sorted(asked)
     if not external_ids:
         return iter(())
     rows = connection.stream(

@@ -17,7 +17,7 @@ from usagebill.storage.ports import Duplicate
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
-from usagebill.storage.postgresql.jobs import PostgresJobs
+from usagebill.storage.postgresql.jobs import Claims, PostgresJobs
 from usagebill.storage.postgresql.locks import Locked, Locks
 from usagebill.storage.postgresql.observing import (
     Answer,
@@ -27,6 +27,7 @@ from usagebill.storage.postgresql.observing import (
     Statement,
     observation_holds,
 )
+from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
 from usagebill.storage.sqlite.queries import can_be_deleted, group_sql, kinds_among, quoted
@@ -96,6 +97,11 @@ class _Memory:
         self.since: dict[tuple[str, int], Touched | None] = {}
         # The last transaction that a snapshot shows of those which wrote to an organization.
         self.change: dict[str, int] = {}
+        self.claims = Claims()
+        # Who has sent events since a place in the order of arrival, as far as this transaction has asked; and the last
+        # place of an organization, in a snapshot.
+        self.senders: dict[tuple[str, int], set[str | None]] = {}
+        self.latest: dict[str, int] = {}
         # Records of logged tables: as they were, as they are.
         self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
 
@@ -123,14 +129,16 @@ class PostgresTransaction:
         memory: _Memory | None = None,
         *,
         locks: Locks | None = None,
+        pending: Pending | None = None,
     ) -> None:
         self._connection = connection
         self._organization_id = organization_id
         self._locks = locks
+        self._pending = pending
         self._memory = memory or _Memory()
         self._known = self._memory.records
-        self.jobs = PostgresJobs(connection, organization_id, locks)
-        self.events = PostgresEvents(connection, organization_id)
+        self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
+        self.events = PostgresEvents(connection, organization_id, self._memory.senders.clear)
 
     @property
     def organization_id(self) -> str | None:
@@ -141,11 +149,11 @@ class PostgresTransaction:
 
     def scoped(self, organization_id: str) -> PostgresTransaction:
         """The same transaction, within `organization_id`, once it has the lock of that."""
-        connection = Connection(self._connection.driver)
+        connection = Connection(self._connection.driver, self._connection.unsent)
         if self._locks is not None and organization_id not in self._locks.held:
             # Taken when something is asked: a job may be left to whoever has it.
             connection = Locked(connection, self._locks, organization_id)
-        return PostgresTransaction(connection, organization_id, self._memory, locks=self._locks)
+        return PostgresTransaction(connection, organization_id, self._memory, locks=self._locks, pending=self._pending)
 
     # Observations
 
@@ -160,10 +168,19 @@ class PostgresTransaction:
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
         """An observation that stands until another event comes that one of the questions is about."""
-        latest = 0 if self._organization_id is None else self.events.latest()
+        latest = 0 if self._organization_id is None else self._latest_event(self._organization_id)
         observation = Observation(self._organization_id, latest, self._latest_change())
         observation.questions += questions
         return observation
+
+    def _latest_event(self, organization_id: str) -> int:
+        latest = self._memory.latest.get(organization_id)
+        if latest is None:
+            latest = self.events.latest()
+            # A snapshot stays as it is.
+            if self._locks is None:
+                self._memory.latest[organization_id] = latest
+        return latest
 
     def _latest_change(self) -> int:
         if self._organization_id is None:
@@ -191,6 +208,17 @@ class PostgresTransaction:
         mine = self._memory.touched.get(self._organization_id)
         return (others,) if mine is None else (others, mine)
 
+    def _senders_since(self, latest: int) -> set[str | None]:
+        """The subscription ids of the organization's events that came after that one."""
+        senders = self._memory.senders
+        key = self._organization_id or "", latest
+        if key not in senders:
+            rows = self._connection.execute(
+                "SELECT DISTINCT external_subscription_id FROM events WHERE organization_id = ? AND sequence > ?", key
+            )
+            senders[key] = {row[0] for row in rows}
+        return senders[key]
+
     def still_holds(self, observation: Observation) -> bool:
         """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
         writes = self._memory.writes
@@ -201,6 +229,7 @@ class PostgresTransaction:
             written,
             self._memory.repeated,
             lambda: self._touched_since(observation.change),
+            lambda: self._senders_since(observation.latest),
         )
 
     def recall(self, snapshot: PostgresTransaction) -> None:
@@ -208,11 +237,11 @@ class PostgresTransaction:
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
-        memory = self._memory
+        memory, pending = self._memory, self._pending
+        assert pending is not None, "a snapshot has no savepoints"
         entitling, changes = set(memory.entitling), dict(memory.changes)
         held = set() if self._locks is None else set(self._locks.held)
-        connection = Connection(self._connection.driver)
-        connection.execute("SAVEPOINT attempt")
+        savepoint = pending.savepoint()
         try:
             result = change()
         except BaseException:
@@ -221,18 +250,30 @@ class PostgresTransaction:
             if self._locks is not None:
                 # Locks that were taken within are gone too.
                 self._locks.held &= held
-            if not connection.driver.closed:
-                connection.execute("ROLLBACK TO attempt")
-                connection.execute("RELEASE attempt")
+            pending.roll_back(savepoint)
             raise
-        connection.execute("RELEASE attempt")
+        pending.release(savepoint)
         return result
+
+    def unchecked(self, change: Callable[[], T]) -> T:
+        """Run `change`, whose writes break no rule and may wait until something is asked."""
+        if self._pending is None:
+            return change()
+        with self._pending.while_waiting():
+            return change()
+
+    @property
+    def unsent_seconds(self) -> float:
+        """How long it will take until what waits is written."""
+        return 0.0 if self._pending is None else self._pending.seconds
 
     def flush(self) -> None:
         """Write versions, before the transaction commits."""
         for organization_id in self._memory.entitling:
             self._next_number(organization_id, _ENTITLEMENTS, 1)
         log_changes(self._connection, self._memory.touched)
+        if self._pending is not None:
+            self._pending.send()
 
     @property
     def entitling(self) -> set[str]:
@@ -346,7 +387,9 @@ class PostgresTransaction:
             table = self._written(record)
             self._touch(record)
             kind: Any = type(record)
-            if self._connection.execute(_insert_sql(kind), rows_of(kind).row(record)).rowcount != 1:
+            if self._pending is not None and self._pending.waits:
+                self._pending.insert(kind, rows_of(kind).row(record))
+            elif self._connection.execute(_insert_sql(kind), rows_of(kind).row(record)).rowcount != 1:
                 raise Duplicate(self._broken_rule(record) or ("id",))
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
             if table.entitles:
@@ -364,11 +407,15 @@ class PostgresTransaction:
         self._touch(old, record)
         names, values = rows_of(kind).changes(old, record)
         if names:
-            broken = self._broken_rule(record, frozenset(names))
-            if broken is not None:
-                raise Duplicate(broken)
             assigned = ",".join(f'"{name}"=?' for name in names)
-            self._connection.execute(f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id))
+            statement = f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?"
+            if self._pending is not None and self._pending.waits:
+                self._pending.update(statement, (*values, id))
+            else:
+                broken = self._broken_rule(record, frozenset(names))
+                if broken is not None:
+                    raise Duplicate(broken)
+                self._connection.execute(statement, (*values, id))
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[kind, id] = record
@@ -451,19 +498,34 @@ class PostgresTransaction:
         return self._next_number(self._organization_id or "", name, start)
 
     def _next_number(self, organization_id: str, name: str, start: int) -> int:
+        pending = self._pending
+        if pending is not None and pending.waits and organization_id:
+            # Nobody else takes one while this transaction has the organization's lock.
+            number = organization_id, name
+            last = pending.numbers.get(number)
+            if last is None:
+                last = self._last_number(organization_id, name)
+            value = start if last is None else last + 1
+            pending.take_number(number, value)
+            return value
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
             " ON CONFLICT (organization_id, name) DO UPDATE SET value = sequences.value + 1 RETURNING value",
             (organization_id, name, start),
         ).fetchone()
         assert row is not None
+        if pending is not None:
+            pending.numbers.pop((organization_id, name), None)
         return int(row[0])
 
     def last_number(self, name: str) -> int:
+        return self._last_number(self._organization_id or "", name) or 0
+
+    def _last_number(self, organization_id: str, name: str) -> int | None:
         row = self._connection.execute(
-            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id or "", name)
+            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (organization_id, name)
         ).fetchone()
-        return 0 if row is None else int(row[0])
+        return None if row is None else int(row[0])
 
     def entitlements_version(self) -> int:
         return self.last_number(_ENTITLEMENTS)

@@ -31,8 +31,11 @@ _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","
 class PostgresEvents:
     """See `storage.ports.EventStore`. `opened_for` an organization; across all, only `stored` can be asked."""
 
-    def __init__(self, connection: Connection, organization_id: str | None) -> None:
+    def __init__(
+        self, connection: Connection, organization_id: str | None, before_appending: Callable[[], None] | None = None
+    ) -> None:
         self._connection = connection
+        self._before_appending = before_appending
         self._opened_for = organization_id
 
     @property
@@ -57,6 +60,8 @@ class PostgresEvents:
                 )
         if not events:
             return []
+        if self._before_appending is not None:
+            self._before_appending()
         if len(events) == 1:
             # A look is cheaper than what it takes to undo one.
             taken = self._taken(events)

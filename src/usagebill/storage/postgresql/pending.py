@@ -1,0 +1,262 @@
+"""Writes that wait to be sent: what a batch of plans stores goes to the server many rows at a time.
+
+They are sent before the transaction's next statement, whatever it is, so that nobody notices that they waited; nor does
+a savepoint reach the server before something happens within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from time import monotonic
+from typing import Any
+
+import psycopg
+
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.rows import rows_of
+from usagebill.storage.sqlite.queries import quoted
+from usagebill.storage.tables import TABLES, table_of
+
+__all__ = ["JOB_COLUMNS", "Pending", "Savepoint", "WriteSpeed", "WritesRefused", "tables_in_order"]
+
+JOB_COLUMNS = (
+    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
+    " error, failed"
+)
+_NUMBER = (
+    "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
+    " ON CONFLICT (organization_id, name) DO UPDATE SET value = excluded.value"
+)
+# Fewer rows than this are not worth a COPY.
+_COPIED = 3
+# What the last writes say of how long one takes; those before them say the rest.
+_LAST_WRITES = 1 / 4
+
+Row = tuple[Any, ...]
+Number = tuple[str, str]
+
+
+class WritesRefused(BaseException):
+    """Writes that were to break no rule break one: all of the transaction is undone, and run again without waiting.
+
+    It is no `Exception`: whoever goes on after an error must not go on after this one, which may be another's.
+    """
+
+
+class WriteSpeed:
+    """How many seconds a write takes once it is sent, as measured."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def measured(self, seconds: float, writes: int) -> None:
+        self.seconds += (seconds / writes - self.seconds) * _LAST_WRITES
+
+
+@dataclass(slots=True, eq=False)
+class Savepoint:
+    """A savepoint, which stands before the write at `place`; with the numbers that had been taken before it."""
+
+    place: int
+    numbers: dict[Number, int]
+    is_sent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    kind: type
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Updated:
+    sql: str
+    values: Row
+
+
+@dataclass(frozen=True, slots=True)
+class _JobDone:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _JobCancelled:
+    organization_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _JobAdded:
+    key: str
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberTaken:
+    number: Number
+    value: int
+
+
+_Write = _Inserted | _Updated | _JobDone | _JobCancelled | _JobAdded | _NumberTaken
+
+
+class Pending:
+    """The writes of a transaction that were not sent yet. They wait only `while_waiting`; numbers always do."""
+
+    def __init__(self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool) -> None:
+        # What is sent here is sent at once.
+        self._connection = Connection(driver)
+        self._speed = speed
+        self._may_wait = may_wait
+        self._writes: list[_Write] = []
+        self._savepoints: list[Savepoint] = []
+        # The numbers that series have come to, of those that were taken here.
+        self.numbers: dict[Number, int] = {}
+        self.waits = False
+
+    @contextmanager
+    def while_waiting(self) -> Iterator[None]:
+        """Let writes wait, if they may."""
+        before, self.waits = self.waits, self._may_wait
+        try:
+            yield
+        finally:
+            self.waits = before
+
+    @property
+    def seconds(self) -> float:
+        """How long sending them will take."""
+        return len(self._writes) * self._speed.seconds
+
+    # Writes
+
+    def insert(self, kind: type, row: Row) -> None:
+        self._writes.append(_Inserted(kind, row))
+
+    def update(self, sql: str, values: Row) -> None:
+        self._writes.append(_Updated(sql, values))
+
+    def complete(self, id: str) -> None:
+        self._writes.append(_JobDone(id))
+
+    def cancel(self, organization_id: str, key: str) -> None:
+        if any(type(write) is _JobAdded and write.key == key for write in self._writes):
+            self.send()
+        self._writes.append(_JobCancelled(organization_id, key))
+
+    def add(self, key: str, row: Row) -> None:
+        self._writes.append(_JobAdded(key, row))
+
+    def take_number(self, number: Number, value: int) -> None:
+        self.numbers[number] = value
+        self._writes.append(_NumberTaken(number, value))
+
+    # Savepoints
+
+    def savepoint(self) -> Savepoint:
+        """Set a savepoint."""
+        savepoint = Savepoint(len(self._writes), dict(self.numbers))
+        self._savepoints.append(savepoint)
+        return savepoint
+
+    def release(self, savepoint: Savepoint) -> None:
+        """What was done since the savepoint stays."""
+        self._savepoints.remove(savepoint)
+        if savepoint.is_sent:
+            self._connection.execute("RELEASE attempt")
+
+    def roll_back(self, savepoint: Savepoint) -> None:
+        """Undo what was done since the savepoint."""
+        self._savepoints.remove(savepoint)
+        self.numbers = savepoint.numbers
+        if not savepoint.is_sent:
+            del self._writes[savepoint.place :]
+            return
+        self._writes.clear()
+        if not self._connection.driver.closed:
+            self._connection.execute("ROLLBACK TO attempt")
+            self._connection.execute("RELEASE attempt")
+
+    # Sending
+
+    def send(self) -> None:
+        """Send everything. Raises `WritesRefused` if the server refuses what was to break no rule."""
+        if not self._writes and all(savepoint.is_sent for savepoint in self._savepoints):
+            return
+        writes, self._writes = self._writes, []
+        sent = 0
+        for savepoint in self._savepoints:
+            if not savepoint.is_sent:
+                self._send(writes[sent : savepoint.place])
+                sent = savepoint.place
+                self._connection.execute("SAVEPOINT attempt")
+                savepoint.is_sent = True
+        self._send(writes[sent:])
+
+    def _send(self, writes: Sequence[_Write]) -> None:
+        if not writes:
+            return
+        start = monotonic()
+        try:
+            self._send_all(writes)
+        except psycopg.IntegrityError as problem:
+            raise WritesRefused from problem
+        self._speed.measured(monotonic() - start, len(writes))
+
+    def _send_all(self, writes: Sequence[_Write]) -> None:
+        connection = self._connection
+        done = [write.id for write in writes if type(write) is _JobDone]
+        if done:
+            connection.execute("DELETE FROM jobs WHERE id = ANY(?::text[])", (done,))
+        cancelled = [write for write in writes if type(write) is _JobCancelled]
+        for organization_id, some in groupby(cancelled, lambda write: write.organization_id):
+            connection.execute(
+                "DELETE FROM jobs WHERE organization_id = ? AND key = ANY(?::text[])",
+                (organization_id, [write.key for write in some]),
+            )
+        rows: dict[type, list[Row]] = {}
+        for write in writes:
+            if type(write) is _Inserted:
+                rows.setdefault(write.kind, []).append(write.row)
+        for kind in sorted(rows, key=_order().__getitem__):
+            names = ",".join(map(quoted, rows_of(kind).columns))
+            self._append(f"{quoted(table_of(kind).name)} ({names})", rows[kind])
+        connection.change_all([(write.sql, write.values) for write in writes if type(write) is _Updated])
+        added = [write.row for write in writes if type(write) is _JobAdded]
+        if added:
+            self._append(f"jobs ({JOB_COLUMNS})", added)
+        numbers = {write.number: write.value for write in writes if type(write) is _NumberTaken}
+        connection.change_all([(_NUMBER, (*number, value)) for number, value in numbers.items()])
+
+    def _append(self, target: str, rows: Sequence[Row]) -> None:
+        if len(rows) >= _COPIED:
+            self._connection.copy(target, rows)
+            return
+        statement = f"INSERT INTO {target} VALUES ({','.join('?' * len(rows[0]))})"
+        for row in rows:
+            self._connection.execute(statement, row)
+
+
+@cache
+def tables_in_order() -> tuple[type, ...]:
+    """The kinds of records, each after those that it refers to."""
+    order: dict[type, None] = {}
+
+    def add(kind: type) -> None:
+        for other in table_of(kind).references.values():
+            if other not in order:
+                add(other)
+        order.setdefault(kind)
+
+    for table in TABLES:
+        add(table.kind)
+    return tuple(order)
+
+
+@cache
+def _order() -> dict[type, int]:
+    return {kind: place for place, kind in enumerate(tables_in_order())}

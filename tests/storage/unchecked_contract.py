@@ -1,0 +1,180 @@
+"""What every storage engine says of writes that wait until many can be stored at once: nobody notices that they did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from tests.storage.contract import Contract, Tenant, second
+
+from usagebill.core.jobs import Job
+from usagebill.core.taxes import Tax
+from usagebill.storage.conditions import eq
+from usagebill.storage.ports import Duplicate, Transaction
+
+
+class _Fails(Exception):
+    pass
+
+
+def fail_after(tx: Transaction, *records: object) -> None:
+    tx.insert(*records)
+    raise _Fails
+
+
+class UncheckedContract(Contract):
+    def test_what_waits_is_read_by_the_same_transaction(self, own: Tenant) -> None:
+        vat = own.tax("vat")
+        other = own.tax("other")
+
+        def change(tx: Transaction) -> tuple[int, str]:
+            tx.unchecked(lambda: tx.insert(vat, other))
+            tx.unchecked(lambda: tx.replace(replace(vat, name="VAT")))
+            stored = tx.first(Tax, eq("code", "vat"))
+            assert stored is not None
+            return tx.count(Tax), stored.name
+
+        assert own.write(change) == (2, "VAT")
+        assert own.read(lambda tx: (tx.count(Tax), tx.get(Tax, vat.id))) == (2, replace(vat, name="VAT"))
+
+    @pytest.mark.parametrize("is_read_before", [False, True])
+    def test_a_savepoint_undoes_what_has_waited_since(self, own: Tenant, is_read_before: bool) -> None:
+        kept, undone, after = own.tax("kept"), own.tax("undone"), own.tax("after")
+
+        def fail(tx: Transaction) -> None:
+            tx.insert(undone)
+            tx.next_number("invoices")
+            if is_read_before:
+                assert tx.count(Tax) == 2
+            raise _Fails
+
+        def change(tx: Transaction) -> list[int]:
+            def store() -> list[int]:
+                tx.insert(kept)
+                numbers = [tx.next_number("invoices")]
+                with pytest.raises(_Fails):
+                    tx.savepoint(partial(fail, tx))
+                tx.savepoint(partial(tx.insert, after))
+                return [*numbers, tx.next_number("invoices")]
+
+            return tx.unchecked(store)
+
+        assert own.write(change) == [1, 2]
+        assert own.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"kept", "after"}
+        assert own.read(lambda tx: tx.last_number("invoices")) == 2
+
+    def test_savepoints_within_each_other_undo_their_own(self, own: Tenant) -> None:
+        outer, inner, last = own.tax("outer"), own.tax("inner"), own.tax("last")
+
+        def nested(tx: Transaction) -> None:
+            tx.insert(outer)
+            with pytest.raises(_Fails):
+                tx.savepoint(partial(fail_after, tx, inner))
+            assert tx.count(Tax) == 1
+            tx.insert(last)
+
+        own.write(lambda tx: tx.unchecked(lambda: tx.savepoint(partial(nested, tx))))
+        assert own.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"outer", "last"}
+
+    def test_a_change_that_fails_leaves_nothing(self, own: Tenant) -> None:
+        with pytest.raises(_Fails):
+            own.write(lambda tx: tx.unchecked(partial(fail_after, tx, own.tax("vat"))))
+        assert own.read(lambda tx: tx.count(Tax)) == 0
+
+    def test_a_rule_that_one_breaks_is_said_and_nothing_is_stored(self, own: Tenant) -> None:
+        own.insert(own.tax("vat"))
+        with pytest.raises(Duplicate) as refused:
+            own.write(lambda tx: tx.unchecked(lambda: tx.insert(own.tax("levy"), own.tax("vat"))))
+        assert refused.value.columns == ("code",)
+        assert own.read(lambda tx: tx.count(Tax)) == 1
+
+    def test_one_of_several_that_breaks_a_rule_is_undone_alone(self, own: Tenant) -> None:
+        own.insert(own.tax("vat"))
+        refused: list[str] = []
+
+        def change(tx: Transaction) -> None:
+            refused.clear()
+            for code in ("levy", "vat", "duty"):
+                try:
+                    tx.savepoint(partial(tx.unchecked, partial(tx.insert, own.tax(code))))
+                except Duplicate:
+                    refused.append(code)
+
+        own.write(change)
+        assert refused == ["vat"]
+        assert own.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"vat", "levy", "duty"}
+
+    def test_numbers_go_on_from_those_that_were_taken_before(self, own: Tenant) -> None:
+        own.write(lambda tx: tx.next_number("invoices", 5))
+
+        def change(tx: Transaction) -> list[int]:
+            waiting = tx.unchecked(lambda: [tx.next_number("invoices"), tx.next_number("invoices")])
+            return [*waiting, tx.next_number("invoices"), *tx.unchecked(lambda: [tx.next_number("invoices")])]
+
+        assert own.write(change) == [6, 7, 8, 9]
+        assert own.write(lambda tx: tx.next_number("invoices")) == 10
+
+    def test_jobs_that_wait_are_there_and_those_done_are_gone(self, own: Tenant) -> None:
+        first, later = own.job("first"), own.job("later", at=second(5))
+        own.write(lambda tx: tx.jobs.add(first))
+
+        def change(tx: Transaction) -> object:
+            tx.unchecked(lambda: tx.jobs.complete(first))
+            tx.unchecked(lambda: tx.jobs.add(later))
+            return tx.jobs.get("first"), tx.jobs.get("later")
+
+        assert own.write(change) == (None, later)
+        assert own.read(lambda tx: (tx.jobs.get("first"), tx.jobs.get("later"))) == (None, later)
+
+    def test_a_job_that_was_added_and_is_cancelled_is_gone(self, own: Tenant) -> None:
+        def change(tx: Transaction) -> None:
+            tx.unchecked(lambda: tx.jobs.add(own.job("one")))
+            tx.unchecked(lambda: tx.jobs.cancel("one"))
+
+        own.write(change)
+        assert own.read(lambda tx: tx.jobs.get("one")) is None
+
+    def test_a_job_whose_key_is_taken_is_not_added_twice(self, own: Tenant) -> None:
+        there = own.job("one")
+        own.write(lambda tx: tx.jobs.add(there))
+        added: list[bool] = []
+        own.write(lambda tx: added.append(tx.unchecked(lambda: tx.jobs.add(own.job("one")))))
+        assert added[-1] is False
+        assert own.read(lambda tx: tx.jobs.get("one")) == there
+
+    def test_jobs_that_are_expected_are_claimed_as_they_are_without_that(self, own: Tenant) -> None:
+        """One that is due, one behind another of its subject, one that failed, one that is gone."""
+        due, first = own.job("due", subject_id="a"), own.job("first", subject_id="b", at=second(-5))
+        behind, failed = own.job("behind", subject_id="b"), own.job("failed", subject_id="c")
+
+        def add(tx: Transaction) -> None:
+            for added in (due, first, behind, failed):
+                tx.jobs.add(added)
+            tx.jobs.postpone(failed, second(0), "no", failed=True)
+
+        own.write(add)
+        keys = ("due", "behind", "failed", "gone", "first")
+
+        def claim(tx: Transaction, is_expected: bool) -> list[str | None]:
+            if is_expected:
+                tx.jobs.expect(second(10), [(own.id, key) for key in keys])
+            claimed = [tx.jobs.claim(second(10), key=key) for key in keys]
+            return [None if job is None else job.key for job in claimed]
+
+        assert own.write(lambda tx: claim(tx, True)) == ["due", None, None, None, "first"]
+        assert own.write(lambda tx: claim(tx, False)) == ["due", None, None, None, "first"]
+
+    def test_a_job_that_is_expected_behind_another_is_claimed_once_that_is_done(self, own: Tenant) -> None:
+        first, behind = own.job("first", subject_id="b", at=second(-5)), own.job("behind", subject_id="b")
+        own.write(lambda tx: (tx.jobs.add(first), tx.jobs.add(behind)))
+
+        def claim(tx: Transaction) -> Job | None:
+            tx.jobs.expect(second(10), [(own.id, "first"), (own.id, "behind")])
+            claimed = tx.jobs.claim(second(10), key="first")
+            assert claimed == first
+            tx.unchecked(lambda: tx.jobs.complete(first))
+            tx.unchecked(lambda: tx.jobs.add(own.job("again", subject_id="b")))
+            return tx.jobs.claim(second(10), key="behind")
+
+        assert own.write(claim) == behind
