@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from tests.api_shapes import SHAPES, ShapeChecker
 
@@ -32,6 +37,18 @@ def answer(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 ONE = {"type": "object", "required": ["widget"], "properties": {"widget": {"$ref": "#/components/schemas/Widget"}}}
+LITERAL: dict[str, Any] = {
+    "type": "object",
+    "required": ["a"],
+    "properties": {
+        "a": {"type": ["integer", "string", "null"], "enum": [0, 3, "w", None]},
+        "b": {"anyOf": [{"$ref": "#/components/schemas/Widget"}, {"type": "array", "items": {"type": "number"}}]},
+        "kind": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+    },
+    "if": {"properties": {"kind": {"const": 3}}},
+    "then": {"required": ["b"]},
+    "additionalProperties": False,
+}
 MESSAGE = {
     "type": "object",
     "required": ["webhook_type", "object_type", "widget"],
@@ -99,9 +116,25 @@ def test_well_shaped_responses_pass(changes: dict[str, Any]) -> None:
     ],
 )
 def test_badly_shaped_responses_are_named_by_their_place(changes: dict[str, Any], place: str) -> None:
-    found = problems(**changes)
-    assert len(found) == 1
-    assert found[0].startswith(f"GET /widgets/{{svc_id}} 200: {place}: ")
+    (problem,) = problems(**changes)
+    assert problem.startswith(f"GET /widgets/{{svc_id}} 200: {place}: ")
+
+
+# Values of every type, right and wrong in the form of their fields.
+TEXTS = ["", "w", "-2.50", "1e3", "red", "2024-01-01", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00", str(UUID(int=1))]
+VALUES = st.sampled_from([..., None, True, 0, 3, 2.5, Decimal("2.50"), *TEXTS, [], {}, [widget()], [widget(size=None)]])
+
+
+@given(st.dictionaries(st.sampled_from([*WIDGET["properties"], "unknown"]), VALUES, max_size=4))
+def test_the_quick_look_and_the_thorough_one_say_the_same(changes: dict[str, Any]) -> None:
+    for instance in ({"widget": widget(**changes)}, {"widget": widget(parts=[widget(**changes)])}):
+        assert CHECKER.is_right(ONE, instance) == (not CHECKER.problems(ONE, instance))
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "kind"]), VALUES.filter(lambda value: value is not ...), max_size=3))
+def test_to_the_letter_they_say_the_same_too(instance: dict[str, Any]) -> None:
+    literal = ShapeChecker({"paths": {}, "components": {"schemas": {"Widget": WIDGET}}}, Draft202012Validator)
+    assert literal.is_right(LITERAL, instance) == (not literal.problems(LITERAL, instance))
 
 
 def test_a_path_written_out_wins_over_a_template() -> None:
