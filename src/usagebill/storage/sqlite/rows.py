@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -21,12 +22,16 @@ _json = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, and how its values are written and read (None: as they are)."""
+    """A column of a table, and how its values are written and read (None: as they are).
+
+    `is_plain` says whether equal values are written alike; decimals, also within JSON, may be written in several ways.
+    """
 
     name: str
     sql_type: type
     encode: Callable[[Any], Any] | None
     decode: Callable[[Any], Any] | None
+    is_plain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +47,19 @@ class Codec:
     insert: str
     record: Callable[[tuple[Any, ...]], Any]
     row: Callable[[Any], tuple[Any, ...]]
+    fields: Callable[[Any], tuple[Any, ...]]
 
     def changes(self, old: object, new: object) -> tuple[list[str], list[Any]]:
         """The columns in which `new` differs from `old`, and their values."""
         names: list[str] = []
         values: list[Any] = []
-        for column in self.columns:
-            value = getattr(new, column.name)
-            before = getattr(old, column.name)
-            if value is before:
+        for column, value, before in zip(self.columns, self.fields(new), self.fields(old), strict=True):
+            # A record that was read by another transaction is equal without being the same object.
+            if value is before or (value == before and column.is_plain):
                 continue
             encode = column.encode
             stored = value if encode is None or value is None else encode(value)
-            # What is stored decides: equal decimals may be written differently, and a record that was read by another
-            # transaction is equal without being the same object.
-            if value == before and stored == (before if encode is None or before is None else encode(before)):
+            if value == before and encode is not None and stored == encode(before):
                 continue
             names.append(column.name)
             values.append(stored)
@@ -134,7 +137,7 @@ def _column(name: str, hint: Any) -> Column:
     if inner is str or inner is bytes:
         return Column(name, inner, None, None)
     if inner is Decimal:
-        return Column(name, str, str, Decimal)
+        return Column(name, str, str, Decimal, is_plain=False)
     if inner is datetime:
         return Column(name, str, instant_text, datetime.fromisoformat)
     if inner is date:
@@ -143,7 +146,7 @@ def _column(name: str, hint: Any) -> Column:
         members = {member.value: member for member in inner}
         return Column(name, str, str if issubclass(inner, str) else lambda member: member.value, members.__getitem__)
     decoder = msgspec.json.Decoder(hint, strict=False, float_hook=Decimal)
-    return Column(name, str, lambda value: _json.encode(value).decode(), decoder.decode)
+    return Column(name, str, lambda value: _json.encode(value).decode(), decoder.decode, is_plain=False)
 
 
 _codecs: dict[type, Codec] = {}
@@ -168,6 +171,7 @@ def made_codec(kind: type, columns: tuple[Column, ...]) -> Codec:
         insert=f"({names}) VALUES ({','.join('?' * len(columns))})",
         record=_reader(kind, columns),
         row=_writer(columns),
+        fields=attrgetter(*(column.name for column in columns)),
     )
 
 
