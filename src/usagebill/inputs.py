@@ -18,6 +18,7 @@ import attrs
 import cattrs
 
 from usagebill.core.errors import Invalid, joined_place
+from usagebill.core.instants import parse_instant
 from usagebill.core.limits import Range
 from usagebill.core.numbers import is_bounded, parse_decimal, truncate_to
 
@@ -30,7 +31,6 @@ __all__ = [
     "Paging",
     "changes",
     "is_given",
-    "parse_instant",
     "range_of",
     "read",
     "sent_as",
@@ -172,20 +172,6 @@ def _boolean(value: object, _: Any) -> bool | None:
     if isinstance(value, (int, Decimal)):
         return value != 0
     return True
-
-
-def parse_instant(text: str) -> datetime | None:
-    """An ISO 8601 date or date-time as an instant in UTC; without an offset it is UTC, without a time midnight.
-
-    None for anything else: other texts, week dates, ordinal dates, texts of over 128 characters.
-    """
-    if len(text) > 128 or "W" in text or not text[:4].isdigit() or (len(text) > 4 and text[4] != "-"):
-        return None
-    try:
-        parsed = datetime.fromisoformat(text.strip())
-        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _instant(value: object, _: Any) -> datetime:

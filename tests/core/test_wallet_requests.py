@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,15 +11,22 @@ import pytest
 from tests.core.builders import NOW, inbound, wallet
 
 from usagebill.core.errors import Invalid
+from usagebill.core.invoice_custom_sections import Selection
+from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.wallet_checks import LONGEST_ORDER_NUMBER, LONGEST_TRANSACTION_NAME
 from usagebill.core.wallet_requests import (
     NewWallet,
     TopUpRequest,
+    changed_wallet_problems,
     check_first_credits,
     new_wallet_problems,
+    pays_for_other_usage,
     sent_credits,
+    sent_expiration,
+    sent_fee_types,
     top_up_problems,
     voided_amount,
+    wallet_as_sent,
 )
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import MOST_ACTIVE_WALLETS, Wallet, WalletStatus
@@ -170,3 +178,78 @@ def test_how_much_is_voided(
     with pytest.raises(Invalid) as raised:
         voided_amount(FILLED, target, sent)
     assert raised.value.details == {"amount_cents": [amount]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "changed"),
+    [
+        ({}, {}),
+        ({"name": None}, {"name": None}),
+        ({"name": "Main"}, {"name": "Main"}),
+        ({"code": ""}, {}),
+        ({"code": "main"}, {"code": "main"}),
+        ({"priority": "7"}, {"priority": 7}),
+        ({"priority": None}, {}),
+        ({"invoice_requires_successful_payment": True}, {"invoice_requires_successful_payment": True}),
+        ({"invoice_requires_successful_payment": None}, {}),
+        ({"paid_top_up_min_amount_cents": 5}, {"paid_top_up_min_amount_cents": 5}),
+        ({"paid_top_up_min_amount_cents": None}, {"paid_top_up_min_amount_cents": None}),
+        ({"purchase_order_number": " PO-1 "}, {"purchase_order_number": "PO-1"}),
+        ({"payment_method": None}, {"payment_method": None}),
+        ({"payment_method": {"payment_method_type": "manual"}}, {"payment_method": PaymentMethodChoice(kind="manual")}),
+    ],
+)
+def test_what_is_sent_changes_the_wallet_and_the_rest_stays(sent: dict[str, object], changed: dict[str, Any]) -> None:
+    named = replace(FILLED, name="Old", paid_top_up_min_amount_cents=1, payment_method=PaymentMethodChoice())
+    assert wallet_as_sent(named, sent, Selection()) == replace(named, **changed)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expires"),
+    [(None, None), ("", None), (NOW + SECOND, NOW + SECOND), ("2030-01-01", datetime(2030, 1, 1, tzinfo=UTC))],
+)
+def test_when_a_wallet_expires(sent: object, expires: datetime | None) -> None:
+    assert sent_expiration(sent, NOW) == expires
+
+
+@pytest.mark.parametrize("sent", [NOW, "yesterday", 7])
+def test_a_wallet_expires_later_or_never(sent: object) -> None:
+    with pytest.raises(Invalid) as refused:
+        sent_expiration(sent, NOW)
+    assert refused.value.details == {"expiration_at": ["invalid_date"]}
+
+
+def test_types_of_fees_count_once() -> None:
+    assert sent_fee_types(["charge", "subscription", "charge"]) == ("charge", "subscription")
+    with pytest.raises(Invalid):
+        sent_fee_types(["charge", "coffee"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_code_taken", "problems"),
+    [
+        ({}, True, {}),
+        ({"code": "other"}, False, {}),
+        ({"code": "other"}, True, {"code": ["value_already_exist"]}),
+        ({"priority": 51}, False, {"priority": ["value_is_invalid"]}),
+        ({"paid_top_up_min_amount_cents": 0}, False, {"paid_top_up_min_amount_cents": ["value_is_out_of_range"]}),
+    ],
+)
+def test_why_a_wallet_is_not_changed(
+    changed: dict[str, Any], is_code_taken: bool, problems: dict[str, list[str]]
+) -> None:
+    assert changed_wallet_problems(FILLED, replace(FILLED, **changed), is_code_taken=is_code_taken) == problems
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_other"),
+    [
+        ({"name": "Main", "expiration_at": NOW}, False),
+        ({"code": "main"}, True),
+        ({"priority": 3}, True),
+        ({"fee_types": ("charge",)}, True),
+        ({"billable_metric_ids": ("metric",)}, True),
+    ],
+)
+def test_which_changes_decide_on_the_usage_that_is_paid_for(changed: dict[str, Any], is_other: bool) -> None:
+    assert pays_for_other_usage(FILLED, replace(FILLED, **changed)) is is_other

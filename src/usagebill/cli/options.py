@@ -15,7 +15,7 @@ from rich.table import Table
 
 from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
-from usagebill.inputs import parse_instant
+from usagebill.core.instants import parse_instant
 from usagebill.refusals import word
 from usagebill.settings import Settings
 from usagebill.storage.ports import UnusableServer

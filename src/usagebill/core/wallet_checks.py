@@ -22,6 +22,7 @@ __all__ = [
     "limit_code",
     "metadata_pairs",
     "metadata_pairs_code",
+    "order_number_of",
     "priority_of",
     "rounds_to_zero",
     "wallet_problems",
@@ -82,6 +83,11 @@ def priority_of(sent: object) -> int | None:
         return None
     number = parse_decimal(sent) if isinstance(sent, str) else Decimal(sent)
     return int(number) if number is not None and number == number.to_integral_value() else None
+
+
+def order_number_of(sent: object) -> str | None:
+    """The number without blanks around it; None if nothing is left."""
+    return (sent.strip() or None) if isinstance(sent, str) else None
 
 
 def are_fee_types(sent: Iterable[str]) -> bool:

@@ -1,14 +1,18 @@
-"""Requests about wallets: which new wallets, top-ups and voids of credits are refused, and with which codes."""
+"""Requests about wallets: which wallets, changes, top-ups and voids of credits are refused, and with which codes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from usagebill.core.errors import Invalid
+from usagebill.core.instants import instant_of
+from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
+from usagebill.core.payment_methods import chosen_method
 from usagebill.core.wallet_checks import (
     LONGEST_ORDER_NUMBER,
     LONGEST_TRANSACTION_NAME,
@@ -18,8 +22,10 @@ from usagebill.core.wallet_checks import (
     credit_amount,
     limit_code,
     metadata_pairs_code,
+    order_number_of,
     priority_of,
     rounds_to_zero,
+    wallet_problems,
 )
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import (
@@ -36,12 +42,20 @@ from usagebill.core.wallets import (
 __all__ = [
     "NewWallet",
     "TopUpRequest",
+    "changed_wallet_problems",
     "check_first_credits",
     "new_wallet_problems",
+    "pays_for_other_usage",
     "sent_credits",
+    "sent_expiration",
+    "sent_fee_types",
     "top_up_problems",
     "voided_amount",
+    "wallet_as_sent",
 ]
+
+# Null clears these.
+_CLEARED_BY_NULL = ("name", "paid_top_up_min_amount_cents", "paid_top_up_max_amount_cents")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +141,67 @@ def check_first_credits(wallet: Wallet, paid: Decimal, granted: Decimal, *, igno
         problem = limit_code(wallet, paid)
         if problem is not None:
             raise Invalid(paid_credits=problem)
+
+
+def sent_expiration(sent: object, now: datetime) -> datetime | None:
+    """The instant at which a wallet is to expire, None for never. Raises `Invalid` for one that is not after `now`."""
+    if sent is None or sent == "":
+        return None
+    instant = instant_of(sent)
+    if instant is None or instant <= now:
+        raise Invalid(expiration_at="invalid_date")
+    return instant
+
+
+def sent_fee_types(sent: Sequence[str]) -> tuple[str, ...]:
+    """The types of fees that a wallet is limited to, each once. Raises `Invalid` for types that it cannot pay."""
+    fee_types = tuple(dict.fromkeys(sent))
+    if not are_fee_types(fee_types):
+        raise Invalid(allowed_fee_types="invalid_fee_types")
+    return fee_types
+
+
+def wallet_as_sent(wallet: Wallet, sent: Mapping[str, object], selection: Selection) -> Wallet:
+    """The wallet after a change of what needs no look-up: what is `sent` is set, by field, and what is not stays.
+
+    Null clears the name, both limits of top-ups, the order number and the payment method, and leaves the rest. Its
+    custom sections are then `selection`.
+    """
+    fields: dict[str, Any] = {name: sent[name] for name in _CLEARED_BY_NULL if name in sent}
+    if sent.get("code"):
+        fields["code"] = sent["code"]
+    if sent.get("priority") is not None:
+        fields["priority"] = priority_of(sent["priority"]) or 0
+    gate = sent.get("invoice_requires_successful_payment")
+    if isinstance(gate, bool):
+        fields["invoice_requires_successful_payment"] = gate
+    if "purchase_order_number" in sent:
+        fields["purchase_order_number"] = order_number_of(sent["purchase_order_number"])
+    if "payment_method" in sent:
+        fields["payment_method"] = chosen_method(sent["payment_method"])
+    return replace(
+        wallet,
+        **fields,
+        skip_invoice_custom_sections=selection.skip,
+        invoice_custom_section_ids=selection.section_ids,
+    )
+
+
+def changed_wallet_problems(before: Wallet, after: Wallet, *, is_code_taken: bool) -> dict[str, list[str]]:
+    """Why a wallet is not changed from `before` to `after`, as field -> codes. A code that stays is its own."""
+    problems = wallet_problems(after)
+    if after.code != before.code and is_code_taken:
+        problems["code"] = ["value_already_exist"]
+    return problems
+
+
+def pays_for_other_usage(before: Wallet, after: Wallet) -> bool:
+    """Whether a change decides which usage the wallet is to pay for, so that ongoing balances are out of date."""
+    return _use(before) != _use(after)
+
+
+def _use(wallet: Wallet) -> tuple[object, ...]:
+    return wallet.code, wallet.priority, wallet.fee_types, wallet.billable_metric_ids
 
 
 def top_up_problems(wallet: Wallet | None, request: TopUpRequest) -> dict[str, object]:

@@ -13,8 +13,9 @@ from uuid import uuid4
 
 from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permission_errors, surplus
 from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.core.instants import parse_instant
 from usagebill.core.secrets import Secret
-from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, parse_instant, value_or
+from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, value_or
 from usagebill.storage.conditions import any_of, asc, eq, missing, more
 from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Reader, Work

@@ -13,9 +13,10 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponExpiration, CouponStatus, transition
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.instants import parse_instant
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import ExpireCoupon
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, parse_instant, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, value_or
 from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work

@@ -9,9 +9,10 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.fees import Fee, FeeType, with_payment_status
+from usagebill.core.instants import parse_instant
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, parse_instant
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.queries.fees import fee_by_id

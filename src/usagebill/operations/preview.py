@@ -17,6 +17,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.errors import BadRequest, Invalid, NotFound
+from usagebill.core.instants import parse_instant
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start, next_period
@@ -25,7 +26,7 @@ from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, tria
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import preview_problem
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
-from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read, sent_as
+from usagebill.inputs import ABSENT, Input, Maybe, read, sent_as
 from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import settle_backlog

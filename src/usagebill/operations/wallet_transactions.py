@@ -12,6 +12,7 @@ from usagebill.core.payment_methods import chosen_method
 from usagebill.core.payments import PaymentPage
 from usagebill.core.wallet_checks import (
     metadata_pairs,
+    order_number_of,
     priority_of,
 )
 from usagebill.core.wallet_requests import TopUpRequest, sent_credits, top_up_problems, voided_amount
@@ -30,7 +31,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
-from usagebill.operations.wallets.inputs import CustomSectionChoice, order_number_of, selection_of
+from usagebill.operations.wallets.inputs import CustomSectionChoice, selection_of
 from usagebill.operations.wallets.top_ups import TopUp, new_transaction, top_up
 from usagebill.queries.invoices import find_invoice
 from usagebill.queries.payment_providers import names_method

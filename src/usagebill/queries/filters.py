@@ -10,8 +10,9 @@ from decimal import Decimal
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.instants import parse_instant
 from usagebill.core.numbers import parse_decimal
-from usagebill.inputs import ABSENT, Maybe, parse_instant
+from usagebill.inputs import ABSENT, Maybe
 from usagebill.storage.conditions import (
     Condition,
     any_of,

@@ -8,7 +8,7 @@ from decimal import Decimal
 from usagebill.bindings import unix_seconds
 from usagebill.core.cloud_events import NotACloudEvent, is_cloud_event, usage_event
 from usagebill.core.event_sources import LONGEST_PAYLOAD
-from usagebill.inputs import parse_instant
+from usagebill.core.instants import parse_instant
 from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
 

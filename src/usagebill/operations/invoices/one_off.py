@@ -16,6 +16,7 @@ from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.fees import Fee
+from usagebill.core.instants import parse_instant
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import Invoice
@@ -31,7 +32,7 @@ from usagebill.core.one_off_requests import (
 )
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
-from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import invoice_custom_sections
 from usagebill.operations.invoices.record import record
 from usagebill.queries.customers import customer_by_external_id, entity_of

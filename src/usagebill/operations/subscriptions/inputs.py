@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe, parse_instant
+from usagebill.core.instants import parse_instant
+from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
 
 __all__ = [

@@ -10,12 +10,15 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.instants import instant_of
 from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import chosen_method
+from usagebill.core.recurring_rule_requests import check_limits
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.wallet_checks import (
     metadata_pairs,
+    order_number_of,
     priority_of,
     wallet_problems,
 )
@@ -32,12 +35,10 @@ from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.inputs import (
     AppliesToInput,
     WalletInput,
-    instant_of,
-    order_number_of,
     selection_of,
 )
 from usagebill.operations.wallets.metadata import checked_metadata
-from usagebill.operations.wallets.rules import check_limits, keep_rules, sent_rules
+from usagebill.operations.wallets.rules import keep_rules, sent_rules
 from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.operations.wallets.top_ups import TopUp, queue_top_up
 from usagebill.queries.customers import customer_by_external_id

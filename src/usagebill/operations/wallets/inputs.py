@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
-from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant
+from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.work import Reader
 
@@ -22,8 +21,6 @@ __all__ = [
     "WalletInput",
     "WalletOptions",
     "WalletUpdate",
-    "instant_of",
-    "order_number_of",
     "selection_of",
 ]
 
@@ -137,18 +134,6 @@ class WalletOptions:
 @Input
 class MetadataInput:
     metadata: Maybe[Mapping[str, object]] = ABSENT
-
-
-def instant_of(sent: object) -> datetime | None:
-    """The instant that was sent, as a text or a datetime; None for anything else."""
-    if isinstance(sent, datetime):
-        return sent.astimezone(UTC) if sent.tzinfo else sent.replace(tzinfo=UTC)
-    return parse_instant(sent) if isinstance(sent, str) else None
-
-
-def order_number_of(sent: object) -> str | None:
-    """The number without blanks around it; None if nothing is left."""
-    return (sent.strip() or None) if isinstance(sent, str) else None
 
 
 def selection_of(reader: Reader, choice: Maybe[CustomSectionChoice], before: Selection) -> Selection:

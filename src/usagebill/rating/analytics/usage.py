@@ -23,6 +23,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import AccountType, Customer
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.instants import parse_instant
 from usagebill.core.invoices.life_cycle import BILLED, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
@@ -30,7 +31,7 @@ from usagebill.core.periods import Window as Span
 from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.rating.current_usage import running_window, usage_within
