@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 
-from usagebill.core.aggregation import AGGREGATIONS, Accumulation, round_units
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart, parsed_properties
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.events import Event, numeric_value, property_of
-from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
+from usagebill.core.event_estimates import (
+    check_value,
+    evaluated,
+    has_advance_charge,
+    instant_charges,
+    instant_units,
+    is_instant,
+)
+from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.ingestion import Received, receive
-from usagebill.core.numbers import ONE, ZERO
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.estimates import InstantEstimate, instant_estimate
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, active_subscription
 from usagebill.core.taxes import taxed_fee
@@ -61,15 +64,10 @@ def estimate_fees(reader: Reader, request: EventInput) -> list[Fee]:
     if metric is None:
         raise NotFound("billable_metric", received.code)
     event = _event(reader, received)
-    aggregation = AGGREGATIONS[metric.aggregation_type]
-    if aggregation.numeric and aggregation.accumulation is not Accumulation.LEVEL:
-        sent = property_of(event, metric.field_name)
-        if sent is not None and numeric_value(event, metric.field_name) is None:
-            raise Invalid(properties="value_is_not_valid_number")
-    event = _evaluated(event, metric)
+    check_value(event, metric)
+    event = evaluated(event, metric)
     billing = event_billing(reader, subscription, reader.now)
-    in_advance = (charge for charge in billing.definition.charges if charge.pay_in_advance)
-    if all(charge.billable_metric_id != metric.id for charge in in_advance):
+    if not has_advance_charge(billing.definition, metric):
         raise Invalid(code="does_not_match_an_instant_charge")
     customer = customer_of(reader, subscription)
     fees = []
@@ -123,7 +121,7 @@ def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[In
     for events in groups.values():
         subscription = _subscription(reader, events[0])
         definition = plan_definition(reader, subscription.plan_id)
-        if not any(_is_instant(charge) for charge in definition.charges):
+        if not any(is_instant(charge) for charge in definition.charges):
             raise Invalid(code="does_not_match_an_instant_charge")
         for received in events:
             fees += _instant_fees(subscription, definition, _event(reader, received))
@@ -168,36 +166,16 @@ def _event(reader: Reader, received: Received) -> Event:
     )
 
 
-def _evaluated(event: Event, metric: BillableMetric) -> Event:
-    """The event with what the metric's expression makes of it."""
-    if not metric.expression or not metric.field_name:
-        return event
-    try:
-        value = evaluated_text(
-            metric.expression, code=event.code, timestamp=event.timestamp, properties=event.properties
-        )
-    except (EvaluationError, ExpressionSyntaxError) as problem:
-        raise Invalid(f"expression_evaluation_failed: {problem}") from problem
-    return event._replace(properties={**event.properties, metric.field_name: value})
-
-
-def _is_instant(charge: Charge) -> bool:
-    return charge.pay_in_advance and MODELS[charge.charge_model].is_instant
-
-
 def _instant_fees(subscription: Subscription, definition: PlanDefinition, event: Event) -> list[InstantFee]:
-    charges: Sequence[Charge] = [
-        charge
-        for charge in definition.charges
-        if _is_instant(charge) and definition.metrics[charge.billable_metric_id].code == event.code
-    ]
     fees = []
-    for charge in charges:
+    for charge in instant_charges(definition, event.code):
         metric = definition.metrics[charge.billable_metric_id]
-        evaluated = _evaluated(event, metric)
-        part = part_for(charge, metric, evaluated)
+        valued_event = evaluated(event, metric)
+        part = part_for(charge, metric, valued_event)
         currency = definition.plan.amount_currency
-        estimate = instant_estimate(parsed_properties(charge, part, currency), _units(evaluated, metric), currency)
+        estimate = instant_estimate(
+            parsed_properties(charge, part, currency), instant_units(valued_event, metric), currency
+        )
         if estimate is not None:
             fees.append(
                 InstantFee(
@@ -211,8 +189,3 @@ def _instant_fees(subscription: Subscription, definition: PlanDefinition, event:
                 )
             )
     return fees
-
-
-def _units(event: Event, metric: BillableMetric) -> Decimal:
-    units = ONE if metric.field_name is None else numeric_value(event, metric.field_name) or ZERO
-    return round_units(units, metric)

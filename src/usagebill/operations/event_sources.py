@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from usagebill.core.cloud_events import NotACloudEvent, usage_event
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.event_batches import Problems
 from usagebill.core.event_sources import LONGEST_PAYLOAD, EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
-from usagebill.operations.events import Ingested, Problems, ingest_each
+from usagebill.operations.events import Ingested, ingest_each
 from usagebill.storage.conditions import Condition, asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work

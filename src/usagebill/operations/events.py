@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from usagebill.core.aggregation import lacks_property
-from usagebill.core.billable_metrics import BillableMetric, declared_values
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.events import Event, JsonValue, cut_to_seconds, property_of, repeated_positions
-from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
-from usagebill.core.filters import undeclared_keys
+from usagebill.core.event_batches import (
+    ALREADY_STORED,
+    Problems,
+    event_key,
+    events_of,
+    names_by_subscription,
+    next_round,
+    received_problems,
+    uncounted_ids,
+)
+from usagebill.core.events import Event, cut_to_seconds, property_of, repeated_positions
 from usagebill.core.grouping import TARGET_WALLET_KEY
-from usagebill.core.ingestion import Received, receive
+from usagebill.core.ingestion import receive
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
-from usagebill.core.unbilled import UnbilledEvent, is_uncounted
+from usagebill.core.unbilled import UnbilledEvent
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
@@ -48,12 +55,8 @@ __all__ = [
 ]
 
 _HOUR = timedelta(hours=1)
-_WHOLE = 10**30
 # Minutes after the hour at which the events of the hour before are checked.
 _CHECKED_AT = timedelta(minutes=5)
-
-Problems = Mapping[str, object] | str
-_KNOWN: Problems = {"transaction_id": ["value_already_exist"]}
 
 
 @Input
@@ -95,7 +98,7 @@ class EventListFilters(EventFilters):
 
 def create(work: Work, request: EventInput) -> Event:
     """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
-    events, problems = _taken_in(work, [changes(request)])
+    events, problems = _store(work, [changes(request)])
     if problems:
         raise Invalid(problems[0])
     return events[0]
@@ -118,7 +121,7 @@ def ingest(work: Work, request: Iterable[object]) -> list[Event]:
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
-    events, problems = _taken_in(work, [_members(item) for item in request])
+    events, problems = _store(work, [_members(item) for item in request])
     if problems:
         raise Invalid({str(position): problems[position] for position in sorted(problems)})
     return events
@@ -139,34 +142,28 @@ def ingest_each(work: Work, request: Sequence[Mapping[str, object]]) -> Ingested
     An event whose subscription and transaction id are stored already is a duplicate. A transaction id that several
     subscriptions share names an event of each, as it does in separate batches.
     """
+    keys = [event_key(sent) for sent in request]
     waiting = list(range(len(request)))
     events: list[Event] = []
     duplicates: list[int] = []
     problems: dict[int, Problems] = {}
     stored: set[tuple[str, str]] = set()
     while waiting:
-        duplicates += [position for position in waiting if _key(request[position]) in stored]
-        waiting = [position for position in waiting if _key(request[position]) not in stored]
-        # Those with the transaction id of another one wait for the next round.
-        repeated = set(repeated_positions(_key(request[position])[1] for position in waiting))
-        batch = [position for index, position in enumerate(waiting) if index not in repeated]
-        taken_in, refused = _taken_in(work, [request[position] for position in batch])
+        step = next_round(waiting, keys, stored)
+        batch = step.batch
+        batch_events, refused = _store(work, [request[position] for position in batch])
         for index, problem in refused.items():
-            if problem == _KNOWN:
+            if problem == ALREADY_STORED:
                 duplicates.append(batch[index])
             else:
                 problems[batch[index]] = problem
-        settled = {batch[index] for index in refused or range(len(batch))}
+        settled = {*step.duplicates, *(batch[index] for index in refused or range(len(batch)))}
+        duplicates += step.duplicates
         if not refused:
-            events += taken_in
-            stored |= {_key(request[position]) for position in batch}
+            events += batch_events
+            stored |= {keys[position] for position in batch}
         waiting = [position for position in waiting if position not in settled]
     return Ingested(events, sorted(duplicates), problems)
-
-
-def _key(sent: Mapping[str, object]) -> tuple[str, str]:
-    """What tells an event from others, as text: numbers are kept as such."""
-    return str(sent.get("external_subscription_id")), str(sent.get("transaction_id"))
 
 
 def _members(request: object) -> Mapping[str, object]:
@@ -175,44 +172,20 @@ def _members(request: object) -> Mapping[str, object]:
     return changes(request) if isinstance(request, EventInput) else {}
 
 
-def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event], dict[int, Problems]]:
+def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event], dict[int, Problems]]:
     """The events stored, or else what is wrong, by position; nothing is stored then."""
-    now = work.now
-    received = [receive(item, now) for item in sent]
-    problems: dict[int, Problems] = {position: item.problems for position, item in enumerate(received) if item.problems}
+    received = [receive(item, work.now) for item in sent]
     metrics = _metrics(work, {item.code for item in received if not item.problems})
-    expressions = {code: metric for code, metric in metrics.items() if metric.expression and metric.field_name}
-    organization_id = work.organization.id
-    events: list[Event] = []
-    for position, (item, id) in enumerate(zip(received, work.new_ids(len(received)), strict=True)):
-        properties = item.properties
-        if item.code in expressions and not item.problems:
-            try:
-                properties = _with_result(expressions[item.code], item)
-            except (EvaluationError, ExpressionSyntaxError) as problem:
-                problems[position] = f"expression_evaluation_failed: {problem}"
-        # By position: names would take longer than the event.
-        events.append(
-            Event(
-                id,
-                organization_id,
-                item.transaction_id,
-                item.code,
-                item.external_subscription_id,
-                item.timestamp,
-                properties,
-                item.precise_total_amount_cents,
-                now,
-            )
-        )
+    ids = work.new_ids(len(received))
+    events, problems = events_of(received, ids, metrics, organization_id=work.organization.id, now=work.now)
     if not problems:
         repeated = repeated_positions(item.transaction_id for item in received)
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
         in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
-        uncounted = _uncounted(events, metrics)
+        uncounted = uncounted_ids(events, metrics)
         append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted)
-        taken = work.dry_run(lambda _: append()) if repeated else append()
-        problems = dict.fromkeys((*repeated, *taken), _KNOWN)
+        stored_before = work.dry_run(lambda _: append()) if repeated else append()
+        problems = dict.fromkeys((*repeated, *stored_before), ALREADY_STORED)
     if not problems:
         follow_up(work, events, metrics, in_advance)
     return events, problems
@@ -220,29 +193,6 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
 
 def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:
     return {metric.code: metric for metric in reader.tx.find(BillableMetric, within("code", sorted(codes)))}
-
-
-def _uncounted(events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> set[str]:
-    """The ids of the events that their metric cannot count."""
-    tests = {code: metric for code, metric in metrics.items() if metric.field_name is not None}
-    if not tests:
-        return set()
-    return {
-        event.id
-        for event in events
-        if (metric := tests.get(event.code)) is not None
-        # Whole numbers are what most events have.
-        and not (type(number := event.properties.get(metric.field_name or "")) is int and -_WHOLE < number < _WHOLE)
-        and is_uncounted(metric, event)
-    }
-
-
-def _with_result(metric: BillableMetric, item: Received) -> Mapping[str, JsonValue]:
-    """The event's properties with the value of the metric's expression in its field."""
-    value = evaluated_text(
-        metric.expression or "", code=item.code, timestamp=item.timestamp, properties=item.properties
-    )
-    return {**item.properties, metric.field_name or "": value}
 
 
 # What follows
@@ -257,12 +207,8 @@ def follow_up(
     wallets; alerts are checked some seconds later, and where somebody listens, the events of an hour after it.
     """
     if in_advance:
-        transaction_ids: dict[str, list[str]] = {}
-        for event in events:
-            if event.code in in_advance and event.external_subscription_id is not None:
-                transaction_ids.setdefault(event.external_subscription_id, []).append(event.transaction_id)
-        if transaction_ids:
-            names = {name: tuple(ids) for name, ids in transaction_ids.items()}
+        names = names_by_subscription(events, in_advance)
+        if names:
             work.schedule(ProcessEvents(event_id=events[0].id, events=names), work.now)
     progressive_billing.follow_up(work, events)
     ongoing_balances.follow_up(work, events)
@@ -304,27 +250,15 @@ def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:
 def check_received(work: Work, task: CheckReceivedEvents) -> None:
     """Job: report the events received in the task's hour that no aggregation can use."""
     metrics = {metric.code: metric for metric in work.tx.find(BillableMetric)}
-    declared = {code: declared_values(metric) for code, metric in metrics.items()}
-    invalid_code: dict[str, None] = {}
-    missing_property: dict[str, None] = {}
-    invalid_values: dict[str, None] = {}
-    for event in work.tx.events.received(task.hour - _HOUR, task.hour):
-        metric = metrics.get(event.code)
-        if metric is None:
-            invalid_code[event.transaction_id] = None
-            continue
-        if lacks_property(metric, event):
-            missing_property[event.transaction_id] = None
-        if undeclared_keys(event, declared[event.code]):
-            invalid_values[event.transaction_id] = None
-    if invalid_code or missing_property or invalid_values:
-        problems: EventsErrors = {
-            "invalid_code": list(invalid_code),
-            "missing_aggregation_property": list(missing_property),
+    problems = received_problems(work.tx.events.received(task.hour - _HOUR, task.hour), metrics)
+    if problems:
+        errors: EventsErrors = {
+            "invalid_code": list(problems.unknown_code),
+            "missing_aggregation_property": list(problems.missing_property),
             "missing_group_key": None,
-            "invalid_filter_values": list(invalid_values),
+            "invalid_filter_values": list(problems.undeclared_values),
         }
-        work.emit("events.errors", lambda: problems)
+        work.emit("events.errors", lambda: errors)
 
 
 # Lists

@@ -1,0 +1,164 @@
+"""Batches of events: what is stored of what was sent, what is refused, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from usagebill.core.aggregation import lacks_property
+from usagebill.core.billable_metrics import BillableMetric, declared_values
+from usagebill.core.events import Event, JsonValue, repeated_positions
+from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
+from usagebill.core.filters import undeclared_keys
+from usagebill.core.ingestion import Received
+from usagebill.core.unbilled import is_uncounted
+
+__all__ = [
+    "ALREADY_STORED",
+    "Problems",
+    "ReceivedProblems",
+    "Round",
+    "event_key",
+    "events_of",
+    "names_by_subscription",
+    "next_round",
+    "received_problems",
+    "uncounted_ids",
+]
+
+# What is wrong with an event: codes by field, or a text for an expression that failed.
+Problems = Mapping[str, object] | str
+ALREADY_STORED: Final[Problems] = {"transaction_id": ["value_already_exist"]}
+_WHOLE: Final = 10**30
+
+
+def events_of(
+    received: Sequence[Received],
+    ids: Iterable[str],
+    metrics: Mapping[str, BillableMetric],
+    *,
+    organization_id: str,
+    now: datetime,
+) -> tuple[list[Event], dict[int, Problems]]:
+    """The events to store, one for each of `received`, and by position what is wrong with those that are refused.
+
+    `ids` are as many new ids, `metrics` those of the codes received. The expression of an event's metric is evaluated,
+    and its value stored in the metric's field.
+    """
+    problems: dict[int, Problems] = {position: item.problems for position, item in enumerate(received) if item.problems}
+    expressions = {code: metric for code, metric in metrics.items() if metric.expression and metric.field_name}
+    events: list[Event] = []
+    for position, (item, id) in enumerate(zip(received, ids, strict=True)):
+        properties = item.properties
+        if item.code in expressions and not item.problems:
+            try:
+                properties = _with_result(expressions[item.code], item)
+            except (EvaluationError, ExpressionSyntaxError) as problem:
+                problems[position] = f"expression_evaluation_failed: {problem}"
+        # By position: names would take longer than the event.
+        events.append(
+            Event(
+                id,
+                organization_id,
+                item.transaction_id,
+                item.code,
+                item.external_subscription_id,
+                item.timestamp,
+                properties,
+                item.precise_total_amount_cents,
+                now,
+            )
+        )
+    return events, problems
+
+
+def _with_result(metric: BillableMetric, item: Received) -> Mapping[str, JsonValue]:
+    value = evaluated_text(
+        metric.expression or "", code=item.code, timestamp=item.timestamp, properties=item.properties
+    )
+    return {**item.properties, metric.field_name or "": value}
+
+
+def uncounted_ids(events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> set[str]:
+    """The ids of the events that their metric cannot count; `metrics` are by code."""
+    with_field = {code: metric for code, metric in metrics.items() if metric.field_name is not None}
+    if not with_field:
+        return set()
+    return {
+        event.id
+        for event in events
+        if (metric := with_field.get(event.code)) is not None
+        # Whole numbers are what most events have.
+        and not (type(number := event.properties.get(metric.field_name or "")) is int and -_WHOLE < number < _WHOLE)
+        and is_uncounted(metric, event)
+    }
+
+
+def names_by_subscription(events: Iterable[Event], codes: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The transaction ids of the events of these codes, by external subscription id, if they have one."""
+    names: dict[str, list[str]] = {}
+    for event in events:
+        if event.code in codes and event.external_subscription_id is not None:
+            names.setdefault(event.external_subscription_id, []).append(event.transaction_id)
+    return {external_id: tuple(transaction_ids) for external_id, transaction_ids in names.items()}
+
+
+def event_key(sent: Mapping[str, object]) -> tuple[str, str]:
+    """What tells an event from others: external subscription id and transaction id, numbers as texts."""
+    return str(sent.get("external_subscription_id")), str(sent.get("transaction_id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What happens next to events that are stored one batch after another: positions of duplicates, and of the batch.
+
+    The rest has a transaction id that the batch has already, and waits for the round after it.
+    """
+
+    duplicates: tuple[int, ...]
+    batch: tuple[int, ...]
+
+
+def next_round(waiting: Sequence[int], keys: Sequence[tuple[str, str]], stored: Collection[tuple[str, str]]) -> Round:
+    """The next round of the events at `waiting`; `keys` are those of all events, `stored` of those stored before."""
+    duplicates = tuple(position for position in waiting if keys[position] in stored)
+    others = [position for position in waiting if keys[position] not in stored]
+    repeated = set(repeated_positions(keys[position][1] for position in others))
+    batch = tuple(position for index, position in enumerate(others) if index not in repeated)
+    return Round(duplicates=duplicates, batch=batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedProblems:
+    """The transaction ids of events that were stored but that no aggregation can use, each once and in order."""
+
+    unknown_code: tuple[str, ...]
+    missing_property: tuple[str, ...]
+    undeclared_values: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.unknown_code or self.missing_property or self.undeclared_values)
+
+
+def received_problems(events: Iterable[Event], metrics: Mapping[str, BillableMetric]) -> ReceivedProblems:
+    """What is wrong with stored events; `metrics` are all there are, by code."""
+    declared = {code: declared_values(metric) for code, metric in metrics.items()}
+    unknown_code: dict[str, None] = {}
+    missing_property: dict[str, None] = {}
+    undeclared_values: dict[str, None] = {}
+    for event in events:
+        metric = metrics.get(event.code)
+        if metric is None:
+            unknown_code[event.transaction_id] = None
+            continue
+        if lacks_property(metric, event):
+            missing_property[event.transaction_id] = None
+        if undeclared_keys(event, declared[event.code]):
+            undeclared_values[event.transaction_id] = None
+    return ReceivedProblems(
+        unknown_code=tuple(unknown_code),
+        missing_property=tuple(missing_property),
+        undeclared_values=tuple(undeclared_values),
+    )

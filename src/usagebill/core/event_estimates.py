@@ -1,0 +1,66 @@
+"""Estimates of events: which charges an event would be billed by at once, with which value."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, round_units
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import Invalid
+from usagebill.core.events import Event, numeric_value, property_of
+from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
+from usagebill.core.numbers import ONE, ZERO
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.pricing import MODELS
+
+__all__ = ["check_value", "evaluated", "has_advance_charge", "instant_charges", "instant_units", "is_instant"]
+
+
+def is_instant(charge: Charge) -> bool:
+    """Whether the price of one event of the charge depends on no other event."""
+    return charge.pay_in_advance and MODELS[charge.charge_model].is_instant
+
+
+def instant_charges(definition: PlanDefinition, code: str) -> list[Charge]:
+    """The charges of a plan by which an event of this code has a price of its own."""
+    return [
+        charge
+        for charge in definition.charges
+        if is_instant(charge) and definition.metrics[charge.billable_metric_id].code == code
+    ]
+
+
+def has_advance_charge(definition: PlanDefinition, metric: BillableMetric) -> bool:
+    """Whether the plan bills events of the metric as they come."""
+    return any(charge.pay_in_advance and charge.billable_metric_id == metric.id for charge in definition.charges)
+
+
+def check_value(event: Event, metric: BillableMetric) -> None:
+    """Raises `Invalid` if the event holds no number where its metric adds up or compares numbers.
+
+    An event without the property is not refused, nor one that changes a level.
+    """
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    if not aggregation.numeric or aggregation.accumulation is Accumulation.LEVEL:
+        return
+    if property_of(event, metric.field_name) is not None and numeric_value(event, metric.field_name) is None:
+        raise Invalid(properties="value_is_not_valid_number")
+
+
+def evaluated(event: Event, metric: BillableMetric) -> Event:
+    """The event with the value of the metric's expression in its field. Raises `Invalid` if it cannot be evaluated."""
+    if not metric.expression or not metric.field_name:
+        return event
+    try:
+        value = evaluated_text(
+            metric.expression, code=event.code, timestamp=event.timestamp, properties=event.properties
+        )
+    except (EvaluationError, ExpressionSyntaxError) as problem:
+        raise Invalid(f"expression_evaluation_failed: {problem}") from problem
+    return event._replace(properties={**event.properties, metric.field_name: value})
+
+
+def instant_units(event: Event, metric: BillableMetric) -> Decimal:
+    """The units of one event by itself, rounded as the metric says: its number, or 1 if the metric has no field."""
+    units = ONE if metric.field_name is None else numeric_value(event, metric.field_name) or ZERO
+    return round_units(units, metric)
