@@ -76,7 +76,9 @@ def compared(tree: ast.AST) -> Iterator[str]:
     """The literals that the code compares something with."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
-            for side in (node.left, *node.comparators):
+            # `"interval" in sent` asks for a key.
+            sides = [] if isinstance(node.ops[0], (ast.In, ast.NotIn)) else [node.left]
+            for side in (*sides, *node.comparators):
                 yield from texts(side)
         elif isinstance(node, ast.MatchValue):
             yield from texts(node.value)
