@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -24,6 +25,8 @@ from usagebill.storage.ports import Duplicate, Store, Transaction
 
 T = TypeVar("T")
 NOW = datetime(2024, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
+# One property is tried on several engines in a process, each with a store of its own.
+ENGINES = [HealthCheck.differing_executors]
 NUMBERS = count(1)  # no two records of a store have the same
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.storage.contract import ENGINES
 
 from usagebill.core.aggregation import AggregateResult, counts, fold
 from usagebill.core.events import Event, JsonValue, property_text
@@ -409,7 +410,7 @@ class EventsContract:
             assert own.tallies(**nothing_counts, group_keys=("region",)) == {(None,): AggregateResult()}
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
     @given(
         history=histories(),
         aggregation_type=st.sampled_from(sorted(COUNTED)),
@@ -480,7 +481,7 @@ class EventsContract:
         assert scanned == sorted((one for one in events if concerns(question, one)), key=lambda one: one.order)
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
     @given(
         history=histories(),
         filters=st.lists(matches.filter(lambda wanted: bool(wanted) and all(wanted.values())), max_size=5),
@@ -566,7 +567,7 @@ class EventsContract:
             assert tallies[position] == expected(replace(question, bucket=index.bucket(position)), events)
 
     @pytest.mark.slow
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50, deadline=None, suppress_health_check=ENGINES)
     @given(value=st.one_of(st.from_regex(r"[-+0-9. eE_]{0,20}", fullmatch=True), st.text(max_size=20), values))
     def test_what_is_a_number_is_decided_as_the_core_does(self, store: Store, value: JsonValue) -> None:
         if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
@@ -579,7 +580,7 @@ class EventsContract:
             assert found == fold(aggregation_type, [one], field_name="value")
 
     @pytest.mark.slow
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300, deadline=None, suppress_health_check=ENGINES)
     @given(
         history=histories(),
         counted=st.integers(0, 12),

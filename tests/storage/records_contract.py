@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage.contract import NOW, NUMBERS, Contract, Tenant, new_tenant, second
+from tests.storage.contract import ENGINES, NOW, NUMBERS, Contract, Tenant, new_tenant, second
 
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billing_entities import BillingEntity
@@ -338,7 +338,7 @@ class RecordsContract(Contract):
             own.insert(own.subscription(own.customer(entity), own.plan()))
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
     @given(data=st.data())
     def test_conditions_mean_what_they_say(self, store: Store, data: st.DataObject) -> None:
         own = new_tenant(store)

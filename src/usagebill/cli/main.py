@@ -23,6 +23,7 @@ from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
 from usagebill.cli.report import report
+from usagebill.cli.row_security import row_security
 from usagebill.cli.serve import serve, work
 from usagebill.cli.status import status
 from usagebill.cli.sync_connections import sync_connections
@@ -68,6 +69,7 @@ for command in (
     report,
     export,
     migrate,
+    row_security,
     keys,
     organizations,
     tax_connections,

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import psycopg
 
+from usagebill.storage.postgresql.row_scope import RowScope
+
 __all__ = ["Connection", "Rows", "Unsent"]
 
 _STREAMED_AT_ONCE = 2_000
@@ -38,27 +40,40 @@ class Unsent(Protocol):
 
 class Connection:
     """A connection of the driver within a transaction. Statements have no question marks but those that stand for
-    values. What is `unsent` is sent before each of them.
+    values. What is `unsent` is sent before each of them. `scope` says whose rows they are about; None: row security is
+    off, or they look at no rows that it covers.
     """
 
-    def __init__(self, driver: psycopg.Connection[tuple[Any, ...]], unsent: Unsent | None = None) -> None:
+    def __init__(
+        self,
+        driver: psycopg.Connection[tuple[Any, ...]],
+        unsent: Unsent | None = None,
+        scope: RowScope | None = None,
+    ) -> None:
         self.driver = driver
         self.unsent = unsent
+        self.scope = scope
 
-    def _send(self) -> None:
+    def of(self, organization_id: str | None) -> Connection:
+        """The same, for statements about rows of this organization (of all, if None)."""
+        return Connection(self.driver, self.unsent, None if self.scope is None else self.scope.of(organization_id))
+
+    def _prepare(self) -> None:
         if self.unsent is not None:
             self.unsent.send()
+        if self.scope is not None:
+            self.scope.apply(self.driver)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
         """Run a statement; its rows are all read at once."""
-        self._send()
+        self._prepare()
         return self.driver.execute(_in_driver_style(sql), values)
 
     def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
         """The rows of each question, all sent before the first is answered."""
         if not statements:
             return []
-        self._send()
+        self._prepare()
         with self.driver.pipeline():
             cursors = [self.driver.execute(_in_driver_style(sql), values) for sql, values in statements]
             return [cursor.fetchall() for cursor in cursors]
@@ -67,14 +82,14 @@ class Connection:
         """Run statements that give no rows, all sent before the first is done."""
         if not statements:
             return
-        self._send()
+        self._prepare()
         with self.driver.pipeline():
             for sql, values in statements:
                 self.driver.execute(_in_driver_style(sql), values)
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a question, some at a time, however many they are."""
-        self._send()
+        self._prepare()
         with self.driver.cursor(f"rows_{next(_names)}") as cursor:
             cursor.itersize = _STREAMED_AT_ONCE
             cursor.execute(_in_driver_style(sql), values)
@@ -82,13 +97,13 @@ class Connection:
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each row of values."""
-        self._send()
+        self._prepare()
         with self.driver.cursor() as cursor:
             cursor.executemany(_in_driver_style(sql), rows)
 
     def copy(self, target: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Append rows to a table: the quickest way for many."""
-        self._send()
+        """Append rows to a table: the quickest way for many. PostgreSQL has it without row security only."""
+        self._prepare()
         with self.driver.cursor() as cursor, cursor.copy(f"COPY {target} FROM STDIN".encode()) as copy:
             for row in rows:
                 copy.write_row(row)

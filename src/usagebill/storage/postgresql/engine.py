@@ -16,9 +16,11 @@ from psycopg_pool import ConnectionPool
 
 from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
+from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
+from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
@@ -120,16 +122,30 @@ class PostgresStore:
             encoding = driver.info.parameter_status("server_encoding")
             if encoding != "UTF8":
                 raise UnusableServer(f"usagebill needs a database in UTF8; this one is in {encoding}")
-            connection = Connection(driver)
+            connection = Connection(driver, scope=RowScope(None))
             # Closing the connection undoes what was not committed.
             self._begin(driver, _READ if self._read_only else _WRITE)
             (check_version if self._read_only else bring_forward)(connection)
             identity = identity_of(connection)
+            self._has_row_security = row_security.is_on(connection)
+            if self._migrating and self._has_row_security and row_security.is_subject(connection):
+                raise UnusableServer("row security is on, and rows cannot be copied then: turn it off meanwhile")
             unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
             if unfinished is not None and not self._migrating:
                 raise UnusableServer("a migration into this database is not finished: run `usagebill migrate` again")
             driver.execute("COMMIT")
         return identity
+
+    def _connection(self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None) -> Connection:
+        """A connection within a transaction that is about this organization, or all of them."""
+        return Connection(driver, scope=RowScope(organization_id) if self._has_row_security else None)
+
+    def _writing(
+        self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None, *, may_wait: bool
+    ) -> tuple[Connection, Pending]:
+        scope = RowScope(organization_id) if self._has_row_security else None
+        pending = Pending(driver, self._write_speed, may_wait=may_wait, scope=scope)
+        return Connection(driver, pending, scope), pending
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
@@ -185,7 +201,7 @@ class PostgresStore:
     def read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
         with self._transactions.opened(), self._begun(_READ) as driver:
             try:
-                return question(PostgresTransaction(Connection(driver), organization_id))
+                return question(PostgresTransaction(self._connection(driver, organization_id), organization_id))
             finally:
                 self._roll_back(driver)
 
@@ -216,8 +232,7 @@ class PostgresStore:
 
     def _written(self, organization_id: str | None, change: Callable[[PostgresTransaction], T], *, may_wait: bool) -> T:
         with self._begun(_WRITE) as driver:
-            pending = Pending(driver, self._write_speed, may_wait=may_wait)
-            connection = Connection(driver, pending)
+            connection, pending = self._writing(driver, organization_id, may_wait=may_wait)
             locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
             tx = PostgresTransaction(connection, organization_id, locks=locks, pending=pending)
             try:
@@ -238,14 +253,14 @@ class PostgresStore:
 
     @contextmanager
     def joined(
-        self, connection: psycopg.Connection[Any], driver: psycopg.Connection[tuple[Any, ...]]
-    ) -> Iterator[None]:
+        self, connection: psycopg.Connection[Any], driver: psycopg.Connection[tuple[Any, ...]], organization_id: str
+    ) -> Iterator[tuple[Connection, Pending]]:
         """Work in a transaction that somebody else has begun on `connection`, and will end; `driver` reads from it."""
         with self._transactions.opened():
             self._own.driver = driver
             self._own.joined = weakref.ref(connection)
             try:
-                yield
+                yield self._writing(driver, organization_id, may_wait=False)
             finally:
                 self._own.driver = None
 
@@ -269,7 +284,7 @@ class PostgresStore:
         """Run `change` on rows, in a transaction of its own."""
         with self._transactions.opened(), self._begun(_WRITE) as driver:
             try:
-                result = change(Connection(driver))
+                result = change(self._connection(driver, None))
                 driver.execute("COMMIT")
             except BaseException:
                 self._roll_back(driver)
@@ -280,7 +295,7 @@ class PostgresStore:
         """Answer a question about rows."""
         with self._transactions.opened(), self._begun(_READ) as driver:
             try:
-                return question(Connection(driver))
+                return question(self._connection(driver, None))
             finally:
                 self._roll_back(driver)
 
@@ -288,7 +303,7 @@ class PostgresStore:
         """The rows of a question, some at a time."""
         with self._begun(_READ) as driver:
             try:
-                yield from Connection(driver).stream(sql, values)
+                yield from self._connection(driver, None).stream(sql, values)
             finally:
                 self._roll_back(driver)
 
@@ -305,6 +320,18 @@ class PostgresStore:
     @property
     def contention(self) -> float:
         return self._contention
+
+    def turn_row_security(self, *, on: bool | None = None) -> tuple[list[str], bool, bool]:
+        """Turn row security on or off, if asked: the tables that were changed, whether it is on now, and whether it
+        would hold for this user.
+        """
+
+        def change(connection: Connection) -> tuple[list[str], bool, bool]:
+            changed = [] if on is None else row_security.turn(connection, on=on)
+            return changed, row_security.is_on(connection), row_security.is_subject(connection)
+
+        changed, self._has_row_security, holds = self.transact(change)
+        return changed, self._has_row_security, holds
 
     def roll_up_usage(self) -> bool:
         """There are no running states: every answer is counted from the events."""

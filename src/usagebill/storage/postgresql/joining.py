@@ -14,7 +14,6 @@ from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
 from usagebill.storage.postgresql.locks import Locks
-from usagebill.storage.postgresql.pending import Pending, WriteSpeed
 from usagebill.storage.postgresql.schema import identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
@@ -49,17 +48,19 @@ class JoinedTransaction:
         Raises `UnusableTransaction`.
         """
         joined = self._driver()
-        with _with_own_settings(joined) as driver, self._store.joined(joined, driver):
-            pending = Pending(driver, WriteSpeed(), may_wait=False)
-            connection = Connection(driver, pending)
-            self._check(connection)
-            locks = Locks(Connection(driver))
+        with (
+            _with_own_settings(joined) as driver,
+            self._store.joined(joined, driver, organization_id) as (connection, pending),
+        ):
+            plain = Connection(driver)
+            self._check(plain)
+            locks = Locks(plain)
             tx = PostgresTransaction(connection, organization_id, locks=locks, pending=pending)
 
             def act() -> T:
                 locks.take(organization_id)
                 # What is acknowledged at the caller's commit is on the server's disk.
-                connection.execute(
+                plain.execute(
                     "SELECT set_config('synchronous_commit', 'on', TRUE)"
                     " WHERE current_setting('synchronous_commit') = 'off'"
                 )

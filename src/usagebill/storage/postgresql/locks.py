@@ -70,7 +70,7 @@ class Locked(Connection):
     """A connection that takes the organization's lock before the first statement."""
 
     def __init__(self, connection: Connection, locks: Locks, organization_id: str) -> None:
-        super().__init__(connection.driver, connection.unsent)
+        super().__init__(connection.driver, connection.unsent, connection.scope)
         self._locks = locks
         self._organization_id = organization_id
 

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.sqlite.queries import quoted
 from usagebill.storage.tables import TABLES, table_of
@@ -107,9 +108,12 @@ _Write = _Inserted | _Updated | _JobDone | _JobCancelled | _JobAdded | _NumberTa
 class Pending:
     """The writes of a transaction that were not sent yet. They wait only `while_waiting`; numbers always do."""
 
-    def __init__(self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool) -> None:
-        # What is sent here is sent at once.
-        self._connection = Connection(driver)
+    def __init__(
+        self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool, scope: RowScope | None = None
+    ) -> None:
+        # What is sent here is sent at once: rows of several organizations, and what is about no rows.
+        self._connection = Connection(driver, scope=None if scope is None else scope.of(None))
+        self._session = Connection(driver)
         self._speed = speed
         self._may_wait = may_wait
         self._writes: list[_Write] = []
@@ -167,7 +171,7 @@ class Pending:
         """What was done since the savepoint stays."""
         self._savepoints.remove(savepoint)
         if savepoint.is_sent:
-            self._connection.execute("RELEASE attempt")
+            self._session.execute("RELEASE attempt")
 
     def roll_back(self, savepoint: Savepoint) -> None:
         """Undo what was done since the savepoint."""
@@ -178,8 +182,10 @@ class Pending:
             return
         self._writes.clear()
         if not self._connection.driver.closed:
-            self._connection.execute("ROLLBACK TO attempt")
-            self._connection.execute("RELEASE attempt")
+            self._session.execute("ROLLBACK TO attempt")
+            self._session.execute("RELEASE attempt")
+            if self._connection.scope is not None:
+                self._connection.scope.forget()
 
     # Sending
 
@@ -193,7 +199,7 @@ class Pending:
             if not savepoint.is_sent:
                 self._send(writes[sent : savepoint.place])
                 sent = savepoint.place
-                self._connection.execute("SAVEPOINT attempt")
+                self._session.execute("SAVEPOINT attempt")
                 savepoint.is_sent = True
         self._send(writes[sent:])
 
@@ -233,12 +239,12 @@ class Pending:
         connection.change_all([(_NUMBER, (*number, value)) for number, value in numbers.items()])
 
     def _append(self, target: str, rows: Sequence[Row]) -> None:
-        if len(rows) >= _COPIED:
+        # Row security knows no COPY.
+        if len(rows) >= _COPIED and self._connection.scope is None:
             self._connection.copy(target, rows)
             return
         statement = f"INSERT INTO {target} VALUES ({','.join('?' * len(rows[0]))})"
-        for row in rows:
-            self._connection.execute(statement, row)
+        self._connection.change_all([(statement, row) for row in rows])
 
 
 @cache

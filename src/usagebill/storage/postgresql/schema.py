@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from decimal import Decimal
 
+from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
@@ -219,6 +220,9 @@ def bring_forward(connection: Connection) -> None:
     for records in () if current is None else range(current[1] + 1, RECORDS + 1):
         if records in STEPS:
             STEPS[records](connection)
+    if current is not None and row_security.is_on(connection):
+        # Tables that are new.
+        row_security.turn(connection, on=True)
     connection.execute("DELETE FROM usagebill_schema")
     connection.execute("INSERT INTO usagebill_schema VALUES (?, ?)", (VERSION, RECORDS))
 

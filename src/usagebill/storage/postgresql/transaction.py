@@ -145,11 +145,11 @@ class PostgresTransaction:
         return self._organization_id
 
     def is_shared(self) -> bool:
-        return len(self._connection.execute("SELECT 1 FROM organizations LIMIT 2").fetchall()) > 1
+        return len(self._connection.of(None).execute("SELECT 1 FROM organizations LIMIT 2").fetchall()) > 1
 
     def scoped(self, organization_id: str) -> PostgresTransaction:
         """The same transaction, within `organization_id`, once it has the lock of that."""
-        connection = Connection(self._connection.driver, self._connection.unsent)
+        connection = self._connection.of(organization_id)
         if self._locks is not None and organization_id not in self._locks.held:
             # Taken when something is asked: a job may be left to whoever has it.
             connection = Locked(connection, self._locks, organization_id)

@@ -25,6 +25,7 @@ from usagebill.storage.sqlite.rows import bounded
 __all__ = ["PostgresEvents"]
 
 _SEQUENCE: Final = "events"
+_INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
 
 
@@ -94,10 +95,13 @@ class PostgresEvents:
             row_of(sequence, event, event.code in in_advance, event.id in uncounted)
             for sequence, event in enumerate(events, last - len(events) + 1)
         )
-        if len(events) > 1:
+        if len(events) == 1:
+            self._connection.execute(_INSERT, next(rows))
+        elif self._connection.scope is None:
             self._connection.copy(f"events ({STORED})", rows)
         else:
-            self._connection.execute(f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", next(rows))
+            # Row security knows no COPY.
+            self._connection.executemany(_INSERT, rows)
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
         named = [

@@ -1,0 +1,37 @@
+"""Which organization's rows a transaction sees where row security is on (`row_security`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+__all__ = ["EVERYBODY", "SETTING", "RowScope"]
+
+# The server's policies compare each row with this setting of the transaction.
+SETTING = "usagebill.organization"
+# Its value for work across organizations: due jobs, keys, migrations.
+EVERYBODY = "*"
+
+
+class RowScope:
+    """The organization that statements are about (None: all of them), within one transaction."""
+
+    def __init__(self, organization_id: str | None, applied: list[str | None] | None = None) -> None:
+        self._shown = EVERYBODY if organization_id is None else organization_id
+        # What the transaction shows now, for all scopes of it; None: not known.
+        self._applied: list[str | None] = [None] if applied is None else applied
+
+    def of(self, organization_id: str | None) -> RowScope:
+        """Another organization's, in the same transaction."""
+        return RowScope(organization_id, self._applied)
+
+    def apply(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+        """Have the transaction show the rows of this organization, and no others."""
+        if self._applied[0] != self._shown:
+            driver.execute(b"SELECT set_config('usagebill.organization', %s, TRUE)", (self._shown,))
+            self._applied[0] = self._shown
+
+    def forget(self) -> None:
+        """After a part of the transaction was undone, and the setting with it."""
+        self._applied[0] = None

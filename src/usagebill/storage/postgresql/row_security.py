@@ -1,0 +1,51 @@
+"""Row security: a second wall between organizations, kept by the server itself.
+
+Every query names its organization. Where row security is on, the server also shows a transaction no rows but those of
+the organization that the transaction has named, whatever a query says; and takes no others. It holds for owners of the
+tables too, though not for superusers and users with BYPASSRLS.
+"""
+
+from __future__ import annotations
+
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.row_scope import EVERYBODY, SETTING
+
+__all__ = ["is_on", "is_subject", "turn"]
+
+_POLICY = "usagebill_organization"
+_TABLES = (
+    "SELECT c.relname, c.relrowsecurity FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
+    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND NOT a.attisdropped"
+    " AND a.attname = 'organization_id' ORDER BY 1"
+)
+
+
+def is_on(connection: Connection) -> bool:
+    """Whether row security is on."""
+    row = connection.execute("SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass('events')").fetchone()
+    return row is not None and bool(row[0])
+
+
+def is_subject(connection: Connection) -> bool:
+    """Whether row security, once on, holds for the user of the connection."""
+    row = connection.execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchone()
+    return row is not None and not row[0]
+
+
+def turn(connection: Connection, *, on: bool) -> list[str]:
+    """Turn row security on for every table that holds rows of organizations, or off; the tables that it changed."""
+    changed = []
+    for table, protected in connection.execute(_TABLES).fetchall():
+        if protected == on:
+            continue
+        if on:
+            connection.execute(
+                f'CREATE POLICY {_POLICY} ON "{table}" USING'
+                f" ((SELECT current_setting('{SETTING}', TRUE)) IN (organization_id, '{EVERYBODY}'))"
+            )
+            connection.execute(f'ALTER TABLE "{table}" ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY')
+        else:
+            connection.execute(f'ALTER TABLE "{table}" DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY')
+            connection.execute(f'DROP POLICY {_POLICY} ON "{table}"')
+        changed.append(table)
+    return changed
