@@ -663,9 +663,8 @@ class TestHistories:
         own = new_tenant(store)
         entity = own.entity()
         customer = own.customer(entity)
-        instants = st.sampled_from([-86_400 * 2, -86_400, -50_000, -45_016, -45_015, 0, 0.5, 3600, 41_384, 86_400]).map(
-            second
-        )
+        days = [day * 86_400 for day in (-1000, -400, -366, -60, -31, -2, -1, 1, 30, 59, 366, 1000)]
+        instants = st.sampled_from([*days, -50_000, -45_016, -45_015, 0, 0.5, 3600, 41_384]).map(second)
         fees = [
             own.fee(customer, created_at=data.draw(instants), succeeded_at=data.draw(st.none() | instants))
             for _ in range(data.draw(st.integers(0, 8)))

@@ -1,17 +1,17 @@
 """Counts: how many records a list holds, kept by facet and range, so that no list counts its records one by one.
 
 `<table>_counts` has a number for each combination of facets that occurs (`storage.listings`), and one more for each
-slot of each range: a day, or amounts of the same first three digits; and for each record that a key names. They are
-written with the records (`kept`). What a bound cuts in two is counted in the table itself.
+slot of each range: a day, or amounts of the same first three digits; and for each record that a key names. Months and
+years have slots too, as have amounts of the same first two digits and of the same first, so that a long range adds up
+few. They are written with the records (`kept`). What a bound cuts in two is counted in the table itself.
 """
 
 from __future__ import annotations
 
-import json
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from datetime import date, timedelta
+from dataclasses import dataclass
 from typing import Any
 
 from usagebill.storage.conditions import (
@@ -42,11 +42,20 @@ from usagebill.storage.sqlite.queries import (
     quoted,
 )
 from usagebill.storage.sqlite.rows import sql_value
+from usagebill.storage.sqlite.slots import (
+    WIDEST,
+    Span,
+    counted_under,
+    key_span,
+    levels_sql,
+    range_kind,
+    range_span,
+    slot_of_level,
+)
 from usagebill.storage.tables import Table, table_of
 
 __all__ = [
     "Counted",
-    "Span",
     "add_counts_sql",
     "count_definitions",
     "counted",
@@ -59,17 +68,12 @@ __all__ = [
     "referred_columns",
     "shown_columns",
     "shown_sql",
-    "slot_bounds",
     "whole_range",
+    "widen_counts",
 ]
 
 # How absent values are kept: no text and no number equals it.
 _ABSENT = "x''"
-_DIGITS = 3
-# Of the longest number that an integer column holds, those that follow.
-_ZEROS = 16
-_DAY = 10
-_BOUNDS = (">=", "<=")
 
 
 def shown_sql(table: Table, row: str) -> str:
@@ -150,118 +154,7 @@ def _stored(table: Table, facet: Facet, row: str) -> str:
     return f"coalesce({_of_row(literal_sql(table.kind, facet, 't'), row)}, 0)"
 
 
-# Ranges
-
-
-def _range_kind(table: Table, column: str) -> str:
-    if column.endswith("_cents"):
-        return "cents"
-    hint = next(str(item.type) for item in fields(table.kind) if item.name == column)
-    return "instant" if "datetime" in hint else "date"
-
-
-def _slot(table: Table, column: str, row: str) -> str:
-    name = f"{row}.{quoted(column)}"
-    assert table.listing is not None
-    if column in table.listing.keys:
-        return name
-    match _range_kind(table, column):
-        case "date":
-            return name
-        case "instant":
-            return f"substr({name}, 1, {_DAY})"
-    steps = " ".join(
-        f"WHEN {name} < {step * 10**_DIGITS} THEN {name} / {step} * {step}"
-        for step in (10**zeros for zeros in range(1, _ZEROS))
-    )
-    return (
-        f"CASE WHEN typeof({name}) != 'integer' OR {name} < {10**_DIGITS} THEN {name} {steps}"
-        f" ELSE {name} / {10**_ZEROS} * {10**_ZEROS} END"
-    )
-
-
-def _cents_slot(cents: int) -> int:
-    """The first amount of the slot that holds `cents`."""
-    if cents < 10**_DIGITS:
-        return cents
-    return cents // _step_of(cents) * _step_of(cents)
-
-
-def _step_of(cents: int) -> int:
-    """How many amounts share the slot of `cents`."""
-    step: int = 10 ** max(0, min(len(str(cents)) - _DIGITS, _ZEROS))
-    return step
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A bound of a range in two: slots that lie wholly within it, and what it cuts (None: nothing), as SQL tests of
-    `slot` and of the column, each with one value or two.
-    """
-
-    slots: tuple[str, object]
-    cut: tuple[tuple[str, object], ...] = ()
-    # The slot that is cut.
-    at: object = None
-
-
-def _lower(kind: str, value: Any) -> _Bound:
-    stored: Any = sql_value(value)
-    if kind == "date" or (kind == "cents" and not isinstance(stored, int)):
-        return _Bound(("slot >= ?", stored))
-    if kind == "cents":
-        slot = _cents_slot(stored)
-        if slot == stored:
-            return _Bound(("slot >= ?", stored))
-        end = sql_value(slot + _step_of(stored))
-        # Longer amounts are texts, with slots of their own: numbers sort before any text.
-        end = end if isinstance(end, int) else ""
-        return _Bound(("slot > ?", slot), ((">= ?", stored), ("< ?", end)), slot)
-    day = stored[:_DAY]
-    if stored == _midnight(day):
-        return _Bound(("slot >= ?", day))
-    return _Bound(("slot > ?", day), ((">= ?", stored), ("< ?", _next_day(day))), day)
-
-
-def _upper(kind: str, value: Any) -> _Bound:
-    stored: Any = sql_value(value)
-    if kind == "date" or (kind == "cents" and not isinstance(stored, int)):
-        return _Bound(("slot <= ?", stored))
-    if kind == "cents":
-        slot = _cents_slot(stored)
-        if _cents_slot(stored + 1) != slot:
-            return _Bound(("slot <= ?", stored))
-        return _Bound(("slot < ?", slot), ((">= ?", slot), ("<= ?", stored)), slot)
-    day = stored[:_DAY]
-    return _Bound(("slot < ?", day), ((">= ?", _midnight(day)), ("<= ?", stored)), day)
-
-
-def _midnight(day: str) -> str:
-    return f"{day}T00:00:00.000000+00:00"
-
-
-def _next_day(day: str) -> str:
-    # Of the last day there is, all that is later.
-    return "~" if day == date.max.isoformat() else _midnight((date.fromisoformat(day) + timedelta(days=1)).isoformat())
-
-
-def slot_bounds(table: Table, column: str, lowest: object, highest: object) -> tuple[tuple[str, object], ...]:
-    """Tests of the column that hold from the first to the last of these slots, of days."""
-    if _range_kind(table, column) == "date":
-        return (">= ?", lowest), ("<= ?", highest)
-    return (">= ?", _midnight(str(lowest))), ("< ?", _next_day(str(highest)))
-
-
 # Questions
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Part of a range: tests of its slots, and for each slot that a bound cuts tests of the column in the table."""
-
-    column: str
-    slots: tuple[tuple[str, object], ...]
-    cuts: tuple[tuple[tuple[str, object], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,43 +207,17 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
         ):
             bounds.setdefault(condition.column, []).append(condition)
         elif span is None and isinstance(condition, (Compare, Within)) and condition.column in listing.keys:
-            span = _key_span(condition)
+            span = key_span(condition)
             rest += [condition] if span is None else []
         else:
             rest.append(condition)
     if len(bounds) > 1 or (bounds and span is not None):
         rest += [bound for several in bounds.values() for bound in several]
     for column, several in bounds.items() if len(bounds) == 1 and span is None else ():
-        span = _span(table, column, several)
+        span = range_span(table, column, several)
         if span is None:
             rest += several
     return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, is_own), rest
-
-
-def _key_span(condition: Compare | Within) -> Span | None:
-    if isinstance(condition, Compare) and condition.operator != "=":
-        return None
-    values = condition.values if isinstance(condition, Within) else (condition.value,)
-    listed = json.dumps([sql_value(value) for value in values])
-    return Span(condition.column, (("slot IN (SELECT item.value FROM json_each(?) item)", listed),), ())
-
-
-def _span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | None:
-    kind = _range_kind(table, column)
-    lowest = [bound.value for bound in bounds if bound.operator == ">="]
-    highest = [bound.value for bound in bounds if bound.operator == "<="]
-    if len(lowest) > 1 or len(highest) > 1:
-        return None
-    nothing = (("slot < ?", ""), ("slot > ?", ""))
-    if lowest and highest and lowest[0] > highest[0]:  # type: ignore[operator]
-        return Span(column, nothing, ())
-    lower = _lower(kind, lowest[0]) if lowest else None
-    upper = _upper(kind, highest[0]) if highest else None
-    if lower and upper and lower.cut and upper.cut and lower.at == upper.at:
-        # Both cut the same slot, so that none lies between them.
-        return Span(column, nothing, ((lower.cut[0], upper.cut[1]),))
-    several = [bound for bound in (lower, upper) if bound is not None]
-    return Span(column, tuple(bound.slots for bound in several), tuple(bound.cut for bound in several if bound.cut))
 
 
 def _is_own(table: Table, condition: Condition) -> bool:
@@ -488,10 +355,10 @@ def _ranges(table: Table) -> tuple[str, ...]:
 
 
 def whole_range(table: Table) -> str:
-    """The range that counts all records: that of the list's own order, if it is one; else none."""
+    """What all records are counted under: the widest slots of the list's own order, if it is a range; else none."""
     assert table.listing is not None
     column = table.listing.order[0].column
-    return column if column in table.listing.ranges else ""
+    return counted_under(column, WIDEST) if column in table.listing.ranges else ""
 
 
 def _is_counted(table: Table, row: str, ranged: str) -> str:
@@ -501,9 +368,13 @@ def _is_counted(table: Table, row: str, ranged: str) -> str:
 
 def _counted_columns(table: Table, row: str, number: str, ranged: str) -> str:
     assert table.listing is not None
-    slot = _slot(table, ranged, row) if ranged else "''"
+    slots = "'', ''"
+    if ranged in table.listing.keys:
+        slots = f"'{ranged}', {row}.{quoted(ranged)}"
+    elif ranged:
+        slots = f"level.ranged, {slot_of_level(range_kind(table, ranged), f'{row}.{quoted(ranged)}')}"
     stored = "".join(f", {_stored(table, facet, row)}" for facet in table.listing.facets)
-    return f"{row}.organization_id, '{ranged}', {slot}{stored}, {number}"
+    return f"{row}.organization_id, {slots}{stored}, {number}"
 
 
 def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> Iterator[str]:
@@ -512,10 +383,28 @@ def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> It
         return
     places = ", ".join(str(place) for place in range(1, 4 + len(table.listing.facets)))
     for ranged in _ranges(table):
+        levels = levels_sql(ranged) if ranged in table.listing.ranges else ""
         yield (
             f'INSERT INTO "{table.name}_counts" SELECT {_counted_columns(table, "t", f"{sign}COUNT(*)", ranged)}'
-            f' FROM {source} "{table.name}" t WHERE {tests} AND {_is_counted(table, "t", ranged)}'
+            f' FROM {source} "{table.name}" t{levels} WHERE {tests} AND {_is_counted(table, "t", ranged)}'
             f" GROUP BY {places} ON CONFLICT DO UPDATE SET n = n + excluded.n"
+        )
+
+
+def widen_counts(connection: sqlite3.Connection, table: Table) -> None:
+    """Add the wide slots to counts that have the narrowest alone."""
+    if table.listing is None:
+        return
+    name = f"{table.name}_counts"
+    facets = "".join(f", c.f{place}" for place in range(len(table.listing.facets)))
+    places = ", ".join(str(place) for place in range(1, 4 + len(table.listing.facets)))
+    for column in table.listing.ranges:
+        connection.execute(f'DELETE FROM "{name}" WHERE ranged LIKE ?', (f"{column}/%",))
+        connection.execute(
+            f'INSERT INTO "{name}" SELECT c.organization_id, level.ranged,'
+            f" {slot_of_level(range_kind(table, column), 'c.slot')}{facets}, SUM(c.n)"
+            f' FROM "{name}" c{levels_sql(column, 1)} WHERE c.ranged = ? GROUP BY {places}',
+            (column,),
         )
 
 

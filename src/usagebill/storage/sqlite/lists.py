@@ -26,18 +26,17 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.sqlite.counts import (
     Counted,
-    Span,
     counted,
     facet_names,
     has_facets,
     joined_facets,
     shown_sql,
-    slot_bounds,
     whole_range,
 )
 from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.queries import is_narrowed, is_selective, kinds_in, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.sqlite.slots import slot_bounds, span_parts
 from usagebill.storage.sqlite.texts import broad_search, count_found, count_together, searched_together
 from usagebill.storage.tables import table_of
 
@@ -186,11 +185,13 @@ class Lists:
         ).fetchone()
         if span is None:
             return _Size(matching, all_shown)
-        tests, values = _slot_tests(span)
-        within = self._connection.execute(
-            f"SELECT coalesce(SUM(n), 0) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}",
-            (self._organization_id, span.column, *values, *counts.values),
-        ).fetchone()[0]
+        within = 0
+        for ranged, slots in span_parts(table_of(kind), span):
+            tests, values = _slot_tests(slots)
+            within += self._connection.execute(
+                f"SELECT coalesce(SUM(n), 0) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}",
+                (self._organization_id, ranged, *values, *counts.values),
+            ).fetchone()[0]
         for cut in span.cuts:
             within += self._counted_one_by_one(kind, counts.conditions, span.column, cut)
         return _Size(within, all_shown)
@@ -364,7 +365,7 @@ class Lists:
             return self._walked(kind, conditions, order, limit, offset)
         if span is not None and (span.column != first.column or span.cuts):
             return self._walked(kind, conditions, order, limit, offset)
-        tests, values = _slot_tests(span) if span is not None else ("", [])
+        tests, values = _slot_tests(() if span is None else span.slots)
         slots = self._connection.execute(
             f"SELECT slot, SUM(n) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}"
             f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
@@ -442,5 +443,5 @@ def _is_nothing(conditions: Sequence[Condition]) -> bool:
     return any(isinstance(condition, Within) and not condition.values for condition in conditions)
 
 
-def _slot_tests(span: Span) -> tuple[str, list[object]]:
-    return "".join(f" AND c.{test}" for test, _ in span.slots), [value for _, value in span.slots]
+def _slot_tests(slots: Sequence[tuple[str, object]]) -> tuple[str, list[object]]:
+    return "".join(f" AND c.{test}" for test, _ in slots), [value for _, value in slots]

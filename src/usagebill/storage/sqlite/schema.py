@@ -19,7 +19,7 @@ import structlog
 
 from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
-from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql
+from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
 from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
@@ -48,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 34
+VERSION = 35
 # Decimals were kept in another form before.
 _OLDEST_READ = 2
 
@@ -117,10 +117,30 @@ def _lacks(aggregation_type: str, field_name: str | None, event: Event) -> bool:
     return not counts(aggregation_type, field_name, event)
 
 
+def _widen_counts(connection: sqlite3.Connection) -> None:
+    """Months, years and rounder amounts are counted too. Counts of other facets are made again anyway."""
+    for table in TABLES:
+        for _, name, statement in count_definitions(table):
+            made = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? AND sql = ?", (name, statement))
+            if made.fetchone():
+                widen_counts(connection, table)
+
+
+def _list_events_by_code(connection: sqlite3.Connection) -> None:
+    """The index of all events by time is made again with their codes."""
+    connection.execute("DROP INDEX IF EXISTS events_listed")
+
+
+def _bring_lists_forward(connection: sqlite3.Connection) -> None:
+    _widen_counts(connection)
+    _list_events_by_code(connection)
+
+
 # version -> what to do to the tables of a file older than that version that are no records'.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
+    35: _bring_lists_forward,
 }
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
@@ -257,7 +277,7 @@ CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_su
     WHERE in_advance = 1;
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted = 1;
-CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
+CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp, code);
 """
 
 
