@@ -160,6 +160,17 @@ def _live(edge: Edge, currency: str) -> None:
         assert [str(finding) for finding in box.billing.audit().findings] == []
 
 
+def test_a_currency_that_the_interface_does_not_have_is_refused() -> None:
+    """The dinar of Tunisia is none of its currencies; the one of Kuwait has three decimals as well."""
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        refused = box.request("POST", "/customers", json={"customer": {"external_id": "acme", "currency": "TND"}})
+        plan = {"name": "P", "code": "p", "interval": "monthly", "amount_cents": 1, "amount_currency": "TND"}
+        assert (refused[0], box.request("POST", "/plans", json={"plan": {**plan, "pay_in_advance": False}})[0]) == (
+            422,
+            422,
+        )
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(["EUR", "JPY", "KWD"]))
 def test_what_is_accepted_at_the_edges_is_billed_to_the_end(data: st.DataObject, currency: str) -> None:

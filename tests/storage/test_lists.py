@@ -47,7 +47,7 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Transaction
-from usagebill.storage.sqlite import SqliteStore, lists
+from usagebill.storage.sqlite import SqliteStore, lists, texts
 from usagebill.storage.sqlite.counts import count_definitions, shown_sql
 from usagebill.storage.sqlite.events import lists as event_lists
 from usagebill.storage.sqlite.queries import where_sql
@@ -351,8 +351,12 @@ def test_counts_follow_whatever_the_api_does() -> None:
         recounted(box.billing.store._writer)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("few", [0, 10_000])
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_search_counts_neither_what_is_deleted_nor_what_is_others(shared: bool) -> None:
+def test_a_search_counts_neither_what_is_deleted_nor_what_is_others(
+    shared: bool, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "_FEW", few)
     with Scenario(now="2024-03-05T10:00:00Z") as box:
         for name in ("Ada", "Ada Lovelace", "Grace"):
             box.customer(name, name=name)
@@ -362,6 +366,40 @@ def test_a_search_counts_neither_what_is_deleted_nor_what_is_others(shared: bool
         assert box.get("/customers?search_term=ada")["meta"]["total_count"] == 1
         assert box.get("/customers?search_term=grace")["meta"]["total_count"] == 1
         assert box.get("/customers?search_term=charles")["meta"]["total_count"] == 0
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_a_search_beside_a_filter_finds_the_same_whichever_is_looked_at(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "_FEW", few)
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        box.add_on("setup", 100)
+        for number in range(8):
+            name, currency = "Grace" if number in (2, 3) else f"Ada {number}", "GBP" if number in (1, 2) else "EUR"
+            box.customer(f"c{number}", name=name, currency=currency)
+            line = {"add_on_code": "setup", "units": "1"}
+            box.post("/invoices", invoice={"external_customer_id": f"c{number}", "currency": currency, "fees": [line]})
+        box.delete("/customers/c7")
+        addresses = [
+            f"/{kind}?search_term={term}&{narrowed}&per_page=2&page={page}"
+            for kind, filters in {
+                "customers": ("currencies[]=GBP", "currencies[]=EUR", "currencies[]=USD", "has_customer_type=false"),
+                "invoices": ("currency=GBP", "currency=EUR", "payment_status=succeeded", "amount_to=100&currency=GBP"),
+            }.items()
+            for narrowed in filters
+            for term in ("ada", "grace", "ad", "charles", "c2")
+            for page in (1, 2)
+        ]
+        shown = 0
+        for address in addresses:
+            with plainly(monkeypatch):
+                expected = box.get(address)
+            shown += expected["meta"]["total_count"]
+            for way in (WALK, GATHER, GUIDED):
+                with ways(monkeypatch, *way):
+                    assert box.get(address) == expected, (address, way)
+        assert shown > 20
 
 
 _COUNTRIES = st.sampled_from([None, "DE", "FR"])

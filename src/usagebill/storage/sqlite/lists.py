@@ -34,7 +34,16 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import Asked, asked_item
-from usagebill.storage.sqlite.queries import is_narrowed, is_selective, kinds_in, looks_up, order_sql, quoted, where_sql
+from usagebill.storage.sqlite.queries import (
+    condition_sql,
+    is_narrowed,
+    is_selective,
+    kinds_in,
+    looks_up,
+    order_sql,
+    quoted,
+    where_sql,
+)
 from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.sqlite.slots import slot_bounds, span_parts
 from usagebill.storage.sqlite.texts import broad_search, count_found, count_together, searched_together
@@ -105,6 +114,9 @@ class Lists:
             having = self._having(kind, rest[0]) if size.matching == size.all else None
             if having is not None:
                 return size.all - having if isinstance(rest[0], Negate) else having
+            beside = self._counted_beside_text(kind, counts, rest[0], size)
+            if beside is not None:
+                return beside
         if len(rest) == 1 and isinstance(rest[0], Negate) and counts.span is None:
             without = self._counted_one_by_one(kind, [*counts.conditions, rest[0].condition])
             return self._size(kind, counts).matching - without
@@ -132,7 +144,7 @@ class Lists:
             if is_narrowed(kind, conditions):
                 return self._gathered(kind, self._resolved(conditions), order, limit, offset)
             if looks_up(rest):
-                return self._of_texts(kind, conditions, counts, order, limit, offset)
+                return self._of_texts(kind, conditions, counts, rest, order, limit, offset)
             if self._is_broad(kind, rest):
                 return self._walked(kind, conditions, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
@@ -213,6 +225,27 @@ class Lists:
             values.append(value)
         counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
         return int(counted.fetchone()[0])
+
+    def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: _Size) -> int | None:
+        """How many records match a filter and contain a text; None if those with the text are fewer than those with
+        the filter, and than those without: these are looked at one by one, whichever are fewer.
+        """
+        if not self._leads_past_text(kind, counts, search, size):
+            return None
+        if size.matching * 2 <= size.all:
+            return self._counted_by_facets(kind, counts, search)
+        having = self._found(kind, search)
+        return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
+
+    def _leads_past_text(self, kind: type, counts: Counted, search: Condition, size: _Size) -> bool:
+        """Whether more records contain the text than match the filter, or than do not."""
+        if not counts.own or not has_facets(table_of(kind)) or counts.span is not None:
+            return False
+        return self._searches_broadly(kind, search, min(size.matching, size.all - size.matching))
+
+    def _counted_by_facets(self, kind: type, counts: Counted, search: Condition, sign: str = "") -> int:
+        source, values = self._by_facets(kind, counts, search, sign)
+        return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
 
     def _having(self, kind: type, condition: Condition) -> int | None:
         """How many records of the list have the item or the text that the condition asks for, or asks not to be there;
@@ -299,6 +332,7 @@ class Lists:
         kind: type,
         conditions: Sequence[Condition],
         counts: Counted,
+        rest: Sequence[Condition],
         order: Sequence[Order],
         limit: int,
         offset: int,
@@ -309,20 +343,41 @@ class Lists:
             return []
         size = self._size(kind, counts)
         if _gathers(matching, min((offset + limit) * size.all // matching, size.all)):
+            if len(rest) == 1 and size.matching * 2 <= size.all and self._leads_past_text(kind, counts, rest[0], size):
+                return self._of_facets(kind, counts, order, limit, offset, rest[0])
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
-    def _of_facets(self, kind: type, counts: Counted, order: Sequence[Order], limit: int, offset: int) -> list[str]:
+    def _of_facets(
+        self,
+        kind: type,
+        counts: Counted,
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+        search: Condition | None = None,
+    ) -> list[str]:
+        source, values = self._by_facets(kind, counts, search)
+        return self._page(source, values, kind, order, limit, offset)
+
+    def _by_facets(
+        self, kind: type, counts: Counted, search: Condition | None = None, sign: str = ""
+    ) -> tuple[str, list[Any]]:
+        """The records with facets that match (with "NOT ": that do not) and contain the text, and values it binds."""
         table = table_of(kind)
         # Combinations of what the record alone decides: those that differ in the rest lead to the same records.
-        groups = f"SELECT DISTINCT {facet_names(table)} FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"
+        groups = (
+            f"SELECT DISTINCT {facet_names(table)} FROM {self._counts_sql(kind)} AND c.n > 0"
+            f" AND {sign}({counts.facets})"
+        )
         source = (
             f'({groups}) c CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
             f" ON {joined_facets(table)} AND {shown_sql(table, 't')}"
         )
-        return self._page(
-            source, [self._organization_id, whole_range(table), *counts.values], kind, order, limit, offset
-        )
+        values = [self._organization_id, whole_range(table), *counts.values]
+        if search is not None:
+            source += f" AND {condition_sql(kind, search, 't', values, False)}"
+        return source, values
 
     def _walked(
         self,
@@ -363,6 +418,8 @@ class Lists:
         listing = table_of(kind).listing
         if listing is None or first.column not in listing.ranges:
             return self._walked(kind, conditions, order, limit, offset)
+        if span is not None and span.column != first.column and not offset:
+            return self._guided_past(kind, conditions, counts, order, limit)
         if span is not None and (span.column != first.column or span.cuts):
             return self._walked(kind, conditions, order, limit, offset)
         tests, values = _slot_tests(() if span is None else span.slots)
@@ -393,6 +450,28 @@ class Lists:
             guide = slot_bounds(table_of(kind), first.column, lowest, highest)
             ids += self._walked(kind, conditions, order, limit - len(ids), 0 if ids else offset, guide)
         return ids
+
+    def _guided_past(
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, order: Sequence[Order], limit: int
+    ) -> list[str]:
+        """A walk for the first page where a range is asked for that is not in the order of the list: past slots in
+        which nothing matches whatever the range.
+        """
+        first = order[0]
+        slots = self._connection.execute(
+            f"SELECT DISTINCT slot FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"
+            f" ORDER BY slot{' DESC' if first.descending else ''} LIMIT ?",
+            (self._organization_id, first.column, *counts.values, _PARTS),
+        ).fetchall()
+        ids: list[str] = []
+        for (slot,) in slots:
+            guide = slot_bounds(table_of(kind), first.column, slot, slot)
+            ids += self._walked(kind, conditions, order, limit - len(ids), 0, guide)
+            if len(ids) == limit:
+                return ids
+        if len(slots) < _PARTS:
+            return ids
+        return self._walked(kind, conditions, order, limit, 0)
 
     def _page(
         self, source: str, values: Sequence[Any], kind: type, order: Sequence[Order], limit: int, offset: int
@@ -425,16 +504,18 @@ class Lists:
         """Whether a walk soon meets records that match: all conditions say what a record is not, or look for a common
         text.
         """
-        return all(isinstance(condition, Negate) or self._searches_broadly(kind, condition) for condition in conditions)
+        return all(
+            isinstance(condition, Negate) or self._searches_broadly(kind, condition, _FEW) for condition in conditions
+        )
 
-    def _searches_broadly(self, kind: type, condition: Condition) -> bool:
+    def _searches_broadly(self, kind: type, condition: Condition, limit: int) -> bool:
         match condition:
             case Search(columns, text):
-                return broad_search(self._connection, kind, columns, text, _FEW)
+                return broad_search(self._connection, kind, columns, text, limit)
             case AnyOf(several) | AllOf(several):
-                return any(self._searches_broadly(kind, inner) for inner in several)
+                return any(self._searches_broadly(kind, inner, limit) for inner in several)
             case Related(other, _, several):
-                return any(self._searches_broadly(other, inner) for inner in several)
+                return any(self._searches_broadly(other, inner, limit) for inner in several)
         return False
 
 

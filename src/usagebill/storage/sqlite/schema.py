@@ -278,6 +278,8 @@ CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_su
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted = 1;
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp, code);
+CREATE INDEX IF NOT EXISTS event_counts_by_code ON event_counts (
+    organization_id, external_subscription_id, code, slot, n);
 """
 
 
@@ -352,6 +354,9 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
     for index in (("created_at", "id"), *table.indexes) if by_time else table.indexes:
         words = [column.split(" ") for column in ("organization_id", *index)]
         listed = ", ".join(" ".join((f'"{column}"', *direction)) for column, *direction in words)
+        if index[-1] == "id" and can_be_deleted(table.kind):
+            # Lists are read from it in their order: what they leave out is counted in the index alone.
+            listed += ', "deleted_at"'
         name = f"{table.name}_{'_'.join(column for column, *_ in words[1:])}"
         yield name, f'CREATE INDEX "{name}" ON "{table.name}" ({listed})'
 

@@ -32,6 +32,8 @@ __all__ = [
 SHORTEST = 3
 # The tokenizer stops at a NUL, which therefore stands as this in the index.
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
+# Up to so many records that have a text are looked at one by one.
+_FEW = 10_000
 
 
 def folded(text: str | None) -> str:
@@ -88,8 +90,12 @@ def _is_indexed(kind: type, columns: Sequence[str], text: str) -> bool:
     )
 
 
-def _phrase(columns: Sequence[str], text: str) -> str:
+def _phrase(kind: type, columns: Sequence[str], text: str) -> str:
     quoted = text.replace('"', '""')
+    listing = table_of(kind).listing
+    if listing is not None and set(columns) == set(listing.searched):
+        # To look in named columns takes longer.
+        return f'"{quoted}"'
     return f'{{{" ".join(columns)}}} : "{quoted}"'
 
 
@@ -113,7 +119,7 @@ def found_sql(kind: type, columns: Sequence[str], text: str, table: str, values:
         return f'SELECT x.id FROM {source} WHERE "{name}_short" MATCH ? AND {of_organization}{among}'
     if not term:
         return f'SELECT x.id FROM "{name}_texts" x WHERE {of_organization}'
-    values.append(_phrase(columns, term))
+    values.append(_phrase(kind, columns, term))
     return (
         f'SELECT x.id FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
         f' WHERE "{name}_search" MATCH ? AND {of_organization}'
@@ -157,17 +163,19 @@ def count_found(
         return _count_short(connection, name, term, organization_id)
     if len(term) < SHORTEST:
         source, tests = f'"{name}_texts" x', f"({_contained(columns, term, values)})"
-    elif _is_alone(connection, organization_id):
-        hidden = f'SELECT x.sequence FROM "{name}_texts" x INDEXED BY "{name}_texts_hidden" WHERE x.shown = 0'
-        shown = connection.execute(
-            f'SELECT COUNT(*) FROM "{name}_search" s WHERE "{name}_search" MATCH ? AND s.rowid NOT IN ({hidden})',
-            (_phrase(columns, term),),
+    elif _is_alone(connection, organization_id) and broad_search(connection, kind, columns, text, _FEW):
+        # Those that lists do not show are few, and looked at one by one.
+        tests = _contained(columns, term, values)
+        matching, hidden = connection.execute(
+            f'SELECT (SELECT COUNT(*) FROM "{name}_search" WHERE "{name}_search" MATCH ?), (SELECT COUNT(*)'
+            f' FROM "{name}_texts" x INDEXED BY "{name}_texts_hidden" WHERE x.shown = 0 AND ({tests}))',
+            (_phrase(kind, columns, term), *values),
         ).fetchone()
-        return int(shown[0])
+        return int(matching - hidden)
     else:
         source = f'"{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
         tests = f'"{name}_search" MATCH ?'
-        values.append(_phrase(columns, term))
+        values.append(_phrase(kind, columns, term))
     row = connection.execute(
         f"SELECT COUNT(*) FROM {source} WHERE {tests} AND x.organization_id = ? AND x.shown = 1",
         (*values, organization_id),
@@ -250,7 +258,7 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
         f'FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party" ON x.party = s.rowid'
         f' AND x.shown = 1 WHERE "{party}_search" MATCH ?'
     )
-    phrase = _phrase(others, term)
+    phrase = _phrase(listing.searched_with.kind, others, term)
     alone = _is_alone(connection, organization_id)
     of_organization, values = ("", [phrase]) if alone else (" AND x.organization_id = ?", [phrase, organization_id])
     belonging = connection.execute(f"SELECT COUNT(*) {of_party}{of_organization}", values).fetchone()[0]
@@ -258,7 +266,7 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
         return int(own + belonging)
     values = []
     if own <= belonging:
-        values = [_phrase(columns, term), organization_id]
+        values = [_phrase(kind, columns, term), organization_id]
         both = (
             f'FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
             f' CROSS JOIN "{party}_texts" c ON c.sequence = x.party WHERE "{name}_search" MATCH ?'
@@ -281,7 +289,7 @@ def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[s
     index = f"{table_of(kind).name}_{'short' if is_short else 'search'}"
     counted = connection.execute(
         f'SELECT COUNT(*) FROM (SELECT 1 FROM "{index}" WHERE "{index}" MATCH ? LIMIT ?)',
-        (_token(term) if is_short else _phrase(columns, term), limit + 1),
+        (_token(term) if is_short else _phrase(kind, columns, term), limit + 1),
     )
     return bool(counted.fetchone()[0] > limit)
 

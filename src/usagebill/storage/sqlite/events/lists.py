@@ -7,6 +7,7 @@ as it is. Events are never changed or deleted, so a count stays true.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from heapq import merge
@@ -135,9 +136,10 @@ class EventLists:
         done = _counted_up_to(self._connection)
         # The hours that lie wholly between both instants: from the first to the one before the last.
         begin, end = -(-first // _HOUR), (last + 1) // _HOUR
-        code_test, code_values = ("", ()) if wanted.code is None else (" AND code = ?", (wanted.code,))
+        by_code, code_test, code_values = _of_code(wanted)
         number = self._connection.execute(
-            "SELECT coalesce(SUM(n), 0) FROM event_counts WHERE organization_id = ? AND external_subscription_id = ?"
+            f"SELECT coalesce(SUM(n), 0) FROM event_counts{by_code}"
+            " WHERE organization_id = ? AND external_subscription_id = ?"
             f" AND slot >= ? AND slot < ?{code_test}",
             (self._organization_id, _own_key(wanted.external_subscription_id), begin, end, *code_values),
         ).fetchone()[0]
@@ -188,18 +190,15 @@ class EventLists:
         self, wanted: EventFilter, slots: list[int], bounds: tuple[int, int], limit: int, offset: int
     ) -> list[Event]:
         """A page of a code of all subscriptions: hours without it are passed over."""
-        rows: list[tuple[Any, ...]] = []
-        for slot in slots:
-            rows += self._connection.execute(
-                f"SELECT timestamp, transaction_id, sequence, {COLUMNS} FROM events INDEXED BY events_listed"
-                " WHERE organization_id = ? AND code = ? AND timestamp >= ? AND timestamp <= ?",
-                (
-                    self._organization_id,
-                    wanted.code,
-                    max(bounds[0], slot * _HOUR),
-                    min(bounds[1], (slot + 1) * _HOUR - 1),
-                ),
-            )
+        first, last = bounds
+        parts = [(max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1)) for slot in slots]
+        rows = self._connection.execute(
+            f"SELECT timestamp, transaction_id, sequence, {COLUMNS}"
+            " FROM (SELECT value ->> 0 AS begins, value ->> 1 AS ends FROM json_each(?)) part"
+            " CROSS JOIN events INDEXED BY events_listed ON organization_id = ? AND code = ?"
+            " AND timestamp >= part.begins AND timestamp <= part.ends",
+            (json.dumps(parts), self._organization_id, wanted.code),
+        ).fetchall()
         rows.sort(key=lambda row: (-row[0], row[1], row[2]))
         return [event_of(row[3:]) for row in rows[offset : offset + limit]]
 
@@ -207,9 +206,10 @@ class EventLists:
 
     def _slots(self, wanted: EventFilter, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The hours between both instants in which events match, latest first, and how many do."""
-        code_test, code_values = ("", ()) if wanted.code is None else (" AND code = ?", (wanted.code,))
+        by_code, code_test, code_values = _of_code(wanted)
         counts = self._connection.execute(
-            "SELECT slot, SUM(n) FROM event_counts WHERE organization_id = ? AND external_subscription_id = ?"
+            f"SELECT slot, SUM(n) FROM event_counts{by_code}"
+            " WHERE organization_id = ? AND external_subscription_id = ?"
             f" AND slot >= ? AND slot <= ?{code_test} GROUP BY slot ORDER BY slot DESC",
             (
                 self._organization_id,
@@ -313,6 +313,13 @@ class EventLists:
         return self._connection.execute(
             f"{' UNION ALL '.join([part] * len(codes))} ORDER BY 1 DESC LIMIT ?", (*values, bounded(limit))
         )
+
+
+def _of_code(wanted: EventFilter) -> tuple[str, str, tuple[str, ...]]:
+    """The index of counts to go through, the test of the code, and its value."""
+    if wanted.code is None:
+        return "", "", ()
+    return " INDEXED BY event_counts_by_code", " AND code = ?", (wanted.code,)
 
 
 def _bounds(wanted: EventFilter) -> tuple[int, int]:
