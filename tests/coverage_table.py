@@ -155,8 +155,8 @@ def matching(path: str, template: str) -> bool:
     )
 
 
-def _same_shape(one: str, other: str) -> bool:
-    return re.sub(r"{\w+}", "{}", one) == re.sub(r"{\w+}", "{}", other)
+def _same_shape(template: str, other: str) -> bool:
+    return re.sub(r"{\w+}", "{}", template) == re.sub(r"{\w+}", "{}", other)
 
 
 def built(verb: str, path: str) -> Endpoint | None:
@@ -221,8 +221,8 @@ def asked_by(verb: str, path: str) -> list[str]:
     endpoint = built(verb, path)
     if endpoint is None:
         return []
-    own = _library(endpoint)
-    tests = [test.test for test in calls() if asks(test, verb, path) or own & test.methods]
+    call = _library(endpoint)
+    tests = [test.test for test in calls() if asks(test, verb, path) or call & test.methods]
     everywhere = [] if (verb, endpoint.path) in NEVER else [EVERY_OPERATION]
     return [*tests, *_scenarios_asking(verb, path), *everywhere]
 

@@ -15,8 +15,8 @@ def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
     if isinstance(hint, type) and attrs.has(hint):
         return hint, many
     for part in get_args(hint):
-        if found := nested(part, many or get_origin(hint) in (list, tuple)):
-            return found
+        if fields := nested(part, many or get_origin(hint) in (list, tuple)):
+            return fields
     return None
 
 

@@ -377,8 +377,8 @@ def in_order(row: tuple[str, Endpoint]) -> tuple[int, int, bool]:
 
 def request_of(verb: str, endpoint: Endpoint, known: dict[str, str]) -> tuple[str, Any]:
     """An address and a body with which the operation succeeds."""
-    own = PATHS.get(f"{verb} {endpoint.path}") or PATHS.get(endpoint.path)
-    path = "/api/v1" + own.format(**known) if own else path_of(endpoint, known, {})
+    parameters = PATHS.get(f"{verb} {endpoint.path}") or PATHS.get(endpoint.path)
+    path = "/api/v1" + parameters.format(**known) if parameters else path_of(endpoint, known, {})
     if endpoint.body is None:
         return path, None
     if f"{verb} {endpoint.path}" in BODIES:

@@ -184,9 +184,11 @@ class TestReference:
         ],
     )
     def test_every_record_but_a_payment_stands_under_its_name(self, path: str, missing: str) -> None:
-        found = ShapeChecker.of_reference().check("GET", "/api/v1" + path, 200, {})
-        assert any(f"'{missing}' is a required property" in problem for problem in found)
+        problems_found = ShapeChecker.of_reference().check("GET", "/api/v1" + path, 200, {})
+        assert any(f"'{missing}' is a required property" in problem for problem in problems_found)
 
     def test_a_message_names_its_organization_and_object(self) -> None:
-        found = ShapeChecker.of_reference().check_webhook({"webhook_type": "plan.created", "object_type": "plan"})
-        assert {problem.split("'")[1] for problem in found} == {"organization_id", "plan"}
+        problems_found = ShapeChecker.of_reference().check_webhook(
+            {"webhook_type": "plan.created", "object_type": "plan"}
+        )
+        assert {problem.split("'")[1] for problem in problems_found} == {"organization_id", "plan"}

@@ -69,19 +69,19 @@ def test_message_arrives_as_compact_json_with_its_envelope(billing: Billing) -> 
         happen(billing)
         assert receiver.received == []
         billing.run_due()
-        (got,) = receiver.received
-        body = json.loads(got.body)
+        (delivery,) = receiver.received
+        body = json.loads(delivery.body)
         assert list(body) == ["webhook_type", "object_type", "organization_id", "customer"]
         assert (body["webhook_type"], body["object_type"]) == ("customer.created", "customer")
         assert body["organization_id"] == billing.organization.id
         assert body["customer"]["external_id"] == "acme"
-        assert b'": ' not in got.body
-        assert got.path == "/hook?from=billing"
-        assert got.headers["content-type"] == "application/json"
+        assert b'": ' not in delivery.body
+        assert delivery.path == "/hook?from=billing"
+        assert delivery.headers["content-type"] == "application/json"
         kept = message(billing, endpoint)
         assert (kept.status, kept.retries, kept.http_status, kept.response) == ("succeeded", 0, 200, "thanks")
-        assert kept.payload.encode() == got.body
-        assert got.headers["x-svc-unique-key"] == kept.id
+        assert kept.payload.encode() == delivery.body
+        assert delivery.headers["x-svc-unique-key"] == kept.id
         assert billing.next_due(leased=True) is None
 
 
@@ -90,15 +90,15 @@ def test_hmac_signature_is_that_of_the_exact_body(billing: Billing) -> None:
         listen(billing, receiver, signature_algo="hmac")
         happen(billing)
         billing.run_due()
-        (got,) = receiver.received
-        digest = hmac.new(billing.organization.hmac_key.encode(), got.body, hashlib.sha256).digest()
-        assert got.headers["x-svc-signature"] == base64.b64encode(digest).decode()
-        assert got.headers["x-svc-signature-algorithm"] == "hmac"
+        (delivery,) = receiver.received
+        digest = hmac.new(billing.organization.hmac_key.encode(), delivery.body, hashlib.sha256).digest()
+        assert delivery.headers["x-svc-signature"] == base64.b64encode(digest).decode()
+        assert delivery.headers["x-svc-signature-algorithm"] == "hmac"
 
 
-def verified(billing: Billing, got: Received) -> dict[str, object]:
+def verified(billing: Billing, delivery: Received) -> dict[str, object]:
     public_key = base64.b64decode(billing.webhooks.public_key())
-    signature = got.headers["x-svc-signature"]
+    signature = delivery.headers["x-svc-signature"]
     assert jwt.get_unverified_header(signature) == {"alg": "RS256"}
     claims: dict[str, object] = jwt.decode(
         signature, public_key, algorithms=["RS256"], issuer=billing.settings.public_url
@@ -111,9 +111,9 @@ def test_jwt_signature_is_verified_with_the_public_key(clock: ManualClock) -> No
         listen(billing, to)
         happen(billing)
         billing.run_due()
-        (got,) = to.received
-        assert got.headers["x-svc-signature-algorithm"] == "jwt"
-        assert verified(billing, got) == {"data": got.body.decode(), "iss": "https://billing.example"}
+        (delivery,) = to.received
+        assert delivery.headers["x-svc-signature-algorithm"] == "jwt"
+        assert verified(billing, delivery) == {"data": delivery.body.decode(), "iss": "https://billing.example"}
 
 
 def test_messages_are_signed_while_no_transaction_is_open_with_a_key_that_is_parsed_once(
@@ -143,13 +143,13 @@ def test_headers_follow_the_prefix_of_ids(clock: ManualClock) -> None:
         listen(billing, receiver)
         happen(billing)
         billing.run_due()
-        (got,) = receiver.received
-        assert {name for name in got.headers if name.startswith("x-")} == {
+        (delivery,) = receiver.received
+        assert {name for name in delivery.headers if name.startswith("x-")} == {
             "x-acme-signature",
             "x-acme-signature-algorithm",
             "x-acme-unique-key",
         }
-        assert "acme_id" in json.loads(got.body)["customer"]
+        assert "acme_id" in json.loads(delivery.body)["customer"]
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
@@ -171,7 +171,7 @@ def test_every_other_answer_is_a_failure_and_redirects_are_not_followed(billing:
         kept = message(billing, endpoint)
         assert (kept.status, kept.http_status, kept.retries) == ("retrying", status, 1)
         assert (kept.response, kept.last_retried_at) == ("thanks", NOW)
-        assert [got.path for got in receiver.received] == ["/hook?from=billing"]
+        assert [delivery.path for delivery in receiver.received] == ["/hook?from=billing"]
 
 
 def test_three_attempts_are_made_with_growing_waits(billing: Billing, clock: ManualClock) -> None:
@@ -196,8 +196,8 @@ def test_three_attempts_are_made_with_growing_waits(billing: Billing, clock: Man
         assert (
             len(
                 {
-                    (got.body, got.headers["x-svc-unique-key"], got.headers["x-svc-signature"])
-                    for got in receiver.received
+                    (delivery.body, delivery.headers["x-svc-unique-key"], delivery.headers["x-svc-signature"])
+                    for delivery in receiver.received
                 }
             )
             == 1
@@ -212,7 +212,7 @@ def test_failure_then_success(billing: Billing, clock: ManualClock) -> None:
         pass_time(billing, clock, "3.15")
         kept = message(billing, endpoint)
         assert (kept.status, kept.retries, kept.http_status) == ("succeeded", 1, 200)
-        assert len({got.headers["x-svc-unique-key"] for got in receiver.received}) == 1
+        assert len({delivery.headers["x-svc-unique-key"] for delivery in receiver.received}) == 1
         assert len(receiver.received) == 2
 
 
@@ -271,9 +271,9 @@ def test_address_and_algorithm_are_those_of_the_endpoint_at_each_attempt(billing
             endpoint.id, webhook_url=new.url, signature_algo="hmac", event_types=["invoice.voided"]
         )
         pass_time(billing, clock, "3.15")
-        (got,) = new.received
-        assert got.headers["x-svc-signature-algorithm"] == "hmac"
-        assert got.headers["x-svc-unique-key"] == old.received[0].headers["x-svc-unique-key"]
+        (delivery,) = new.received
+        assert delivery.headers["x-svc-signature-algorithm"] == "hmac"
+        assert delivery.headers["x-svc-unique-key"] == old.received[0].headers["x-svc-unique-key"]
         assert message(billing, endpoint).endpoint == new.url
 
 
@@ -287,12 +287,12 @@ def test_each_endpoint_gets_its_own_message_of_the_events_it_asked_for(billing: 
         billing.run_due()
 
         def types(receiver: Receiver) -> list[str]:
-            return sorted(json.loads(got.body)["webhook_type"] for got in receiver.received)
+            return sorted(json.loads(delivery.body)["webhook_type"] for delivery in receiver.received)
 
         assert types(everything) == ["customer.created", "customer.updated"]
         assert types(nothing) == []
         assert types(some) == ["customer.updated"]
-        keys = [got.headers["x-svc-unique-key"] for to in (everything, some) for got in to.received]
+        keys = [delivery.headers["x-svc-unique-key"] for to in (everything, some) for delivery in to.received]
         assert len(set(keys)) == 3
 
 
@@ -376,7 +376,7 @@ def test_a_receiver_that_is_down_for_two_days_loses_nothing(clock: ManualClock) 
         clock.set(billing.next_due(leased=True) or clock.now())
         billing.run_due()
         assert message(billing, endpoint).status == "succeeded"
-        assert len({got.body for got in receiver.received}) == 1
+        assert len({delivery.body for delivery in receiver.received}) == 1
 
 
 @pytest.mark.beyond_reference
@@ -403,7 +403,7 @@ def test_failed_messages_of_all_endpoints_are_listed_and_resent_together(billing
         pass_time(billing, clock, "3.15")
         pass_time(billing, clock, "20.40")
         failed = billing.webhooks.list(statuses=["failed"])
-        assert (failed.total_count, {one.webhook_endpoint_id for one in failed.items}) == (2, {endpoint.id})
+        assert (failed.total_count, {message.webhook_endpoint_id for message in failed.items}) == (2, {endpoint.id})
         assert billing.webhooks.list(webhook_endpoint_id=endpoint.id).total_count == 2
         assert billing.webhooks.list().total_count == 4
         down.statuses = [200]
@@ -445,8 +445,8 @@ def test_history_is_listed_by_how_it_went(billing: Billing, clock: ManualClock) 
             clock.set(clock.now() + timedelta(seconds=1))
 
         def listed(**filters: Any) -> list[str]:
-            found = billing.webhooks.list_of_endpoint(endpoint.id, **filters).items
-            return [json.loads(one.payload)["customer"]["external_id"] for one in found]
+            messages = billing.webhooks.list_of_endpoint(endpoint.id, **filters).items
+            return [json.loads(message.payload)["customer"]["external_id"] for message in messages]
 
         assert listed() == ["c", "b", "a"]
         assert listed(statuses=["succeeded"]) == ["a"]
@@ -492,7 +492,7 @@ def test_what_was_never_attempted_is_kept_however_old_it_is(billing: Billing, cl
         assert messages(billing, endpoint) == [waiting]
         billing.run_due()
         assert message(billing, endpoint).status == "succeeded"
-        assert [got.headers["x-svc-unique-key"] for got in receiver.received] == [waiting.id]
+        assert [delivery.headers["x-svc-unique-key"] for delivery in receiver.received] == [waiting.id]
 
 
 def test_what_is_given_up_is_said_in_the_log_and_removed_after_ninety_days(

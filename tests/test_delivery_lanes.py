@@ -97,8 +97,8 @@ def happen(billing: Billing, count: int) -> None:
 
 
 def statuses(billing: Billing, endpoint: WebhookEndpoint) -> list[str]:
-    found = billing.reading(lambda work: work.tx.find(WebhookMessage))
-    return [message.status for message in found if message.webhook_endpoint_id == endpoint.id]
+    messages = billing.reading(lambda work: work.tx.find(WebhookMessage))
+    return [message.status for message in messages if message.webhook_endpoint_id == endpoint.id]
 
 
 def test_a_dead_endpoint_holds_up_neither_other_endpoints_nor_other_work(
@@ -193,13 +193,13 @@ def test_a_worker_that_is_killed_loses_no_message(file: Path) -> None:
             receiver.came.clear()
         process.kill()
         process.communicate()
-        before = {got.headers["x-svc-unique-key"] for got in receiver.received}
+        before = {delivery.headers["x-svc-unique-key"] for delivery in receiver.received}
         assert len(before) < 60
         # Those that it had taken up are somebody else's once their leases have run out.
         receiver.statuses[:] = [200]
         billing.run_due(billing.clock.now() + timedelta(minutes=10))
         assert statuses(billing, endpoint) == ["succeeded"] * 60
-        keys = [got.headers["x-svc-unique-key"] for got in receiver.received]
+        keys = [delivery.headers["x-svc-unique-key"] for delivery in receiver.received]
         assert set(keys) == {message.id for message in billing.reading(lambda work: work.tx.find(WebhookMessage))}
         # What was under way may come twice, and nothing else does.
         assert len(keys) - 60 <= 40

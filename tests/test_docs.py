@@ -42,11 +42,11 @@ class Block:
 
 
 def blocks(document: str, language: str) -> list[Block]:
-    found = [
+    problems = [
         Block(language=match[1], text=match[2], line=document.count("\n", 0, match.start(2)) + 1)
         for match in BLOCK.finditer(document)
     ]
-    return [block for block in found if block.language == language]
+    return [block for block in problems if block.language == language]
 
 
 def anchors(document: str) -> set[str]:
@@ -194,11 +194,11 @@ def test_calls_know_what_earlier_ones_kept() -> None:
         "curl $URL/api/v1/charges --json '{\"plan_id\": \"'$ID'\"}'\n"
     )
     names: dict[str, str] = {}
-    found = calls(script, names)
-    first = next(found)
+    calls_found = calls(script, names)
+    first = next(calls_found)
     assert first.kept == ("ID", ".plan.svc_id")
     names["ID"] = part({"plan": {"svc_id": "x1"}}, first.kept[1])
-    assert next(found).body == {"plan_id": "x1"}
+    assert next(calls_found).body == {"plan_id": "x1"}
 
 
 def test_dead_links_are_found(tmp_path: Path) -> None:

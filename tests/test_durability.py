@@ -123,6 +123,6 @@ def test_several_processes_may_make_the_same_file_at_once(tmp_path: Path) -> Non
         subprocess.Popen([sys.executable, "-c", program, str(file)], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    found = {process.communicate(timeout=60)[0] for process in processes}
+    outputs = {process.communicate(timeout=60)[0] for process in processes}
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert len(found) == 1
+    assert len(outputs) == 1

@@ -88,9 +88,9 @@ def test_what_was_mended_is_billed_as_on_its_day(file: str) -> None:
     _price(file, '{"amount": "2"}')
     with Billing(file, clock=ManualClock(datetime(2024, 3, 3, tzinfo=UTC)), deliver=False) as billing:
         billing.run_due()
-        found = billing.invoices.list_of_customer("two").items
-        assert sorted(str(invoice.issuing_date) for invoice in found) == ["2024-02-01", "2024-03-01"]
-        assert sorted(invoice.total_amount_cents for invoice in found) == [1000, 1071]
+        invoices = billing.invoices.list_of_customer("two").items
+        assert sorted(str(invoice.issuing_date) for invoice in invoices) == ["2024-02-01", "2024-03-01"]
+        assert sorted(invoice.total_amount_cents for invoice in invoices) == [1000, 1071]
         assert billing.audit().findings == ()
 
 
@@ -134,7 +134,7 @@ def test_an_invoice_that_could_not_be_made_is_shown_as_failed_with_the_reason(fi
         # Another failure of the same run is the same invoice.
         billing.clock.set(datetime(2024, 2, 1, 0, 11, tzinfo=UTC))  # type: ignore[attr-defined]
         billing.run_due()
-        assert [each.id for each in _failed(billing)] == [invoice.id]
+        assert [failed.id for failed in _failed(billing)] == [invoice.id]
 
 
 def test_a_failed_invoice_is_made_when_it_is_tried_again(file: str) -> None:
@@ -143,7 +143,7 @@ def test_a_failed_invoice_is_made_when_it_is_tried_again(file: str) -> None:
         (invoice,) = _failed(billing)
         assert billing.invoices.retry(invoice.id).status == "pending"
         billing.run_due()
-        assert [each.id for each in _failed(billing)] == [invoice.id]
+        assert [failed.id for failed in _failed(billing)] == [invoice.id]
         _price(file, '{"amount": "2"}')
         billing.invoices.retry(invoice.id)
         billing.run_due()
@@ -216,8 +216,8 @@ def _travel(billing: Billing, month: int, day: int, hour: int = 0, minute: int =
 
 
 def _standing(billing: Billing, customer: str) -> list[tuple[str, str, int]]:
-    found = billing.invoices.list_of_customer(customer).items
-    return [(str(each.issuing_date), each.status, each.total_amount_cents) for each in found]
+    invoices = billing.invoices.list_of_customer(customer).items
+    return [(str(invoice.issuing_date), invoice.status, invoice.total_amount_cents) for invoice in invoices]
 
 
 def _opened(file: str, month: int, day: int, hour: int = 0, minute: int = 0) -> Billing:
@@ -290,7 +290,7 @@ def test_the_end_of_a_deleted_customer_that_fails_is_shown_too(file: str) -> Non
         billing.run_due()
         assert _failed(billing) == []
         ended = [item for item in billing.invoices.list().items if item.customer_id == failed.customer_id]
-        assert [(str(each.issuing_date), each.total_amount_cents) for each in ended] == [("2024-01-06", 265)]
+        assert [(str(invoice.issuing_date), invoice.total_amount_cents) for invoice in ended] == [("2024-01-06", 265)]
 
 
 def test_a_customer_whose_run_failed_can_have_a_new_subscription(file: str) -> None:

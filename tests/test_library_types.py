@@ -47,9 +47,9 @@ def test_mypy_tells_right_calls_from_wrong_ones() -> None:
         text=True,
         check=False,
     )
-    found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
-    assert [row for row in found if not row[0].endswith("wrong.py")] == [], done.stdout + done.stderr
-    assert sorted({int(line) for _, line in found}) == refused_lines(CALLS / "wrong.py"), done.stdout
+    errors = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
+    assert [row for row in errors if not row[0].endswith("wrong.py")] == [], done.stdout + done.stderr
+    assert sorted({int(line) for _, line in errors}) == refused_lines(CALLS / "wrong.py"), done.stdout
 
 
 @pytest.mark.slow

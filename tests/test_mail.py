@@ -62,9 +62,9 @@ def send(server: MailServer, email: Email = EMAIL, url: str = "", **rest: Any) -
 
 
 def failure(server: MailServer, email: Email = EMAIL, url: str = "", **rest: Any) -> Undelivered:
-    with pytest.raises(Undelivered) as found:
+    with pytest.raises(Undelivered) as failure:
         send(server, email, url, **rest)
-    return found.value
+    return failure.value
 
 
 # How it arrives
@@ -221,9 +221,9 @@ def test_nobody_is_there() -> None:
 def test_a_server_that_says_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mailer = SmtpMailer(At.at(f"smtp://127.0.0.1:{silent.getsockname()[1]}"), 0.05)
-        with pytest.raises(Undelivered, match="timed out") as found:
+        with pytest.raises(Undelivered, match="timed out") as failure:
             mailer.send(EMAIL)
-    assert found.value.final is False
+    assert failure.value.final is False
 
 
 # Nothing that people write breaks a header
@@ -371,9 +371,9 @@ def test_settings_do_not_show_the_password() -> None:
     ],
 )
 def test_a_bad_address_of_a_server_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(ValueError, match="mail server") as found:
+    with pytest.raises(ValueError, match="mail server") as refusal:
         Settings(smtp_url=url)
-    assert "secret" not in "".join(format_exception(found.value, limit=0))
+    assert "secret" not in "".join(format_exception(refusal.value, limit=0))
 
 
 @pytest.mark.parametrize("address", ["nobody", "a@b.example, c@d.example", "Lumen <a@b.example>"])
@@ -646,14 +646,14 @@ def test_what_was_asked_for_survives_the_end_of_the_process(tmp_path: Path, serv
 def test_workers_beside_each_other_send_each_email_once(tmp_path: Path, server: MailServer) -> None:
     path = tmp_path / "billing.db"
     system = Settings(smtp_url=server.url)
-    with Billing(path, settings=system) as one, Billing(path, settings=system) as other:
-        one.billing_entities.update("default", email="billing@seller.example", email_settings=["invoice.finalized"])
-        one.customers.upsert(external_id="acme", currency="EUR", email="anna@acme.example")
-        one.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
-        with Worker(one, poll_seconds=0.01), Worker(other, poll_seconds=0.01):
-            invoice = one.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
+    with Billing(path, settings=system) as first, Billing(path, settings=system) as second:
+        first.billing_entities.update("default", email="billing@seller.example", email_settings=["invoice.finalized"])
+        first.customers.upsert(external_id="acme", currency="EUR", email="anna@acme.example")
+        first.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+        with Worker(first, poll_seconds=0.01), Worker(second, poll_seconds=0.01):
+            invoice = first.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
             for number in range(11):
-                one.invoices.resend_email(invoice.id, to=[f"n{number}@acme.example"])
+                first.invoices.resend_email(invoice.id, to=[f"n{number}@acme.example"])
             assert server.wait_for(12)
         sent = sorted(mail.recipients[0] for mail in server.received)
         assert sent == sorted(["anna@acme.example", *(f"n{number}@acme.example" for number in range(11))])

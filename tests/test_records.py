@@ -108,7 +108,7 @@ def test_anything_that_an_operation_gives_is_plain_json(billed: Scenario) -> Non
     billing = billed.billing
     (invoice,) = billing.invoices.list().items
     customer = billing.customers.get("acme")
-    given: list[object] = [
+    values: list[object] = [
         invoice,
         invoice.fees,
         billing.invoices.list(),
@@ -134,7 +134,7 @@ def test_anything_that_an_operation_gives_is_plain_json(billed: Scenario) -> Non
         customer,
         None,
     ]
-    for result in given:
+    for result in values:
         shown = billing.view(result)
         assert json.loads(json.dumps(shown)) == shown, type(result)
     assert billing.view(billing.taxes.get("t"))["rate"] == 19.6

@@ -40,8 +40,8 @@ def operations() -> dict[str, Operation[object]]:
 def test_what_a_request_does_a_method_does_too(endpoint: Endpoint) -> None:
     if endpoint.method == "POST" and endpoint.path in _OWN_METHODS:
         return
-    found = [name for name, operation in operations().items() if operation.function is endpoint.call]
-    assert found, f"no method of usagebill.resources calls {endpoint.call.__module__}.{endpoint.call.__name__}"
+    names = [name for name, operation in operations().items() if operation.function is endpoint.call]
+    assert names, f"no method of usagebill.resources calls {endpoint.call.__module__}.{endpoint.call.__name__}"
 
 
 def test_every_resource_hangs_on_billing() -> None:

@@ -70,8 +70,8 @@ TAXES: dict[str, Any] = {
 
 
 def connection(url: str, **fields: Any) -> TaxConnection:
-    given = {"kind": "anrok", "code": "main", "name": "Anrok", **fields}
-    return TaxConnection(id="c1", organization_id="o1", url=url, created_at=NOW, updated_at=NOW, **given)
+    settings = {"kind": "anrok", "code": "main", "name": "Anrok", **fields}
+    return TaxConnection(id="c1", organization_id="o1", url=url, created_at=NOW, updated_at=NOW, **settings)
 
 
 def ask(
@@ -88,17 +88,17 @@ def ask(
 
 
 def failure(status: int = 200, answer: object = TAXES) -> ProviderFailure:
-    found, _ = ask(status, answer)
-    assert isinstance(found, ProviderFailure)
-    return found
+    taxes, _ = ask(status, answer)
+    assert isinstance(taxes, ProviderFailure)
+    return taxes
 
 
 def test_a_document_is_told_with_its_customer_and_its_items() -> None:
-    _, got = ask(api_key="secret")
-    assert got.path == "/hook/finalized_invoices?from=billing"
-    assert (got.headers["authorization"], got.headers["content-type"]) == ("Bearer secret", "application/json")
-    assert got.headers["idempotency-key"] == "finalized:i1"
-    assert json.loads(got.body) == {
+    _, request = ask(api_key="secret")
+    assert request.path == "/hook/finalized_invoices?from=billing"
+    assert (request.headers["authorization"], request.headers["content-type"]) == ("Bearer secret", "application/json")
+    assert request.headers["idempotency-key"] == "finalized:i1"
+    assert json.loads(request.body) == {
         "provider": "anrok",
         "connection": "main",
         "document": {"id": "i1", "number": None, "issuing_date": "2024-03-05", "currency": "EUR"},
@@ -123,15 +123,15 @@ def test_a_document_is_told_with_its_customer_and_its_items() -> None:
 
 
 def test_avalara_is_told_amounts_in_major_units_and_how_many() -> None:
-    _, got = ask(kind="avalara")
-    told = [(item["amount"], item["units"]) for item in json.loads(got.body)["items"]]
+    _, request = ask(kind="avalara")
+    told = [(item["amount"], item["units"]) for item in json.loads(request.body)["items"]]
     assert told == [("10.0", "2.5"), ("0.99", "3.0")]
-    assert "authorization" not in got.headers
+    assert "authorization" not in request.headers
 
 
 def test_amounts_of_currencies_without_cents() -> None:
-    _, got = ask(kind="avalara", question=replace(QUESTION, currency="JPY"))
-    assert json.loads(got.body)["items"][0]["amount"] == "1000.0"
+    _, request = ask(kind="avalara", question=replace(QUESTION, currency="JPY"))
+    assert json.loads(request.body)["items"][0]["amount"] == "1000.0"
 
 
 @pytest.mark.parametrize(
@@ -145,20 +145,20 @@ def test_amounts_of_currencies_without_cents() -> None:
     ],
 )
 def test_each_purpose_has_a_path_of_its_own(purpose: Purpose, path: str) -> None:
-    _, got = ask(question=replace(QUESTION, purpose=purpose))
-    assert got.path == f"/hook/{path}?from=billing"
+    _, request = ask(question=replace(QUESTION, purpose=purpose))
+    assert request.path == f"/hook/{path}?from=billing"
 
 
 def test_what_is_not_stored_has_no_id_and_no_idempotency_key() -> None:
-    _, got = ask(question=replace(QUESTION, purpose=Purpose.DRAFT, document_id=None))
-    assert json.loads(got.body)["document"]["id"] is None
-    assert "idempotency-key" not in got.headers
+    _, request = ask(question=replace(QUESTION, purpose=Purpose.DRAFT, document_id=None))
+    assert json.loads(request.body)["document"]["id"] is None
+    assert "idempotency-key" not in request.headers
 
 
 def test_the_taxes_of_each_item() -> None:
-    found, _ = ask()
+    taxes, _ = ask()
     state = BreakdownLine(name="State", rate=Decimal("0.1"), amount_cents=100, type="tax_exclusive")
-    assert found == ProviderTaxes(
+    assert taxes == ProviderTaxes(
         items=(
             ItemTaxes(item_id="f1", asked_cents=1000, amount_cents=100, lines=(state,)),
             ItemTaxes(item_id="f2", asked_cents=99, amount_cents=0),
@@ -169,26 +169,26 @@ def test_the_taxes_of_each_item() -> None:
 
 def test_rates_are_exact_as_numbers_too() -> None:
     text = json.dumps(TAXES).replace('"0.1"', "0.0825000000000000000001").encode()
-    found, _ = ask(answer=text)
-    assert isinstance(found, ProviderTaxes)
-    assert found.items[0].lines[0].rate == Decimal("0.0825000000000000000001")
+    taxes, _ = ask(answer=text)
+    assert isinstance(taxes, ProviderTaxes)
+    assert taxes.items[0].lines[0].rate == Decimal("0.0825000000000000000001")
 
 
 def test_taxes_below_zero_belong_to_items_below_zero() -> None:
     below = replace(QUESTION, items=(replace(ITEMS[0], amount_cents=-1000), ITEMS[1]))
     line = {"name": "State", "rate": "0.1", "tax_amount_cents": -100}
-    found, _ = ask(answer=changed(tax_amount_cents=-100, tax_breakdown=[line]), question=below)
-    assert isinstance(found, ProviderTaxes)
-    assert (found.items[0].amount_cents, found.items[0].lines[0].amount_cents) == (-100, -100)
+    taxes, _ = ask(answer=changed(tax_amount_cents=-100, tax_breakdown=[line]), question=below)
+    assert isinstance(taxes, ProviderTaxes)
+    assert (taxes.items[0].amount_cents, taxes.items[0].lines[0].amount_cents) == (-100, -100)
     refused, _ = ask(question=below)
     assert isinstance(refused, ProviderFailure)
 
 
 def test_only_so_much_of_an_answer_is_kept() -> None:
     line = {"name": "n" * 300, "type": "t" * 300, "rate": "0." + 40 * "3", "tax_amount_cents": 1}
-    found, _ = ask(answer=changed(tax_breakdown=[line]))
-    assert isinstance(found, ProviderTaxes)
-    (kept,) = found.items[0].lines
+    taxes, _ = ask(answer=changed(tax_breakdown=[line]))
+    assert isinstance(taxes, ProviderTaxes)
+    (kept,) = taxes.items[0].lines
     assert (kept.name, kept.type, kept.rate) == ("n" * 255, "t" * 255, Decimal("0." + 30 * "3"))
     told = failure(422, {"error": {"code": "c" * 300, "message": "m" * 5000}})
     assert (len(told.code), len(told.message)) == (255, 1000)
@@ -201,8 +201,8 @@ def test_a_document_that_is_asked_about_anew_has_another_key() -> None:
 
 def test_what_is_only_reported_needs_no_answer() -> None:
     for purpose in (Purpose.CREDIT_NOTE, Purpose.VOID, Purpose.NEGATE, Purpose.RETURN):
-        found, _ = ask(204, b"", replace(QUESTION, purpose=purpose))
-        assert found == Reported()
+        taxes, _ = ask(204, b"", replace(QUESTION, purpose=purpose))
+        assert taxes == Reported()
 
 
 def changed(**fields: object) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def changed(**fields: object) -> dict[str, Any]:
     ],
 )
 def test_an_answer_that_is_not_sound_taxes_nothing(answer: object) -> None:
-    found = failure(answer=answer)
-    assert (found.code, found.kind) == ("invalid_response", FailureKind.REFUSED)
+    failed = failure(answer=answer)
+    assert (failed.code, failed.kind) == ("invalid_response", FailureKind.REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def test_a_provider_that_says_nothing_or_is_not_there() -> None:
         silent = provider.ask(connection(receiver.url), QUESTION)
         gone = provider.ask(connection("http://127.0.0.1:1/tax"), QUESTION)
         provider.close()
-    for found in (silent, gone):
-        assert isinstance(found, ProviderFailure)
-        assert (found.code, found.kind) == ("network_error", FailureKind.UNREACHABLE)
+    for failed in (silent, gone):
+        assert isinstance(failed, ProviderFailure)
+        assert (failed.code, failed.kind) == ("network_error", FailureKind.UNREACHABLE)
 
 
 # Within a billing system
@@ -312,7 +312,7 @@ def test_the_address_of_the_connection_is_asked_outside_any_transaction() -> Non
         clock.set(NOW + timedelta(seconds=15))
         billing.run_due()
         assert (len(receiver.received), shown(billing)) == (2, ("finalized", 50, 550))
-        first, second = (got.headers["idempotency-key"] for got in receiver.received)
+        first, second = (request.headers["idempotency-key"] for request in receiver.received)
         assert first == second
 
 
@@ -392,6 +392,6 @@ def test_previews_of_many_threads_ask_at_once_write_nothing_and_keep_no_writer_w
                 )
             )
         # 31 days of 31, from the 5th on: 27 EUR, and a tenth of that.
-        assert {(each["fees_amount_cents"], each["taxes_amount_cents"]) for each in shown} == {(2700, 270)}
+        assert {(invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) for invoice in shown} == {(2700, 270)}
         assert (billing.invoices.list().total_count, billing.next_due(), heard) == (0, next_due, [])
         assert billing.events.list().total_count == len(names)

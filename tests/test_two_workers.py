@@ -136,9 +136,9 @@ def test_two_workers_do_together_what_one_does(tmp_path: Path, move: Callable[[P
     copied = tmp_path / "billing.db"
     copied.write_bytes(alone.read_bytes())
     path = move(copied)
-    (one,) = worked(alone, 1)
+    (done,) = worked(alone, 1)
     two = worked(path, 2)
-    assert sum(tried for tried, _ in two) == one[0]
+    assert sum(tried for tried, _ in two) == done[0]
     assert [failed for _, failed in two] == [0, 0]
     with Billing(path, deliver=False) as billing, Billing(alone, deliver=False) as single:
         assert billing.audit().findings == ()
@@ -157,4 +157,6 @@ def test_two_workers_do_together_what_one_does(tmp_path: Path, move: Callable[[P
         }
         assert taken == {"coupon": 2500 * CUSTOMERS, "credit_note": 3300 * CUSTOMERS}
         assert {note.balance_amount_cents for note in billing.reading(lambda work: work.tx.find(CreditNote))} == {0}
-        assert {each.status for each in billing.reading(lambda work: work.tx.find(AppliedCoupon))} == {"terminated"}
+        assert {applied.status for applied in billing.reading(lambda work: work.tx.find(AppliedCoupon))} == {
+            "terminated"
+        }

@@ -47,10 +47,10 @@ def told(answer: bytes, status: int = 200) -> Registered | NotRegistered | Unava
 
 
 def failure(answer: bytes, status: int = 200) -> RegistryError:
-    found = told(answer, status)
-    assert isinstance(found, Unavailable)
-    assert found.message
-    return found.kind
+    answer_of_registry = told(answer, status)
+    assert isinstance(answer_of_registry, Unavailable)
+    assert answer_of_registry.message
+    return answer_of_registry.kind
 
 
 def test_country_and_number_are_asked_for_apart() -> None:
@@ -58,9 +58,9 @@ def test_country_and_number_are_asked_for_apart() -> None:
         registry = HttpVatRegistry(receiver.url, timeout=5)
         registry.check(VatNumber(prefix="EL", digits="123456789"))
         registry.close()
-        (got,) = receiver.received
-    assert json.loads(got.body) == {"countryCode": "EL", "vatNumber": "123456789"}
-    assert got.headers["content-type"] == "application/json"
+        (request,) = receiver.received
+    assert json.loads(request.body) == {"countryCode": "EL", "vatNumber": "123456789"}
+    assert request.headers["content-type"] == "application/json"
 
 
 def test_a_registered_number() -> None:
@@ -139,19 +139,19 @@ def test_a_registry_that_is_not_there() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     registry = HttpVatRegistry(f"http://127.0.0.1:{port}/", timeout=5)
-    found = registry.check(NUMBER)
+    answered = registry.check(NUMBER)
     registry.close()
-    assert isinstance(found, Unavailable)
-    assert found.kind == RegistryError.SERVICE_UNAVAILABLE
+    assert isinstance(answered, Unavailable)
+    assert answered.kind == RegistryError.SERVICE_UNAVAILABLE
 
 
 def test_a_registry_that_never_answers() -> None:
     with Receiver(0) as receiver:
         registry = HttpVatRegistry(receiver.url, timeout=0.05)
-        found = registry.check(NUMBER)
+        answered = registry.check(NUMBER)
         registry.close()
-    assert isinstance(found, Unavailable)
-    assert found.kind == RegistryError.TIMEOUT
+    assert isinstance(answered, Unavailable)
+    assert answered.kind == RegistryError.TIMEOUT
 
 
 def test_an_address_that_is_none() -> None:

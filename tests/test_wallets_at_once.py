@@ -186,14 +186,14 @@ def top_ups(path: Path) -> Counter[tuple[object, ...]]:
         wallets = {wallet.id: wallet for wallet in reader.tx.find(Wallet)}
         return Counter(
             (
-                wallets[each.wallet_id].customer_id,
-                wallets[each.wallet_id].priority,
-                each.source,
-                each.transaction_status,
-                each.amount_cents,
-                each.created_at,
+                wallets[transaction.wallet_id].customer_id,
+                wallets[transaction.wallet_id].priority,
+                transaction.source,
+                transaction.transaction_status,
+                transaction.amount_cents,
+                transaction.created_at,
             )
-            for each in reader.tx.find(WalletTransaction)
+            for transaction in reader.tx.find(WalletTransaction)
         )
 
     with Billing(path, deliver=False) as billing:

@@ -70,10 +70,10 @@ def test_keys_may_be_narrow(file: str) -> None:
 
 
 def test_tax_connections_are_made_changed_listed_and_ended(file: str) -> None:
-    given = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example/anrok"]
-    made = run_json("tax-connections", "create", *given, "--api-key", "secret", "--item", "calls=SW1")
+    options = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example/anrok"]
+    made = run_json("tax-connections", "create", *options, "--api-key", "secret", "--item", "calls=SW1")
     assert (made["name"], made["has_api_key"], made["item_codes"]) == ("main", True, {"calls": "SW1"})
-    again = run("tax-connections", "create", *given, code=1)
+    again = run("tax-connections", "create", *options, code=1)
     assert "value_already_exist" in again
     changed = run("tax-connections", "update", "main", "--db", file, "--name", "Ours", "--item", "seats=SW2")
     assert "Ours" in changed
@@ -88,15 +88,15 @@ def test_tax_connections_are_made_changed_listed_and_ended(file: str) -> None:
 
 
 def test_sync_connections_are_made_changed_listed_and_ended(file: str) -> None:
-    given = ["--db", file, "--kind", "xero", "--code", "books", "--url", "https://books.example"]
-    made = run_json("sync-connections", "create", *given, "--api-key", "secret", "--no-payments")
+    options = ["--db", file, "--kind", "xero", "--code", "books", "--url", "https://books.example"]
+    made = run_json("sync-connections", "create", *options, "--api-key", "secret", "--no-payments")
     assert (made["name"], made["has_api_key"], made["sync_invoices"], made["sync_payments"]) == (
         "books",
         True,
         True,
         False,
     )
-    assert "value_already_exist" in run("sync-connections", "create", *given, code=1)
+    assert "value_already_exist" in run("sync-connections", "create", *options, code=1)
     changed = run("sync-connections", "update", "books", "--db", file, "--name", "Ours", "--payments")
     assert "Ours" in changed
     assert "secret" not in changed
@@ -139,12 +139,12 @@ def test_payment_connections_are_made_changed_listed_and_ended(
     secret = tmp_path / "secret"
     secret.write_text("whsec_0123456789abcdef\n")
     monkeypatch.setenv("USAGEBILL_PAYMENT_SECRET_KEY", "sk_live_0123456789abcdef")
-    given = ["--db", file, "--kind", "stripe", "--code", "main", "--supports-3ds"]
-    made = run_json("payment-connections", "create", *given, "--credential", f"webhook_secret=@{secret}")
+    options = ["--db", file, "--kind", "stripe", "--code", "main", "--supports-3ds"]
+    made = run_json("payment-connections", "create", *options, "--credential", f"webhook_secret=@{secret}")
     assert (made["name"], made["supports_3ds"], made["accepts_notices"]) == ("main", True, True)
     assert made["credentials"] == {"secret_key": "…cdef", "webhook_secret": "…cdef"}
     assert made["notice_path"].startswith("/webhooks/stripe/")
-    assert "value_already_exist" in run("payment-connections", "create", *given, code=1)
+    assert "value_already_exist" in run("payment-connections", "create", *options, code=1)
     changed = run("payment-connections", "update", "main", "--db", file, "--name", "Ours", "--no-3ds")
     assert "Ours" in changed
     assert "0123456789" not in changed
@@ -159,19 +159,19 @@ def test_payment_connections_are_made_changed_listed_and_ended(
 
 @pytest.mark.parametrize("text", ["secret_key=sk_live_1", "no_such=@file", "secret_key"])
 def test_credentials_are_not_taken_from_the_command_line_itself(file: str, text: str) -> None:
-    given = ["--db", file, "--kind", "stripe", "--code", "main", "--credential", text]
-    assert "NAME=@FILE" in run("payment-connections", "create", *given, code=2)
+    options = ["--db", file, "--kind", "stripe", "--code", "main", "--credential", text]
+    assert "NAME=@FILE" in run("payment-connections", "create", *options, code=2)
 
 
 def test_dunning_campaigns_are_made_applied_changed_listed_and_ended(file: str) -> None:
-    given = ["--db", file, "--code", "late", "--threshold", "15000 EUR", "--threshold", "10000 usd", "--days", "3"]
-    made = run_json("dunning-campaigns", "create", *given, "--bcc", "cfo@lumen.example")
+    options = ["--db", file, "--code", "late", "--threshold", "15000 EUR", "--threshold", "10000 usd", "--days", "3"]
+    made = run_json("dunning-campaigns", "create", *options, "--bcc", "cfo@lumen.example")
     assert (made["name"], made["days_between_attempts"], made["max_attempts"]) == ("late", 3, 1)
     assert made["thresholds"] == [
         {"amount_cents": 15000, "currency": "EUR"},
         {"amount_cents": 10000, "currency": "USD"},
     ]
-    assert "value_already_exist" in run("dunning-campaigns", "create", *given, code=1)
+    assert "value_already_exist" in run("dunning-campaigns", "create", *options, code=1)
     assert "15000 EUR" in run("dunning-campaigns", "create", "--db", file, "--code", "x", "--threshold", "EUR", code=2)
     changed = run("dunning-campaigns", "update", "late", "--db", file, "--attempts", "4", "--name", "Late payers")
     assert "15000 EUR, 10000 USD" in changed
@@ -189,8 +189,8 @@ def test_dunning_campaigns_are_made_applied_changed_listed_and_ended(file: str) 
 
 
 def test_item_codes_that_name_nothing_are_refused(file: str) -> None:
-    given = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example", "--item", "calls"]
-    assert "OUR_CODE=THEIR_CODE" in run("tax-connections", "create", *given, code=2)
+    options = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example", "--item", "calls"]
+    assert "OUR_CODE=THEIR_CODE" in run("tax-connections", "create", *options, code=2)
 
 
 def test_rotating_ends_the_old_key_now_or_later(file: str) -> None:

@@ -76,10 +76,10 @@ def test_lines_of_json_are_imported_and_bad_ones_named(db: str, tmp_path: Path) 
         '{"transaction_id": "d", "code": "storage"}',
     ]
     file.write_text("\n".join(lines))
-    found = run(str(file), "--db", db, code=1)
-    assert (found["imported"], found["duplicates"]) == (2, 1)
-    assert sorted(row["line"] for row in found["refused"]) == [2, 4, 5, 7]
-    refused = next(row for row in found["refused"] if row["line"] == 2)
+    output = run(str(file), "--db", db, code=1)
+    assert (output["imported"], output["duplicates"]) == (2, 1)
+    assert sorted(row["line"] for row in output["refused"]) == [2, 4, 5, 7]
+    refused = next(row for row in output["refused"] if row["line"] == 2)
     assert refused["problem"] == {"code": ["value_is_mandatory"]}
     assert refused["message"].startswith("code: is missing; send it")
     with Billing(db) as billing:

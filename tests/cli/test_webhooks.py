@@ -60,7 +60,7 @@ def test_failed_messages_are_resent_one_by_one_or_together(file: str) -> None:
     with Billing(file) as billing, Receiver() as receiver:
         billing.webhook_endpoints.update(billing.webhook_endpoints.list().items[0].id, webhook_url=receiver.url)
         billing.run_due()
-        assert {got.headers["x-svc-unique-key"] for got in receiver.received} == {first, second}
+        assert {delivery.headers["x-svc-unique-key"] for delivery in receiver.received} == {first, second}
     assert run("webhooks", "resend", "--all", "--db", file) == "no failed webhooks\n"
     assert "has arrived" in run("webhooks", "resend", first, "--db", file, code=1)
 

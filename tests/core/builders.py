@@ -204,7 +204,7 @@ def subscription(**fields: Any) -> Subscription:
 def parties(*, issuer: str = "entity", entity: Mapping[str, Any] | None = None, **fields: Any) -> Parties:
     """A customer with these fields, of the billing entity `entity`, invoiced by the one with the id `issuer`."""
     shared = {"organization_id": "organization", "created_at": NOW, "updated_at": NOW}
-    own = BillingEntity(
+    billing_entity = BillingEntity(
         **{
             "id": "entity",
             "code": "entity",
@@ -217,14 +217,14 @@ def parties(*, issuer: str = "entity", entity: Mapping[str, Any] | None = None, 
     customer: dict[str, Any] = {
         "id": "customer",
         "external_id": "acme",
-        "billing_entity_id": own.id,
+        "billing_entity_id": billing_entity.id,
         "sequential_id": 1,
         "slug": "E-001",
         **shared,
         **fields,
     }
-    other = own if issuer == own.id else replace(own, id=issuer, code=issuer)
-    return Parties(customer=Customer(**customer), entity=own, issuer=other)
+    other = billing_entity if issuer == billing_entity.id else replace(billing_entity, id=issuer, code=issuer)
+    return Parties(customer=Customer(**customer), entity=billing_entity, issuer=other)
 
 
 def contract(*, plan: Mapping[str, Any] | None = None, issuer: str = "entity", **fields: Any) -> Contract:

@@ -68,7 +68,7 @@ def test_an_adjustment_is_of_one_line(of_line: dict[str, Any], expected: bool) -
 
 def adjust(fees: list[Fee], *adjustments: AdjustedFee, empty_line: Any = no_line) -> list[tuple[str, int]]:
     lines = with_adjusted_lines(fees, adjustments, empty_line=empty_line, repricing=lambda _: None)
-    return [(one.id, one.amount_cents) for one in lines]
+    return [(line.id, line.amount_cents) for line in lines]
 
 
 def test_an_adjusted_line_keeps_its_place_and_the_others_stay() -> None:
@@ -91,7 +91,7 @@ def test_later_adjustments_of_a_line_come_on_top_of_earlier_ones() -> None:
 
 def true_ups(fees: list[Fee], minimum: int, *adjustments: AdjustedFee) -> list[tuple[str, int]]:
     lines = with_new_true_up(fees, charge(minimum), days(31), adjustments, empty_line=empty, id="new")
-    return [(one.id, one.amount_cents) for one in lines]
+    return [(line.id, line.amount_cents) for line in lines]
 
 
 MINIMUM = line(600, "minimum", true_up_parent_fee_id="a")

@@ -37,8 +37,8 @@ def thresholds(*once: int | str, every: int | str | None = None) -> tuple[AlertT
 
 
 def crossed(watched: tuple[AlertThreshold, ...], direction: Direction, p: object, c: object) -> list[int]:
-    found = crossed_thresholds(watched, direction, Decimal(str(p)), Decimal(str(c)))
-    return [int(threshold.value) for threshold in found]
+    crossing = crossed_thresholds(watched, direction, Decimal(str(p)), Decimal(str(c)))
+    return [int(threshold.value) for threshold in crossing]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_a_threshold_says_which_it_is_however_often_it_recurs() -> None:
         AlertThreshold(value=Decimal(100), code="first"),
         AlertThreshold(value=Decimal(50), code="again", recurring=True),
     )
-    found = crossed_thresholds(watched, UP, Decimal(0), Decimal(201))
-    assert [(one.code, one.value, one.recurring) for one in found] == [
+    crossing = crossed_thresholds(watched, UP, Decimal(0), Decimal(201))
+    assert [(threshold.code, threshold.value, threshold.recurring) for threshold in crossing] == [
         ("first", 100, False),
         ("again", 150, True),
         ("again", 200, True),
@@ -99,9 +99,9 @@ def test_a_threshold_says_which_it_is_however_often_it_recurs() -> None:
 
 
 def test_a_leap_past_countless_steps_lists_the_last_ones() -> None:
-    found = crossed(thresholds(every="0.001"), UP, 0, 10**30)
-    assert len(found) == MOST_STEPS_LISTED
-    assert found[-1] == 10**30
+    crossing = crossed(thresholds(every="0.001"), UP, 0, 10**30)
+    assert len(crossing) == MOST_STEPS_LISTED
+    assert crossing[-1] == 10**30
 
 
 def test_steps_of_many_digits_are_counted_exactly() -> None:
@@ -129,7 +129,7 @@ def test_on_a_way_that_never_turns_each_threshold_rings_once_wherever_one_looks(
     watched: tuple[AlertThreshold, ...], direction: Direction, values: list[Decimal]
 ) -> None:
     way = sorted(values, reverse=direction is DOWN)
-    rung = Counter(one for p, c in pairwise(way) for one in crossed_thresholds(watched, direction, p, c))
+    rung = Counter(threshold for p, c in pairwise(way) for threshold in crossed_thresholds(watched, direction, p, c))
     assert rung == Counter(crossed_thresholds(watched, direction, way[0], way[-1]))
     assert max(rung.values(), default=1) == 1
 
@@ -140,10 +140,10 @@ def test_neither_the_order_of_thresholds_nor_the_way_back_matters(
 ) -> None:
     shuffled = list(watched)
     random.shuffle(shuffled)
-    found = crossed_thresholds(watched, direction, p, c)
-    assert set(found) == set(crossed_thresholds(shuffled, direction, p, c))
+    crossing = crossed_thresholds(watched, direction, p, c)
+    assert set(crossing) == set(crossed_thresholds(shuffled, direction, p, c))
     back = crossed_thresholds(watched, direction, c, p)
-    assert not (found and back)
+    assert not (crossing and back)
 
 
 @given(SETS, decimals(-200, 200), decimals(-200, 200))
@@ -152,21 +152,26 @@ def test_a_rise_crosses_what_lies_between_and_nothing_else(
     watched: tuple[AlertThreshold, ...], p: Decimal, c: Decimal
 ) -> None:
     assume(p <= c)
-    once = [one for one in watched if not one.recurring]
-    every = next((one for one in watched if one.recurring), None)
-    expected = [one.value for one in once]
+    once = [threshold for threshold in watched if not threshold.recurring]
+    every = next((threshold for threshold in watched if threshold.recurring), None)
+    expected = [threshold.value for threshold in once]
     if every is not None:
-        base = max((one.value for one in once), default=Decimal(0))
+        base = max((threshold.value for threshold in once), default=Decimal(0))
         expected += [base + number * every.value for number in range(1, 500)]
-    found = [one.value for one in crossed_thresholds(watched, UP, p, c)]
-    assert found == [value for value in expected if p < value <= c]
+    values = [threshold.value for threshold in crossed_thresholds(watched, UP, p, c)]
+    assert values == [value for value in expected if p < value <= c]
 
 
 @given(SETS, decimals(-200, 200), decimals(-200, 200))
 def test_a_fall_is_a_rise_seen_from_the_other_side(watched: tuple[AlertThreshold, ...], p: Decimal, c: Decimal) -> None:
-    mirrored = tuple(one if one.recurring else AlertThreshold(value=-one.value, code=one.code) for one in watched)
+    mirrored = tuple(
+        threshold if threshold.recurring else AlertThreshold(value=-threshold.value, code=threshold.code)
+        for threshold in watched
+    )
     up = crossed_thresholds(mirrored, UP, -p, -c)
-    assert {-one.value for one in up} == {one.value for one in crossed_thresholds(watched, DOWN, p, c)}
+    assert {-threshold.value for threshold in up} == {
+        threshold.value for threshold in crossed_thresholds(watched, DOWN, p, c)
+    }
 
 
 def alert(**fields: Any) -> Alert:
@@ -199,7 +204,7 @@ def test_what_starts_again_rings_for_what_lies_beyond_its_start(
         opening=None if opening is None else Decimal(opening),
     )
     assert (seen.previous_value, seen.last_processed_at) == (value, NOW)
-    assert [one.value for one in crossing.thresholds] == rung if crossing else rung == []
+    assert [threshold.value for threshold in crossing.thresholds] == rung if crossing else rung == []
 
 
 def line(metric: str, cents: int, units: str) -> UsageLine:

@@ -59,9 +59,9 @@ def settled(subscription: Cycle, at: str, *, last_fee: str = "", period_billed: 
     return settlement(subscription, record, last_fee_at=instant(last_fee) if last_fee else None)
 
 
-def due(found: Settlement | None, amount: int = MILLION) -> int:
-    assert found is not None
-    return commitment_due(amount, found.window, UTC)
+def due(settlement: Settlement | None, amount: int = MILLION) -> int:
+    assert settlement is not None
+    return commitment_due(amount, settlement.window, UTC)
 
 
 def owed(days: int, period_days: int) -> int:
@@ -84,10 +84,12 @@ def owed(days: int, period_days: int) -> int:
 )
 def test_a_first_period_in_arrears_owes_its_share(plan: str, started: str, run: str, expected: int) -> None:
     subscription = cycle(plan, started)
-    found = settled(subscription, run)
-    assert found is not None
-    fee = round_cents(prorated(100_000, billed_days(FeeRule.PARTIAL, found.window, UTC), found.window.duration))
-    assert true_up(due(found), [fee]) == expected
+    settlement = settled(subscription, run)
+    assert settlement is not None
+    fee = round_cents(
+        prorated(100_000, billed_days(FeeRule.PARTIAL, settlement.window, UTC), settlement.window.duration)
+    )
+    assert true_up(due(settlement), [fee]) == expected
 
 
 def test_a_plan_in_advance_settles_each_period_when_it_is_over() -> None:
@@ -115,19 +117,22 @@ def test_all_fees_of_the_period_count() -> None:
 def test_a_plan_that_bills_usage_monthly_settles_the_whole_interval() -> None:
     subscription = cycle("yearly calendar arrears C", "2024-03-05T10:00:00")
     assert settled(subscription, "2024-04-01T00:10:00") is None
-    found = settled(subscription, "2025-01-01T00:10:00")
-    assert due(found) == share(MILLION, 302, 366)
-    assert true_up(due(found), [8_251, 8_800]) == share(MILLION, 302, 366) - 8_251 - 8_800
+    settlement = settled(subscription, "2025-01-01T00:10:00")
+    assert due(settlement) == share(MILLION, 302, 366)
+    assert true_up(due(settlement), [8_251, 8_800]) == share(MILLION, 302, 366) - 8_251 - 8_800
 
 
 def test_a_downgrade_settles_the_period_that_it_closes() -> None:
     ended = "2024-06-01T00:15:49"
     for plan in ("monthly calendar arrears", "monthly calendar advance"):
         subscription = cycle(plan, "2024-03-01", ended=ended, succession=Succession.DOWNGRADE)
-        found = settled(subscription, ended, last_fee="2024-05-01T00:10:00")
-        assert found is not None
-        assert (found.window.start, found.window.end) == (instant("2024-05-01"), day_end(date(2024, 5, 31), UTC))
-        assert true_up(due(found), [10_000]) == MILLION - 10_000
+        settlement = settled(subscription, ended, last_fee="2024-05-01T00:10:00")
+        assert settlement is not None
+        assert (settlement.window.start, settlement.window.end) == (
+            instant("2024-05-01"),
+            day_end(date(2024, 5, 31), UTC),
+        )
+        assert true_up(due(settlement), [10_000]) == MILLION - 10_000
 
 
 def test_a_downgrade_at_the_first_boundary_settles_the_days_lived() -> None:
@@ -159,13 +164,13 @@ def test_the_day_of_an_upgrade_is_the_old_plans_too() -> None:
 
 
 def test_fees_count_whose_window_lies_in_the_period() -> None:
-    found = settled(cycle("monthly calendar arrears", "2024-02-28T10:00:00"), "2024-03-01T00:10:00")
-    assert found is not None
-    assert counts_toward(found.period, instant("2024-02-28T10:00:00"), day_end(date(2024, 2, 29), UTC))
-    assert counts_toward(found.period, found.period.start, found.period.end)
-    assert counts_toward(found.period, instant("2024-02-01T00:10:00"), instant("2024-02-01T00:10:00"))
-    assert not counts_toward(found.period, instant("2024-01-31"), day_end(date(2024, 2, 29), UTC))
-    assert not counts_toward(found.period, instant("2024-02-28"), instant("2024-03-01"))
+    settlement = settled(cycle("monthly calendar arrears", "2024-02-28T10:00:00"), "2024-03-01T00:10:00")
+    assert settlement is not None
+    assert counts_toward(settlement.period, instant("2024-02-28T10:00:00"), day_end(date(2024, 2, 29), UTC))
+    assert counts_toward(settlement.period, settlement.period.start, settlement.period.end)
+    assert counts_toward(settlement.period, instant("2024-02-01T00:10:00"), instant("2024-02-01T00:10:00"))
+    assert not counts_toward(settlement.period, instant("2024-01-31"), day_end(date(2024, 2, 29), UTC))
+    assert not counts_toward(settlement.period, instant("2024-02-28"), instant("2024-03-01"))
 
 
 def test_the_unrounded_true_up_counts_unrounded_fees() -> None:

@@ -285,7 +285,7 @@ def test_no_coupon_is_used_beyond_what_it_has(
     lines: list[tuple[int, int, int]], coupons: list[AvailableCoupon], currency: str
 ) -> None:
     draft = _settled(lines, coupons, currency)
-    held = {each.applied.id: each for each in coupons}
+    held = {coupon.applied.id: coupon for coupon in coupons}
     assert len(draft.changed) == len(draft.invoice.credits)
     for after, line in zip(changed(draft, AppliedCoupon), draft.invoice.credits, strict=True):
         before = held[after.id]

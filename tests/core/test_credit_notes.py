@@ -150,7 +150,7 @@ def test_three_fees_with_a_coupon() -> None:
     assert estimated(second, 0).max_creditable_cents == 7915
     items.append(item("f1", "6833"))
     assert abs(_left(draft, items) - Decimal("23206.97610")) < Decimal("0.0001")
-    excess = total(Decimal(each.taxes_cents) - each.taxes_precise for each in (first, second))
+    excess = total(Decimal(note.taxes_cents) - note.taxes_precise for note in (first, second))
     last = _credited(draft, ("f2", "20033"), excess=excess)
     assert (last.taxes_precise, last.total_cents) == (Decimal("3868.00001"), 23207)
     assert _left(draft, [*items, item("f2", "20033")]) == 0
@@ -276,14 +276,14 @@ def test_credits_of_every_kind_in_their_order() -> None:
 def test_the_ceiling_is_the_fees_with_taxes_less_other_notes(asked: tuple[int, int], error: bool) -> None:
     credit, offset = asked
     draft = settle(fees(100), [tax("20")])
-    found = _errors(draft, Parts(credit=credit), others=Parts(offset=offset), item_amount="83")
-    assert ("credit_amount_cents" in found) == error
+    codes = _errors(draft, Parts(credit=credit), others=Parts(offset=offset), item_amount="83")
+    assert ("credit_amount_cents" in codes) == error
 
 
 @pytest.mark.parametrize(("credit", "error"), [(241, False), (250, True)])
 def test_one_cent_over_the_ceiling_is_forgiven(credit: int, error: bool) -> None:
-    found = _errors(settle(fees(200), [tax("20")]), Parts(credit=credit), item_amount="200")
-    assert ("credit_amount_cents" in found) == error
+    codes = _errors(settle(fees(200), [tax("20")]), Parts(credit=credit), item_amount="200")
+    assert ("credit_amount_cents" in codes) == error
 
 
 def _errors(
@@ -345,8 +345,8 @@ def test_a_top_up_is_only_refunded_or_settled_as_a_whole() -> None:
     assert _errors(draft, Parts(offset=10), item_amount="10", top_up=True) == {
         "offset_amount_cents": ["not_equal_to_total_amount"]
     }
-    found = _errors(draft, Parts(offset=1500), item_amount="1500", top_up=True, paid=1500, succeeded=True)
-    assert found["offset_amount_cents"] == ["cannot_apply_to_paid_invoice", "higher_than_remaining_invoice_amount"]
+    codes = _errors(draft, Parts(offset=1500), item_amount="1500", top_up=True, paid=1500, succeeded=True)
+    assert codes["offset_amount_cents"] == ["cannot_apply_to_paid_invoice", "higher_than_remaining_invoice_amount"]
 
 
 def test_a_void_that_gives_back_a_part_takes_it_from_all_fees() -> None:
@@ -412,10 +412,10 @@ def test_notes_over_a_whole_invoice_come_to_its_total(draft: InvoiceInProgress, 
     for place, (line, cents) in enumerate(pieces):
         excess = None
         if place == len(pieces) - 1:
-            excess = total(subtract(Decimal(each.taxes_cents), each.taxes_precise) for each in made)
+            excess = total(subtract(Decimal(note.taxes_cents), note.taxes_precise) for note in made)
         made.append(_credited(draft, (line.id, str(cents)), excess=excess))
-    assert abs(sum(each.taxes_cents for each in made) - draft.invoice.taxes_amount_cents) <= 1
-    nets = total(subtract(each.items_precise, each.coupons_adjustment_precise) for each in made)
+    assert abs(sum(note.taxes_cents for note in made) - draft.invoice.taxes_amount_cents) <= 1
+    nets = total(subtract(note.items_precise, note.coupons_adjustment_precise) for note in made)
     assert abs(nets - draft.invoice.sub_total_excluding_taxes_amount_cents) < Decimal("0.0005")
 
 
@@ -512,9 +512,9 @@ def test_what_is_left_to_credit_is_what_the_invoice_came_to(draft: InvoiceInProg
     assert abs(_left(draft, []) - draft.invoice.sub_total_including_taxes_amount_cents) < 1
     gone = data.draw(st.sampled_from(draft.fees))
     left = _left(draft, [item(gone.id, str(gone.amount_cents))])
-    rest = [one for one in draft.fees if one.id != gone.id]
+    rest = [line for line in draft.fees if line.id != gone.id]
     if rest:
-        whole = _credited(draft, *((one.id, str(one.amount_cents)) for one in rest))
+        whole = _credited(draft, *((line.id, str(line.amount_cents)) for line in rest))
         assert abs(left - whole.total_cents) <= 1
 
 
@@ -533,13 +533,13 @@ def test_items_of_a_surplus_come_to_it_and_to_no_more_than_is_left(
     left = {line.id: data.draw(st.integers(0, line.amount_cents)) for line in draft.fees}
     cents = data.draw(st.integers(0, sum(left.values())))
     gross = data.draw(st.booleans())
-    found = surplus_items(draft.fees, left, cents, gross=gross)
-    taken = sum(own for _, _, own in found)
+    items = surplus_items(draft.fees, left, cents, gross=gross)
+    taken = sum(cents_of_item for _, _, cents_of_item in items)
     assert taken <= cents
-    for line, amount, own in found:
+    for line, amount, cents_of_item in items:
         assert 0 < amount <= left[line.id]
         net = multiply(amount, divide(net_of_coupons(line), Decimal(line.amount_cents)))
-        assert abs(subtract(amount if gross else net, Decimal(own))) < Decimal("0.00001")
+        assert abs(subtract(amount if gross else net, Decimal(cents_of_item))) < Decimal("0.00001")
     if gross:
         assert taken == cents
     elif taken < cents:

@@ -79,11 +79,13 @@ def test_all_bad_addresses_are_named_in_one_text() -> None:
 def test_a_line_is_one(text: str) -> None:
     line = one_line(text)
     assert len(line.splitlines()) <= 1
-    assert not any(one < " " or one == "\x7f" for one in line)
+    assert not any(character < " " or character == "\x7f" for character in line)
     assert one_line(line) == line
     # Nothing else is lost.
     assert set(line) - {" "} <= set(text)
-    assert [one for one in text if one.isalnum()] == [one for one in line if one.isalnum()]
+    assert [character for character in text if character.isalnum()] == [
+        character for character in line if character.isalnum()
+    ]
 
 
 def test_files_have_names_that_every_system_takes() -> None:

@@ -138,13 +138,13 @@ class Model:
             self.own.pop(feature, None)
             self.hidden_privileges = {pair for pair in self.hidden_privileges if pair[0] != feature}
             return
-        own = self.own.setdefault(feature, {})
+        values = self.own.setdefault(feature, {})
         for code, value in sent.items():
             self.hidden_privileges.discard((feature, code))
-            own[code] = value
+            values[code] = value
             if plan is not None and plan.get(code) == value:
-                del own[code]
-        if plan is not None and not own:
+                del values[code]
+        if plan is not None and not values:
             del self.own[feature]
 
     def remove(self, feature: str) -> None:
@@ -182,7 +182,7 @@ def test_a_subscription_has_what_its_plan_gives_less_what_was_taken_and_more_wha
 ) -> None:
     model = Model()
     plan: dict[str, tuple[datetime, Values]] = {}
-    own: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     now = NOW
     for what, about in life:
         now += timedelta(days=1)
@@ -206,23 +206,23 @@ def test_a_subscription_has_what_its_plan_gives_less_what_was_taken_and_more_wha
             feature, sent = about if isinstance(about, tuple) else (about, None)
             of_plan = plan[feature][1] if feature in plan else None
             if what == "changed":
-                own[feature] = changed(own.get(feature, Change()), of_plan, sent, now)
+                changes[feature] = changed(changes.get(feature, Change()), of_plan, sent, now)
                 model.change(feature, sent)
             elif what == "removed":
-                own[feature] = without_feature(of_plan)
+                changes[feature] = without_feature(of_plan)
                 model.remove(feature)
             else:
-                own[feature] = without_privilege(own.get(feature, Change()), of_plan, sent)
+                changes[feature] = without_privilege(changes.get(feature, Change()), of_plan, sent)
                 model.remove_privilege(feature, sent)
         shown = effective(
             [PlanFeature(feature=_feature(code), values=sent, since=since) for code, (since, sent) in plan.items()],
-            [(_feature(code), change) for code, change in own.items()],
+            [(_feature(code), change) for code, change in changes.items()],
         )
         assert {item.feature.code: dict(item.values) for item in shown} == model.entitled()
         # A change that changes nothing is none, so that nothing is stored of it.
         assert all(
             change == Change() or change.values or change.granted_at or change.is_removed or change.removed_privileges
-            for change in own.values()
+            for change in changes.values()
         )
 
 

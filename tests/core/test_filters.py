@@ -56,7 +56,7 @@ def units(filters: list[Filter], declared: Mapping[str, tuple[str, ...]], events
     """Units of each filter, then of the default bucket."""
     all_buckets = [*buckets(filters, declared), default_bucket(filters, declared)]
     return [
-        fold("sum_agg", [one for one in events if accepts(bucket, one)], field_name="value").units
+        fold("sum_agg", [event for event in events if accepts(bucket, event)], field_name="value").units
         for bucket in all_buckets
     ]
 
@@ -235,16 +235,16 @@ FILTERS = st.lists(
 @given(FILTERS, EVENTS)
 def test_no_event_is_lost(filters: list[Filter], events: list[Event]) -> None:
     every, rest = buckets(filters, DECLARED), default_bucket(filters, DECLARED)
-    for one in events:
-        assert any(accepts(bucket, one) for bucket in every) != accepts(rest, one)
+    for event in events:
+        assert any(accepts(bucket, event) for bucket in every) != accepts(rest, event)
 
 
 @given(FILTERS, EVENTS)
 def test_an_event_is_looked_up_where_the_buckets_hold_it(filters: list[Filter], events: list[Event]) -> None:
     index = FilterIndex(filters, DECLARED)
     every = [*buckets(filters, DECLARED), default_bucket(filters, DECLARED)]
-    for one in events:
-        assert list(index.of_event(one)) == [place for place, bucket in enumerate(every) if accepts(bucket, one)]
+    for event in events:
+        assert list(index.of_event(event)) == [place for place, bucket in enumerate(every) if accepts(bucket, event)]
 
 
 @given(FILTERS, EVENTS)
@@ -252,8 +252,8 @@ def test_an_event_is_billed_in_advance_by_a_filter_where_one_takes_it(
     filters: list[Filter], events: list[Event]
 ) -> None:
     rest = default_bucket(filters, DECLARED)
-    for one in events:
-        assert (filter_of(one, filters, DECLARED) is None) == accepts(rest, one)
+    for event in events:
+        assert (filter_of(event, filters, DECLARED) is None) == accepts(rest, event)
 
 
 @given(st.lists(VALUES, unique=True), EVENTS)
@@ -268,5 +268,7 @@ def test_the_order_of_filters_does_not_change_what_they_take(
     orders: tuple[list[Filter], list[Filter]], events: list[Event]
 ) -> None:
     filters, shuffled = orders
-    taken = dict(zip([one.id for one in filters], units(filters, DECLARED, events), strict=False))
-    assert taken == dict(zip([one.id for one in shuffled], units(shuffled, DECLARED, events), strict=False))
+    taken = dict(zip([charge_filter.id for charge_filter in filters], units(filters, DECLARED, events), strict=False))
+    assert taken == dict(
+        zip([charge_filter.id for charge_filter in shuffled], units(shuffled, DECLARED, events), strict=False)
+    )

@@ -52,7 +52,7 @@ def test_it_pays_once_for_several_fees_of_the_add_on_and_not_for_other_add_ons()
     first = less_paid_before(seats(700, "first"), old, [])
     second = less_paid_before(seats(700, "second"), old, [first])
     third = less_paid_before(seats(700, "third"), old, [first, second])
-    assert [one.amount_cents for one in (first, second, third)] == [0, 700 - 300, 700]
+    assert [deducted.amount_cents for deducted in (first, second, third)] == [0, 700 - 300, 700]
     assert less_paid_before(seats(700, "other", add_on="support"), old, [first]).amount_cents == 0
 
 
@@ -64,6 +64,6 @@ def test_no_more_is_taken_off_than_was_left_and_no_fee_falls_below_zero(
     fees: list[Fee] = []
     for place, amount in enumerate(cents):
         fees.append(less_paid_before(seats(amount, f"f{place}"), [left], fees))
-    taken = sum(cents) - sum(one.amount_cents for one in fees)
+    taken = sum(cents) - sum(line.amount_cents for line in fees)
     assert taken == min(sum(cents), left.left_cents) <= old
-    assert all(one.amount_cents >= 0 for one in fees)
+    assert all(line.amount_cents >= 0 for line in fees)

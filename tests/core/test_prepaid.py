@@ -169,7 +169,7 @@ def drawn_case(lines: list[Any], wallets: list[Any]) -> tuple[list[Fee], int, li
         )
         for n, (cents, kind, metric, taxes) in enumerate(lines)
     ]
-    total = round(sum((payable(each) for each in fee_list), Decimal(0)))
+    total = round(sum((payable(line) for line in fee_list), Decimal(0)))
     wallet_list = [
         holding(f"w{n}", cents, priority=priority, fee_types=tuple(types), billable_metric_ids=tuple(metrics))
         for n, (cents, priority, types, metrics) in enumerate(wallets)
@@ -183,7 +183,7 @@ def test_no_wallet_pays_more_than_it_holds_and_all_together_no_more_than_is_due(
 ) -> None:
     fee_list, total, wallet_list = drawn_case(lines, wallets)
     shares = allocated(fee_list, total, wallet_list)
-    by_id = {each.id: each for each in fee_list}
+    by_id = {line.id: line for line in fee_list}
     assert sum(share.amount_cents for share in shares) <= total
     for share in shares:
         assert 0 < share.amount_cents <= share.wallet.balance_cents
@@ -197,18 +197,18 @@ def test_no_wallet_pays_more_than_it_holds_and_all_together_no_more_than_is_due(
 def test_a_fee_stays_unpaid_only_if_every_wallet_that_may_pay_it_is_empty(lines: list[Any], wallets: list[Any]) -> None:
     fee_list, total, wallet_list = drawn_case(lines, wallets)
     shares = allocated(fee_list, total, wallet_list)
-    left = {each.id: payable(each) for each in fee_list}
+    left = {line.id: payable(line) for line in fee_list}
     for share in shares:
         for part in share.fees:
             left[part.fee_id] -= part.amount_cents
     if sum(share.amount_cents for share in shares) == total:
         return
-    for each in fee_list:
+    for line in fee_list:
         # Whole cents and the cent of rounding of the largest bucket lie between a fee and what was paid of it.
-        if left[each.id] > len(fee_list) + len(wallet_list):
+        if left[line.id] > len(fee_list) + len(wallet_list):
             for payer in wallet_list:
                 used = paid(shares).get(payer.id, 0)
-                assert used == payer.balance_cents or not may_pay(payer, each)
+                assert used == payer.balance_cents or not may_pay(payer, line)
 
 
 @given(LINES, WALLETS, st.lists(st.integers(1, 900), min_size=1, max_size=4))

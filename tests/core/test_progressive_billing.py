@@ -55,16 +55,18 @@ FIXED = (10, 20, 31, 40)
 def test_thresholds_are_passed_once(
     recurring: int | None, invoiced: int, current: int, billed: int, passed: list[int]
 ) -> None:
-    found = passed_thresholds(
+    reached = passed_thresholds(
         thresholds(*FIXED, recurring=recurring), invoiced_cents=invoiced, current_cents=current, billed_cents=billed
     )
-    assert [one.amount_cents for one in found] == passed
+    assert [threshold.amount_cents for threshold in reached] == passed
 
 
 @pytest.mark.parametrize(("invoiced", "current", "passed"), [(11, 8, []), (11, 9, [10]), (202, 8, [10])])
 def test_a_recurring_threshold_goes_on_from_what_was_invoiced(invoiced: int, current: int, passed: list[int]) -> None:
-    found = passed_thresholds(thresholds(recurring=10), invoiced_cents=invoiced, current_cents=current, billed_cents=0)
-    assert [one.amount_cents for one in found] == passed
+    reached = passed_thresholds(
+        thresholds(recurring=10), invoiced_cents=invoiced, current_cents=current, billed_cents=0
+    )
+    assert [threshold.amount_cents for threshold in reached] == passed
 
 
 def shown(total: int, *fixed: int, recurring: int | None = None) -> list[tuple[int, Decimal]]:
@@ -103,7 +105,7 @@ def test_growing_usage_passes_each_fixed_threshold_once(
         passed = passed_thresholds(listed, invoiced_cents=0, current_cents=usage, billed_cents=billed)
         if passed:
             billed = usage
-        seen += [one.amount_cents for one in passed if not one.recurring]
+        seen += [threshold.amount_cents for threshold in passed if not threshold.recurring]
     assert seen == sorted(amount for amount in fixed if amount <= usage)
 
 
@@ -149,8 +151,8 @@ def _used(amounts: dict[str, int]) -> list[Fee]:
 def test_a_credit_is_shared_by_what_was_billed(
     used: dict[str, int], billed: dict[str, int], credit: int, shares: dict[str, str]
 ) -> None:
-    found = credited_fees(_used(used), _billed(billed), credit)
-    assert {one.id: one.precise_coupons_amount_cents for one in found} == {
+    credited = credited_fees(_used(used), _billed(billed), credit)
+    assert {line.id: line.precise_coupons_amount_cents for line in credited} == {
         region: Decimal(cents) for region, cents in shares.items()
     }
 
@@ -162,14 +164,14 @@ _regions = st.dictionaries(st.sampled_from(["eu", "us", "asia", "africa"]), _cen
 @given(_regions, _regions, st.integers(0, 10**10))
 def test_shares_of_a_credit_add_up_to_it(used: dict[str, int], billed: dict[str, int], left: int) -> None:
     fees = fees_billed_before(_used(used), _billed(billed), "s")
-    credit = min(left, sum(one.amount_cents for one in fees))
-    found = credited_fees(fees, _billed(billed), credit)
-    assert abs(sum((one.precise_coupons_amount_cents for one in found), Decimal(0)) - credit) <= Decimal(
+    credit = min(left, sum(line.amount_cents for line in fees))
+    credited = credited_fees(fees, _billed(billed), credit)
+    assert abs(sum((line.precise_coupons_amount_cents for line in credited), Decimal(0)) - credit) <= Decimal(
         "0.00001"
     ) * len(fees)
-    assert all(0 <= one.precise_coupons_amount_cents <= one.amount_cents for one in found)
+    assert all(0 <= line.precise_coupons_amount_cents <= line.amount_cents for line in credited)
     again = credited_fees(fees[::-1], _billed(billed), credit)
-    assert {one.id: one for one in again} == {one.id: one for one in found}
+    assert {line.id: line for line in again} == {line.id: line for line in credited}
 
 
 @given(_regions, _regions)
@@ -195,15 +197,15 @@ class Period:
     def left(self, before: int | None = None) -> tuple[int, BilledAhead | None]:
         """What the next invoice, or one regenerated at place `before`, takes off, and for which."""
         place = None if before is None else self.ahead[before].place
-        standing = [one for one in self.ahead if one.stands and (place is None or one.place < place)]
+        standing = [invoice for invoice in self.ahead if invoice.stands and (place is None or invoice.place < place)]
         if not standing:
             return 0, None
-        last = max(standing, key=lambda one: one.place)
+        last = max(standing, key=lambda invoice: invoice.place)
         taken = sum(
             cents
-            for one in self.ahead
-            if one.stands and one.place != last.place
-            for of, cents in one.credits
+            for invoice in self.ahead
+            if invoice.stands and invoice.place != last.place
+            for of, cents in invoice.credits
             if of == last.place
         )
         return max(0, last.billed_cents - taken - unbilled_since(last, self.ahead)), last
@@ -221,7 +223,7 @@ class Period:
 
     @property
     def billed(self) -> int:
-        return sum(net for one, net in zip(self.ahead, self.nets, strict=True) if one.stands)
+        return sum(net for invoice, net in zip(self.ahead, self.nets, strict=True) if invoice.stands)
 
 
 @given(st.booleans(), st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=12))
@@ -229,7 +231,7 @@ def test_the_period_takes_off_what_was_billed_ahead_and_stands(anew: bool, steps
     """Usage is billed once: what was voided with the period, or at once where the voided invoices are regenerated."""
     period, usage = Period(), 0
     for voids, number in steps:
-        standing = [place for place, one in enumerate(period.ahead) if one.stands]
+        standing = [place for place, invoice in enumerate(period.ahead) if invoice.stands]
         if not voids:
             usage += number
             period.bill(usage)

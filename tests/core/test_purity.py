@@ -76,18 +76,18 @@ def annotated(tree: ast.AST) -> Iterator[ast.expr]:
 def binary_floats(source: str) -> list[str]:
     """Where `source` computes with binary floating point or rounds by the built-in, one line each."""
     tree = ast.parse(source)
-    found = [f"line {note.lineno}: a float annotation" for note in annotated(tree) if "float" in names_in(note)]
+    problems = [f"line {note.lineno}: a float annotation" for note in annotated(tree) if "float" in names_in(note)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"float", "round"}:
-            found.append(f"line {node.lineno}: {node.func.id}()")
+            problems.append(f"line {node.lineno}: {node.func.id}()")
         elif isinstance(node, ast.Constant) and isinstance(node.value, float):
-            found.append(f"line {node.lineno}: the float literal {node.value!r}")
-    return found
+            problems.append(f"line {node.lineno}: the float literal {node.value!r}")
+    return problems
 
 
 def impurities(source: str) -> list[str]:
     """Where `source` reads a clock, makes ids at random or does I/O, one line each."""
-    found: list[str] = []
+    problems: list[str] = []
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -96,11 +96,11 @@ def impurities(source: str) -> list[str]:
             names = [node.module or ""]
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in {"now", "utcnow", "today"}:
-                found.append(f"line {node.lineno}: reads the clock with .{node.func.attr}()")
+                problems.append(f"line {node.lineno}: reads the clock with .{node.func.attr}()")
             elif isinstance(node.func, ast.Name) and node.func.id in {"input", "open", "print"}:
-                found.append(f"line {node.lineno}: {node.func.id}()")
-        found += [f"{name} is imported" for name in names if name.partition(".")[0] in IMPURE]
-    return found
+                problems.append(f"line {node.lineno}: {node.func.id}()")
+        problems += [f"{name} is imported" for name in names if name.partition(".")[0] in IMPURE]
+    return problems
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CORE)))

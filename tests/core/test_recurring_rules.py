@@ -110,12 +110,12 @@ def test_credits_that_wait_for_their_payment_count_against_the_threshold(pending
 )
 def test_days_of_top_ups(interval: str, anchor: str, due: list[str], not_due: list[str]) -> None:
     days = [*due, *not_due]
-    found = [
+    instants = [
         day
         for day in days
         if is_top_up_day(RuleInterval(interval), date.fromisoformat(anchor), date.fromisoformat(day))
     ]
-    assert found == due
+    assert instants == due
 
 
 def monthly(**fields: Any) -> RecurringTransactionRule:

@@ -43,9 +43,9 @@ def taxed(cents: int, *lines: BreakdownLine, amount: int = 1000) -> Fee:
 
 
 def test_two_lines_of_one_fee_stand_side_by_side() -> None:
-    found = taxed(170, line("0.12", 120, "State"), line("0.05", 50, "City"))
-    assert (found.taxes_amount_cents, found.taxes_rate, found.taxes_base_rate) == (170, 17, 1)
-    assert [(tax.code, tax.rate, tax.amount_cents) for tax in found.applied_taxes] == [
+    taxes = taxed(170, line("0.12", 120, "State"), line("0.05", 50, "City"))
+    assert (taxes.taxes_amount_cents, taxes.taxes_rate, taxes.taxes_base_rate) == (170, 17, 1)
+    assert [(tax.code, tax.rate, tax.amount_cents) for tax in taxes.applied_taxes] == [
         ("state", 12, 120),
         ("city", 5, 50),
     ]
@@ -58,23 +58,23 @@ def test_lines_are_named_by_the_provider_and_belong_to_no_tax_of_the_organizatio
 
 
 def test_a_part_of_the_fee_is_taxed_where_the_first_line_comes_to_less_than_its_rate() -> None:
-    found = taxed(75, line("0.1", 50, "State"), line("0.05", 25, "City"))
-    assert found.taxes_base_rate == Decimal("0.5")
-    assert [tax.amount_cents for tax in found.applied_taxes] == [50, 25]
-    assert (found.taxes_amount_cents, found.taxes_rate) == (75, 15)
+    taxes = taxed(75, line("0.1", 50, "State"), line("0.05", 25, "City"))
+    assert taxes.taxes_base_rate == Decimal("0.5")
+    assert [tax.amount_cents for tax in taxes.applied_taxes] == [50, 25]
+    assert (taxes.taxes_amount_cents, taxes.taxes_rate) == (75, 15)
 
 
 def test_more_than_the_rate_of_the_whole_fee_taxes_the_whole_fee() -> None:
-    found = taxed(101, line("0.1", 101))
-    assert (found.taxes_base_rate, found.taxes_amount_cents) == (1, 100)
+    taxes = taxed(101, line("0.1", 101))
+    assert (taxes.taxes_base_rate, taxes.taxes_amount_cents) == (1, 100)
 
 
 def test_a_part_that_has_no_end_of_decimals_still_gives_the_tax_that_was_told() -> None:
-    found = taxed(10, line("0.1", 10), line("0.005", 1, "City"), amount=300)
-    assert found.taxes_base_rate < 1
-    assert [tax.amount_cents for tax in found.applied_taxes] == [10, 1]
-    assert found.taxes_precise_amount_cents == Decimal("10.5")
-    assert found.taxes_amount_cents == 11
+    taxes = taxed(10, line("0.1", 10), line("0.005", 1, "City"), amount=300)
+    assert taxes.taxes_base_rate < 1
+    assert [tax.amount_cents for tax in taxes.applied_taxes] == [10, 1]
+    assert taxes.taxes_precise_amount_cents == Decimal("10.5")
+    assert taxes.taxes_amount_cents == 11
 
 
 @pytest.mark.parametrize(
@@ -88,24 +88,24 @@ def test_a_part_that_has_no_end_of_decimals_still_gives_the_tax_that_was_told() 
     ],
 )
 def test_reasons_for_no_tax_are_lines_of_nothing(type: str, name: str, code: str) -> None:
-    found = taxed(0, line("0.1", 0, "State", type))
-    (applied,) = found.applied_taxes
+    taxes = taxed(0, line("0.1", 0, "State", type))
+    (applied,) = taxes.applied_taxes
     assert (applied.name, applied.code, applied.rate, applied.amount_cents) == (name, code, 0, 0)
-    assert (found.taxes_amount_cents, found.taxes_rate) == (0, 0)
+    assert (taxes.taxes_amount_cents, taxes.taxes_rate) == (0, 0)
 
 
 def test_a_reason_that_comes_first_does_not_untax_the_lines_after_it() -> None:
-    found = taxed(20, line("0.06", 0, "State", "exempt"), line("0.02", 20, "City"))
-    assert [(tax.code, tax.rate, tax.amount_cents) for tax in found.applied_taxes] == [
+    taxes = taxed(20, line("0.06", 0, "State", "exempt"), line("0.02", 20, "City"))
+    assert [(tax.code, tax.rate, tax.amount_cents) for tax in taxes.applied_taxes] == [
         ("exempt", 0, 0),
         ("city", 2, 20),
     ]
-    assert (found.taxes_amount_cents, found.taxes_base_rate) == (20, 1)
+    assert (taxes.taxes_amount_cents, taxes.taxes_base_rate) == (20, 1)
 
 
 def test_a_fee_below_zero_is_taxed_as_one_above_it() -> None:
-    given, owed = taxed(-25, line("0.1", -25), amount=-500), taxed(25, line("0.1", 25), amount=500)
-    assert (given.taxes_amount_cents, given.taxes_base_rate) == (-25, owed.taxes_base_rate)
+    credited, owed = taxed(-25, line("0.1", -25), amount=-500), taxed(25, line("0.1", 25), amount=500)
+    assert (credited.taxes_amount_cents, credited.taxes_base_rate) == (-25, owed.taxes_base_rate)
     assert owed.taxes_amount_cents == 25
 
 
@@ -115,33 +115,36 @@ def test_a_line_without_a_rate_is_one_of_unknown_taxation() -> None:
 
 
 def test_what_the_seller_bears_is_not_asked_of_the_customer() -> None:
-    found = taxed(0, line("0.1", 100))
-    (applied,) = found.applied_taxes
+    taxes = taxed(0, line("0.1", 100))
+    (applied,) = taxes.applied_taxes
     assert (applied.name, applied.code, applied.rate, applied.amount_cents) == ("Tax", "tax", 0, 0)
-    assert found.taxes_amount_cents == 0
+    assert taxes.taxes_amount_cents == 0
 
 
 def test_lines_of_one_code_are_one_line() -> None:
-    found = taxed(70, line("0.06", 60, "Sales tax"), line("0.01", 10, "Sales Tax"))
-    assert [(tax.code, tax.rate, tax.amount_cents) for tax in found.applied_taxes] == [("sales_tax", 7, 70)]
+    taxes = taxed(70, line("0.06", 60, "Sales tax"), line("0.01", 10, "Sales Tax"))
+    assert [(tax.code, tax.rate, tax.amount_cents) for tax in taxes.applied_taxes] == [("sales_tax", 7, 70)]
 
 
 def test_no_lines_no_taxes() -> None:
-    found = taxed(0)
-    assert (found.applied_taxes, found.taxes_amount_cents, found.taxes_base_rate) == ((), 0, 1)
+    taxes = taxed(0)
+    assert (taxes.applied_taxes, taxes.taxes_amount_cents, taxes.taxes_base_rate) == ((), 0, 1)
 
 
 def test_one_code_with_two_rates_is_two_lines_of_the_invoice() -> None:
     full = provider_taxed(fee(1000, id="f0"), told(200, line("0.2", 200, "VAT")), NOW, ids())
     reduced = provider_taxed(fee(1000, id="f1"), told(50, line("0.05", 50, "VAT")), NOW, ids())
     taxes = invoice_taxes([full, reduced], 2000, "EUR", NOW, ids())
-    assert [(each.code, each.rate, each.amount_cents) for each in taxes.lines] == [("vat", 20, 200), ("vat", 5, 50)]
+    assert [(tax_line.code, tax_line.rate, tax_line.amount_cents) for tax_line in taxes.lines] == [
+        ("vat", 20, 200),
+        ("vat", 5, 50),
+    ]
     assert (taxes.amount_cents, taxes.rate) == (250, Decimal("12.5"))
 
 
 def test_an_item_is_told_in_whole_cents_after_its_coupons_under_the_providers_code() -> None:
     reduced = fee(1000, id="f0", precise_coupons_amount_cents=Decimal("99.99999"))
-    (item,) = fee_items([reduced], {reduced.item.code: "SW054000"}, named_by=lambda each: each.id)
+    (item,) = fee_items([reduced], {reduced.item.code: "SW054000"}, named_by=lambda line: line.id)
     assert (item.id, item.code, item.amount_cents) == ("f0", "SW054000", 900)
 
 
@@ -181,10 +184,10 @@ def test_the_first_line_is_what_the_provider_says_as_long_as_it_is_not_above_the
     amount: int, rate: Decimal, part: int
 ) -> None:
     cents = round_cents(divide(multiply(Decimal(amount * part), rate), Decimal(100)))
-    found = taxed(max(cents, 1), line(str(rate), cents), amount=amount)
+    taxes = taxed(max(cents, 1), line(str(rate), cents), amount=amount)
     whole = multiply(Decimal(amount), rate)
-    assert found.taxes_amount_cents == (cents if cents < whole else round_cents(whole))
-    assert 0 <= found.taxes_base_rate <= 1
+    assert taxes.taxes_amount_cents == (cents if cents < whole else round_cents(whole))
+    assert 0 <= taxes.taxes_base_rate <= 1
 
 
 @given(amounts=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=5), rate=RATES, share=st.integers(1, 100))
@@ -192,8 +195,8 @@ def test_a_note_of_the_whole_invoice_takes_back_all_its_taxes(amounts: list[int]
     taxed_fees = []
     for position, amount in enumerate(amounts):
         cents = int(amount * rate * share / 100)
-        own = told(cents, line(str(rate), cents), asked=amount)
-        taxed_fees.append(provider_taxed(fee(amount, id=f"f{position}"), own, NOW, ids()))
+        answer = told(cents, line(str(rate), cents), asked=amount)
+        taxed_fees.append(provider_taxed(fee(amount, id=f"f{position}"), answer, NOW, ids()))
     taxes = invoice_taxes(taxed_fees, sum(amounts), "EUR", NOW, ids())
     items = [(each, Decimal(each.amount_cents)) for each in taxed_fees]
     note = credited(items, taxes.lines, last_note_excess=None, currency="EUR", now=NOW, new_id=ids())
@@ -203,12 +206,12 @@ def test_a_note_of_the_whole_invoice_takes_back_all_its_taxes(amounts: list[int]
 
 @given(amount=st.integers(1, 1_000_000), rate=RATES, cents=st.integers(0, 100_000))
 def test_usage_is_taxed_as_an_invoice_of_it_would_be(amount: int, rate: Decimal, cents: int) -> None:
-    own = told(cents, line(str(rate), cents), asked=amount)
-    billed = provider_taxed(fee(amount, id="f0"), own, NOW, ids())
-    estimated = items_taxes_cents({"f0": Decimal(amount)}, ProviderTaxes(items=(own,)))
+    answer = told(cents, line(str(rate), cents), asked=amount)
+    billed = provider_taxed(fee(amount, id="f0"), answer, NOW, ids())
+    estimated = items_taxes_cents({"f0": Decimal(amount)}, ProviderTaxes(items=(answer,)))
     assert estimated == billed.taxes_amount_cents
 
 
 def test_usage_that_went_on_is_taxed_with_the_part_that_was_told_of_what_was_asked() -> None:
-    own = told(50, line("0.1", 50), asked=1000)
-    assert items_taxes_cents({"f0": Decimal(2000)}, ProviderTaxes(items=(own,))) == 100
+    answer = told(50, line("0.1", 50), asked=1000)
+    assert items_taxes_cents({"f0": Decimal(2000)}, ProviderTaxes(items=(answer,))) == 100

@@ -47,8 +47,8 @@ def test_two_taxes_on_two_fees_with_a_coupon() -> None:
     draft = settle(fees(151, 379), [tax("10"), tax("20")], coupons=[])
     assert [fee.taxes_amount_cents for fee in draft.fees] == [45, 114]
     part = [fee(151, id="f0"), fee(379, id="f1", precise_coupons_amount_cents=Decimal(100))]
-    taxed = [taxed_fee(each, [tax("10"), tax("20")], NOW, ids()) for each in part]
-    assert [each.taxes_amount_cents for each in taxed] == [45, 84]
+    taxed = [taxed_fee(line, [tax("10"), tax("20")], NOW, ids()) for line in part]
+    assert [line.taxes_amount_cents for line in taxed] == [45, 84]
     assert invoice_taxes(taxed, 430, "EUR", NOW, ids()).amount_cents == 129
 
 

@@ -157,10 +157,10 @@ def test_there_are_47_taxes_with_codes_and_names() -> None:
     ],
 )
 def test_territories_by_postcode(country: str, zipcode: str, key: str, rate: str) -> None:
-    found = territory_at(country, zipcode)
-    assert found is not None
-    assert (found.key, found.rate) == (key, Decimal(rate))
-    assert found.code == f"svc_eu_{country.lower()}_exception_{key}"
+    territory = territory_at(country, zipcode)
+    assert territory is not None
+    assert (territory.key, territory.rate) == (key, Decimal(rate))
+    assert territory.code == f"svc_eu_{country.lower()}_exception_{key}"
 
 
 @pytest.mark.parametrize(
@@ -275,12 +275,12 @@ def test_a_customer_without_a_number_always_has_one_tax(country: str | None, zip
 def test_a_customer_has_one_tax_or_a_number_to_check(
     country: str | None, zipcode: str | None, number: str | None, seller: str
 ) -> None:
-    found = code(country, zipcode, number, seller)
-    if found is None:
+    code_of_rate = code(country, zipcode, number, seller)
+    if code_of_rate is None:
         assert number is not None
         assert number.strip()
     else:
-        assert found in CODES
+        assert code_of_rate in CODES
 
 
 @given(countries, zipcodes, sellers, prefixes, st.booleans())
@@ -303,15 +303,15 @@ def test_only_foreign_businesses_account_for_the_tax_themselves(
     zipcode: str | None, prefix: str, seller: str, country: str | None
 ) -> None:
     home = "GR" if prefix == "EL" else prefix
-    found = checked(registered(prefix), country, zipcode, seller)
-    assert (found == "svc_eu_reverse_charge") == (home != seller)
+    checked_code = checked(registered(prefix), country, zipcode, seller)
+    assert (checked_code == "svc_eu_reverse_charge") == (home != seller)
 
 
 @given(st.lists(st.sampled_from(["vat", "svc_eu_it_standard", "x"]), max_size=6))
 def test_a_code_is_added_once(codes: list[str]) -> None:
-    found = with_code(codes, "svc_eu_it_standard")
-    assert sorted(found) == sorted({*codes, "svc_eu_it_standard"})
-    assert with_code(found, "svc_eu_it_standard") == found
+    with_rate = with_code(codes, "svc_eu_it_standard")
+    assert sorted(with_rate) == sorted({*codes, "svc_eu_it_standard"})
+    assert with_code(with_rate, "svc_eu_it_standard") == with_rate
 
 
 def test_codes_of_the_eu_however_they_are_written() -> None:
@@ -367,10 +367,10 @@ def test_codes_of_the_eu_however_they_are_written() -> None:
     ],
 )
 def test_numbers_of_valid_form(text: str, prefix: str, country: str) -> None:
-    found = parse_number(text)
-    assert found is not None
-    assert (found.prefix, found.country) == (prefix, country)
-    assert parse_number(found.prefix + found.digits) == found
+    number = parse_number(text)
+    assert number is not None
+    assert (number.prefix, number.country) == (prefix, country)
+    assert parse_number(number.prefix + number.digits) == number
 
 
 @pytest.mark.parametrize(
@@ -407,13 +407,13 @@ def test_every_country_has_numbers() -> None:
     for country in EU_COUNTRIES:
         prefix = "EL" if country == "GR" else country
         tried = [parse_number(prefix + text) for text in (examples.get(country, ""), *lengths)]
-        assert any(found is not None and found.country == country for found in tried), country
+        assert any(number is not None and number.country == country for number in tried), country
 
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_number_or_not(text: str) -> None:
-    found = parse_number(text)
-    assert found is None or found.country in EU_COUNTRIES
+    number = parse_number(text)
+    assert number is None or number.country in EU_COUNTRIES
 
 
 # Asking again

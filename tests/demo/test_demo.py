@@ -40,13 +40,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_flights_are_read_in_order_of_departure(folder: Path) -> None:
-    found = read_flights()
-    assert [(flight.airline, flight.route) for flight in found] == [
+    flights = read_flights()
+    assert [(flight.airline, flight.route) for flight in flights] == [
         ("UA", "medium_haul"),
         ("UA", "hop"),
         ("HA", "island"),
     ]
-    assert found[1].departure == datetime(2013, 1, 10, 10, 15, tzinfo=UTC)
+    assert flights[1].departure == datetime(2013, 1, 10, 10, 15, tzinfo=UTC)
     assert airlines()["HA"] == "Hawaiian Airlines Inc."
 
 

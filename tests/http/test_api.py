@@ -377,7 +377,7 @@ def test_organizations_do_not_see_each_others_records(box: Sandbox, other: dict[
         mine = accepted(box.request("POST", f"/api/v1/{plural}", json=body), root)
         id = mine["svc_id"] if root == "webhook_endpoint" else "x"
         listed = accepted(box.request("GET", f"/api/v1/{plural}", headers=other), plural)
-        assert not [one for one in listed if one["name"] == "Mine"]
+        assert not [entity for entity in listed if entity["name"] == "Mine"]
         for method in ("GET", "DELETE", "PUT"):
             if (method, root) in (("PUT", "customer"), ("DELETE", "billing_entity")):
                 continue

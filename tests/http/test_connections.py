@@ -154,8 +154,10 @@ def test_reads_and_health_do_not_wait_for_those_who_wait_to_write(tmp_path: Path
 
         def write(number: int) -> None:
             body = b'{"customer": {"external_id": "customer-%d"}}' % number
-            with connect(service, head(service, f"Content-Length: {len(body)}", "Connection: close") + body) as one:
-                codes.append(int(received(one).split()[1]))
+            with connect(
+                service, head(service, f"Content-Length: {len(body)}", "Connection: close") + body
+            ) as connection:
+                codes.append(int(received(connection).split()[1]))
 
         writers = [threading.Thread(target=write, args=(number,)) for number in range(100)]
         for writer in writers:

@@ -37,8 +37,8 @@ SEGMENTS = ["%00", "a%2Fb", "%20", ".", "..", "%C3%A9", "%F0%9F%98%80", "x" * 30
 
 
 def parameters(endpoint: Endpoint) -> list[str]:
-    own = attrs.fields(endpoint.query) if endpoint.query else ()
-    return ["page", "per_page", *(field.name for field in own)]
+    query_fields = attrs.fields(endpoint.query) if endpoint.query else ()
+    return ["page", "per_page", *(field.name for field in query_fields)]
 
 
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]

@@ -114,8 +114,8 @@ def test_mounted_below_a_path_everything_is_found_there() -> None:
         assert send(outer, "GET", "/billing/openapi.json").json()["servers"] == [{"url": "/billing"}]
         body = {"customer": {"external_id": "a/b c"}}
         assert send(outer, "POST", "/billing/api/v1/customers", json=body, headers=headers).status_code == 200
-        found = send(outer, "GET", "/billing/api/v1/customers/a%2Fb%20c", headers=headers)
-        assert found.json()["customer"]["external_id"] == "a/b c"
+        answer = send(outer, "GET", "/billing/api/v1/customers/a%2Fb%20c", headers=headers)
+        assert answer.json()["customer"]["external_id"] == "a/b c"
         assert send(outer, "GET", "/api/v1/customers", headers=headers).status_code == 404
 
 

@@ -96,8 +96,8 @@ def test_a_link_expires_and_cannot_be_altered(box: Scenario) -> None:
     box.travel_to("2024-03-05T20:59:59Z")
     assert visit(box, path).status_code == 200
     box.travel_to("2024-03-05T21:00:00Z")
-    for own in (path, path + "/invoices/x/pdf"):
-        assert visit(box, own).status_code == 401
+    for page in (path, path + "/invoices/x/pdf"):
+        assert visit(box, page).status_code == 401
     assert visit(box, path + "/invoices/x/pay", "POST").status_code == 401
     assert box.get("/customers/none/portal_url", status=404)["code"] == "customer_not_found"
 
@@ -136,8 +136,8 @@ def test_the_log_does_not_have_what_opens_the_pages(box: Scenario) -> None:
     path = link(box)
     app = create_app(box.billing, log_requests=True)
     with structlog.testing.capture_logs() as lines:
-        for own in (path, f"{path}/invoices/{invoice['svc_id']}/pdf", "/documents/a.b"):
-            send(app, "GET", own)
+        for page in (path, f"{path}/invoices/{invoice['svc_id']}/pdf", "/documents/a.b"):
+            send(app, "GET", page)
     customer = path.partition(".")[0]
     assert [line["path"] for line in lines if line["event"] == "request"] == [
         customer,

@@ -66,7 +66,7 @@ def answers() -> Iterator[dict[tuple[str, str], tuple[str, Any]]]:
     with Scenario(now="2024-03-05T10:00:00Z") as box:
         known = world(box)
         invoiced(box, known)
-        found: dict[tuple[str, str], tuple[str, Any]] = {}
+        answered: dict[tuple[str, str], tuple[str, Any]] = {}
         for verb, endpoint in sorted(VERBS, key=in_order):
             if (verb, endpoint.path) in NEVER:
                 continue
@@ -79,8 +79,8 @@ def answers() -> Iterator[dict[tuple[str, str], tuple[str, Any]]]:
             path, body = request_of(verb, endpoint, own)
             status, answer = box.request(verb, path, json=body)
             assert status == 200, (verb, path, body, answer)
-            found[verb, endpoint.path] = (path, answer)
-        yield found
+            answered[verb, endpoint.path] = (path, answer)
+        yield answered
 
 
 def test_every_operation_was_asked(answers: dict[tuple[str, str], tuple[str, Any]]) -> None:
@@ -116,14 +116,14 @@ def with_change(answer: Any, position: int, field: str, value: object) -> Any:
 
 def unfound(checker: ShapeChecker, verb: str, path: str, answer: Any, value: object) -> tuple[int, set[str]]:
     """How many changes of one field the checker found, and the fields whose change it did not find."""
-    found, missed = 0, set()
+    noticed, missed = 0, set()
     for position, record in enumerate(records(answer)):
         for field in record:
             if checker.check(verb, path, 200, with_change(answer, position, field, value)):
-                found += 1
+                noticed += 1
             else:
                 missed.add(field)
-    return found, missed
+    return noticed, missed
 
 
 @pytest.mark.slow
@@ -135,11 +135,11 @@ def test_a_field_missing_or_of_another_type_differs_from_the_description(
         if not isinstance(answer, dict) or answer == {"metadata": None}:
             continue
         assert described.check(verb, path, 200, {}), (verb, template)
-        own = "metadata" in answer  # what callers keep there is theirs
+        is_free = "metadata" in answer  # what callers keep there is theirs
         for value in (..., [[1]]):
-            found, missed = unfound(described, verb, path, answer, value)
-            assert missed <= (OPTIONAL if value is ... else set()) or own, (verb, template, missed)
-            assert found or own or not list(records(answer)), (verb, template)
+            noticed, missed = unfound(described, verb, path, answer, value)
+            assert missed <= (OPTIONAL if value is ... else set()) or is_free, (verb, template, missed)
+            assert noticed or is_free or not list(records(answer)), (verb, template)
 
 
 @pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")

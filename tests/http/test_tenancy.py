@@ -34,9 +34,9 @@ def test_every_operation_keeps_to_its_own_organization(with_namesakes: bool) -> 
         _, value = box.billing.writing(lambda work: api_keys.create(work), other)
         key = {"authorization": f"Bearer {value}"}
         if with_namesakes:
-            own, box.api_key = box.api_key, value
+            previous_key, box.api_key = box.api_key, value
             world(box)
-            box.api_key = own
+            box.api_key = previous_key
         invoiced(box, known)
         before = everything(box)
         assert sum(map(bool, before.values())) > 20

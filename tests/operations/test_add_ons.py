@@ -109,4 +109,4 @@ def test_lists_are_newest_first(box: Scenario) -> None:
     for day, code in ((6, "a"), (7, "b")):
         box.jump_to(f"2024-03-0{day}T00:00:00Z")
         post(box, code=code)
-    assert [one["code"] for one in box.send("GET", "/add_ons")[1]["add_ons"]] == ["b", "a"]
+    assert [add_on["code"] for add_on in box.send("GET", "/add_ons")[1]["add_ons"]] == ["b", "a"]

@@ -129,8 +129,8 @@ def test_use_is_noted_once_an_hour(box: Scenario) -> None:
     key, value = do(box, lambda work: api_keys.create(work, "k"))
 
     def used() -> str:
-        (found,) = [one for one in live(box) if one.id == key.id]
-        return "" if found.last_used_at is None else found.last_used_at.strftime("%H:%M")
+        (rotated,) = [live_key for live_key in live(box) if live_key.id == key.id]
+        return "" if rotated.last_used_at is None else rotated.last_used_at.strftime("%H:%M")
 
     assert used() == ""
     status(box, value)

@@ -172,8 +172,8 @@ def a_number_left_out(work: Work) -> None:
 
 
 def a_number_given_twice(work: Work) -> None:
-    one, other = invoices(work)[1:3]
-    work.tx.replace(replace(other, sequential_id=one.sequential_id, number=one.number))
+    first, other = invoices(work)[1:3]
+    work.tx.replace(replace(other, sequential_id=first.sequential_id, number=first.number))
 
 
 def a_number_of_the_entity_left_out(work: Work) -> None:

@@ -42,8 +42,8 @@ def put_on_a_plan(box: Scenario, metric_id: str, *filters: dict[str, tuple[str, 
 
     def act(work: Work) -> Charge:
         plan = add_plan(work)
-        one = {"properties": {"amount": "2"}, "created_at": work.now, "updated_at": work.now}
-        made = tuple(ChargeFilter(id=work.new_id(), values=values, **one) for values in filters)  # type: ignore[arg-type]
+        stored = {"properties": {"amount": "2"}, "created_at": work.now, "updated_at": work.now}
+        made = tuple(ChargeFilter(id=work.new_id(), values=values, **stored) for values in filters)  # type: ignore[arg-type]
         charge = add_charge(work, plan_id=plan.id, billable_metric_id=metric_id, filters=made)
         if draft:
             customer = customers.upsert(work, customers.CustomerInput(external_id="acme"))
@@ -308,7 +308,7 @@ def test_list_is_newest_first(box: Scenario) -> None:
     box.jump_to("2024-03-06T00:00:00Z")
     create(box, code="b")
     _, body = box.send("GET", "/billable_metrics?per_page=1")
-    assert [one["code"] for one in body["billable_metrics"]] == ["b"]
+    assert [metric["code"] for metric in body["billable_metrics"]] == ["b"]
     assert body["meta"] == {
         "current_page": 1,
         "next_page": 2,

@@ -163,7 +163,7 @@ def test_list_has_active_entities_oldest_first_without_meta(box: Scenario) -> No
     create(box)
     status, body = box.send("GET", PATH)
     assert (status, list(body)) == (200, ["billing_entities"])
-    assert [(one["code"], one["is_default"]) for one in body["billing_entities"]] == [
+    assert [(entity["code"], entity["is_default"]) for entity in body["billing_entities"]] == [
         ("default", True),
         ("france", False),
     ]
@@ -173,7 +173,7 @@ def test_list_has_active_entities_oldest_first_without_meta(box: Scenario) -> No
 
     box.billing.writing(archive)
     listed = box.get(PATH)["billing_entities"]
-    assert [(one["code"], one["is_default"]) for one in listed] == [("france", True)]
+    assert [(entity["code"], entity["is_default"]) for entity in listed] == [("france", True)]
     assert box.get(f"{PATH}/default")["billing_entity"]["is_default"] is False
 
 
@@ -185,11 +185,11 @@ def test_unknown_entity_is_not_found_even_without_a_body(box: Scenario) -> None:
 
 def test_taxes_and_sections_are_replaced(box: Scenario) -> None:
     box.tax("20", applied_to_organization=False)
-    given = invoice_custom_sections.InvoiceCustomSectionInput(name="Bank", code="bank")
-    box.billing.writing(lambda work: invoice_custom_sections.create(work, given))
+    section = invoice_custom_sections.InvoiceCustomSectionInput(name="Bank", code="bank")
+    box.billing.writing(lambda work: invoice_custom_sections.create(work, section))
     shown = change(box, tax_codes=["VAT"], invoice_custom_section_codes=["bank", "unknown"])
     assert [tax["code"] for tax in shown["taxes"]] == ["vat"]
-    assert [one["code"] for one in shown["selected_invoice_custom_sections"]] == ["bank"]
+    assert [shown_section["code"] for shown_section in shown["selected_invoice_custom_sections"]] == ["bank"]
     assert missing(put(box, tax_codes=["none"])) == "tax"
     shown = change(box, tax_codes=[], invoice_custom_section_codes=[])
     assert (shown["taxes"], shown["selected_invoice_custom_sections"]) == ([], [])
@@ -326,7 +326,7 @@ def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it
         def numbers(work: Reader) -> list[str]:
             customers_billed = [customer_by_external_id(work, name) for name in ("inherits", "own")]
             invoices = {invoice.customer_id for invoice in work.tx.find(Invoice)}
-            return [one.external_id for one in customers_billed if one.id in invoices]
+            return [customer.external_id for customer in customers_billed if customer.id in invoices]
 
         return box.billing.reading(numbers)
 

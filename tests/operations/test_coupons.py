@@ -119,7 +119,9 @@ def test_an_expired_coupon_stays_with_those_who_have_it(box: Scenario) -> None:
     applied(box)
     box.travel_to("2024-03-01T10:30:00Z")
     assert box.get("/coupons/ten")["coupon"]["terminated_at"] == "2024-03-01T10:30:00Z"
-    assert [(one["status"], one["coupon_status"]) for one in listed(box)] == [("active", "terminated")]
+    assert [(applied_coupon["status"], applied_coupon["coupon_status"]) for applied_coupon in listed(box)] == [
+        ("active", "terminated")
+    ]
     assert missing(apply(box)) == "coupon"
 
 
@@ -136,19 +138,23 @@ def test_deleting_a_coupon_ends_it_for_everyone(box: Scenario) -> None:
     create(box)
     applied(box)
     box.delete("/coupons/ten")
-    (one,) = listed(box, "?coupon_code[]=ten")
-    assert one["status"] == "terminated"
-    assert one["coupon_deleted_at"] is not None
+    (applied_coupon,) = listed(box, "?coupon_code[]=ten")
+    assert applied_coupon["status"] == "terminated"
+    assert applied_coupon["coupon_deleted_at"] is not None
 
 
 def test_a_customer_gets_the_coupons_values_unless_told_otherwise(box: Scenario) -> None:
     create(box)
-    one = applied(box)
-    assert (one["amount_cents"], one["amount_cents_remaining"], one["amount_currency"]) == (1000, 1000, "EUR")
+    applied_coupon = applied(box)
+    assert (
+        applied_coupon["amount_cents"],
+        applied_coupon["amount_cents_remaining"],
+        applied_coupon["amount_currency"],
+    ) == (1000, 1000, "EUR")
     assert box.get("/customers/acme")["customer"]["currency"] == "EUR"
-    one = applied(box, amount_cents=0, frequency="recurring", frequency_duration=2)
-    assert (one["amount_cents"], one["amount_cents_remaining"]) == (0, None)
-    assert (one["frequency"], one["frequency_duration_remaining"]) == ("recurring", 2)
+    applied_coupon = applied(box, amount_cents=0, frequency="recurring", frequency_duration=2)
+    assert (applied_coupon["amount_cents"], applied_coupon["amount_cents_remaining"]) == (0, None)
+    assert (applied_coupon["frequency"], applied_coupon["frequency_duration_remaining"]) == ("recurring", 2)
     assert refused(apply(box, amount_cents=-1)) == {"amount_cents": ["value_is_out_of_range"]}
     assert refused(apply(box, amount_currency="X")) == {"amount_currency": ["value_is_invalid"]}
     assert refused(apply(box, frequency="daily")) == {"frequency": ["value_is_invalid"]}
@@ -167,8 +173,8 @@ def test_who_and_what_must_exist(box: Scenario) -> None:
 
 def test_a_coupon_that_is_not_reusable_is_given_once(box: Scenario) -> None:
     create(box, reusable=False)
-    one = applied(box)
-    box.delete(f"/customers/acme/applied_coupons/{one['svc_id']}")
+    applied_coupon = applied(box)
+    box.delete(f"/customers/acme/applied_coupons/{applied_coupon['svc_id']}")
     assert refused(apply(box)) == {"coupon": ["coupon_is_not_reusable"]}
 
 
@@ -185,9 +191,11 @@ def test_limited_coupons_do_not_overlap(box: Scenario) -> None:
 
 def test_applied_coupons_are_listed_and_ended(box: Scenario) -> None:
     create(box)
-    one = applied(box)
-    path = f"/customers/acme/applied_coupons/{one['svc_id']}"
-    assert [each["svc_id"] for each in box.get("/customers/acme/applied_coupons")["applied_coupons"]] == [one["svc_id"]]
+    applied_coupon = applied(box)
+    path = f"/customers/acme/applied_coupons/{applied_coupon['svc_id']}"
+    assert [
+        listed_coupon["svc_id"] for listed_coupon in box.get("/customers/acme/applied_coupons")["applied_coupons"]
+    ] == [applied_coupon["svc_id"]]
     assert listed(box, "?status=terminated") == []
     assert len(listed(box, "?status=nonsense")) == 1
     assert listed(box, "?external_customer_id=nobody") == []
@@ -203,8 +211,8 @@ def test_applied_coupons_are_listed_and_ended(box: Scenario) -> None:
 def test_the_coupon_of_another_customer_is_out_of_reach(box: Scenario) -> None:
     create(box)
     box.customer("globex")
-    one = applied(box)
-    path = f"/api/v1/customers/globex/applied_coupons/{one['svc_id']}"
+    applied_coupon = applied(box)
+    path = f"/api/v1/customers/globex/applied_coupons/{applied_coupon['svc_id']}"
     assert missing(box.request("DELETE", path)) == "applied_coupon"
     assert [shown["status"] for shown in listed(box)] == ["active"]
     assert missing(box.send("GET", "/customers/nobody/applied_coupons")) == "customer"
@@ -218,10 +226,10 @@ def test_a_coupon_is_used_bit_by_bit_over_several_invoices(box: Scenario) -> Non
     box.travel_to("2024-06-02T00:00:00Z")
     totals = [(invoice["coupons_amount_cents"], invoice["total_amount_cents"]) for invoice in box.invoices()]
     assert totals == [(10_000, 0), (10_000, 0), (5_000, 5_000), (0, 10_000)]
-    (one,) = listed(box)
-    assert (one["status"], one["amount_cents_remaining"]) == ("terminated", 0)
-    assert [credit["amount_cents"] for credit in one["credits"]] == [10_000, 10_000, 5_000]
-    assert one["credits"][0]["item"]["type"] == "coupon"
+    (applied_coupon,) = listed(box)
+    assert (applied_coupon["status"], applied_coupon["amount_cents_remaining"]) == ("terminated", 0)
+    assert [credit["amount_cents"] for credit in applied_coupon["credits"]] == [10_000, 10_000, 5_000]
+    assert applied_coupon["credits"][0]["item"]["type"] == "coupon"
 
 
 def test_a_coupon_of_another_currency_waits(box: Scenario) -> None:

@@ -272,8 +272,8 @@ def sections(shown: Any) -> list[str]:
 def test_custom_sections_are_selected_skipped_or_inherited(box: Scenario) -> None:
     def prepare(work: Work) -> None:
         for code in ("b", "a", "entity"):
-            given = invoice_custom_sections.InvoiceCustomSectionInput(name=code, code=code, details="text")
-            invoice_custom_sections.create(work, given)
+            section = invoice_custom_sections.InvoiceCustomSectionInput(name=code, code=code, details="text")
+            invoice_custom_sections.create(work, section)
         entity = customers.default_entity(work)
         ids = invoice_custom_sections.ids_of_codes(work, ["entity"])
         work.tx.replace(replace(entity, invoice_custom_section_ids=ids))

@@ -301,8 +301,8 @@ def test_a_void_sends_the_note_that_gives_something_back(box: Scenario) -> None:
     box.ask("POST", f"/invoices/{invoice['svc_id']}/void", body)
     notes = box.get("/credit_notes")["credit_notes"]
     assert sorted(note["credit_status"] for note in notes) == ["available", "voided"]
-    given = [note for note in notes if note["credit_status"] == "available"]
-    assert subjects(box) == of(invoice) + of_notes(*given)
+    credited = [note for note in notes if note["credit_status"] == "available"]
+    assert subjects(box) == of(invoice) + of_notes(*credited)
 
 
 def test_a_preview_sends_nothing(box: Scenario) -> None:

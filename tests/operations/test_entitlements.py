@@ -36,7 +36,7 @@ def entitled(box: Scenario) -> None:
 def values(box: Scenario, external_id: str = "sub") -> dict[str, dict[str, Any]]:
     """Feature -> privilege -> value of a subscription."""
     items = box.get(f"/subscriptions/{external_id}/entitlements")["entitlements"]
-    return {item["code"]: {one["code"]: one["value"] for one in item["privileges"]} for item in items}
+    return {item["code"]: {privilege["code"]: privilege["value"] for privilege in item["privileges"]} for item in items}
 
 
 def patch(box: Scenario, path: str, entitlements: Any, status: int = 200) -> Any:
@@ -85,7 +85,7 @@ def test_messages_about_a_subscription_say_what_it_is_entitled_to(box: Scenario)
     box.delete("/subscriptions/sub/entitlements/seats")
     shown = [message["subscription"]["entitlements"] for message in box.webhooks]
     assert [message["webhook_type"] for message in box.webhooks] == ["subscription.updated"] * 4
-    assert [[one["code"] for one in item[0]["privileges"]] if item else [] for item in shown] == [
+    assert [[privilege["code"] for privilege in item[0]["privileges"]] if item else [] for item in shown] == [
         ["max", "root"],
         ["max", "root"],
         ["max"],

@@ -435,7 +435,7 @@ class TestHourlyCheck:
         box.jump_to("2024-03-05T11:00:00Z")
         send(box, transaction_id="next", timestamp=0)
         box.travel_to("2024-03-05T13:00:00Z")
-        assert [found["invalid_code"] for found in told(box)] == [["first", "last"], ["next"]]
+        assert [errors["invalid_code"] for errors in told(box)] == [["first", "last"], ["next"]]
 
     def test_good_events_are_not_worth_a_message(self, box: Scenario) -> None:
         metric(box, aggregation_type="count_agg", field_name=None)
@@ -462,8 +462,8 @@ class TestLibrary:
 
             __str__ = float.__repr__
 
-        one = {"transaction_id": "t", "code": "c", "properties": {"value": Named(0.1), "more": [Named(2.5)]}}
-        taken = box.billing.writing(lambda work: events.ingest(work, [one]))
+        body = {"transaction_id": "t", "code": "c", "properties": {"value": Named(0.1), "more": [Named(2.5)]}}
+        taken = box.billing.writing(lambda work: events.ingest(work, [body]))
         assert taken[0].properties == {"value": Decimal("0.1"), "more": [Decimal("2.5")]}
 
     @pytest.mark.parametrize(
@@ -478,6 +478,6 @@ class TestLibrary:
         assert refused.value.details == {"0": {"properties": ["value_is_invalid"]}}
 
     def test_inputs_are_taken_too(self, box: Scenario) -> None:
-        given = [events.EventInput(transaction_id="t", code="c", timestamp=12)]
-        (taken,) = box.billing.writing(lambda work: events.ingest(work, given))
+        sent = [events.EventInput(transaction_id="t", code="c", timestamp=12)]
+        (taken,) = box.billing.writing(lambda work: events.ingest(work, sent))
         assert taken.timestamp.timestamp() == 12

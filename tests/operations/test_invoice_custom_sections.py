@@ -16,15 +16,15 @@ pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
 
 def create(box: Scenario, code: str, **fields: str | None) -> InvoiceCustomSection:
-    given = InvoiceCustomSectionInput(**{"name": code.title(), "code": code, **fields})
-    return box.billing.writing(lambda work: invoice_custom_sections.create(work, given))
+    section = InvoiceCustomSectionInput(**{"name": code.title(), "code": code, **fields})
+    return box.billing.writing(lambda work: invoice_custom_sections.create(work, section))
 
 
 def test_sections_are_made_changed_and_listed_by_name(box: Scenario) -> None:
     create(box, "bank", details="IBAN", display_name="Bank account")
     create(box, "about")
-    given = InvoiceCustomSectionInput(details="BIC", description=None)
-    changed = box.billing.writing(lambda work: invoice_custom_sections.update(work, "bank", given))
+    change = InvoiceCustomSectionInput(details="BIC", description=None)
+    changed = box.billing.writing(lambda work: invoice_custom_sections.update(work, "bank", change))
     assert (changed.details, changed.display_name, changed.name) == ("BIC", "Bank account", "Bank")
     page = box.billing.reading(lambda work: invoice_custom_sections.list_all(work, Paging()))
     assert [item.code for item in page.items] == ["about", "bank"]

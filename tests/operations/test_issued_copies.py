@@ -135,16 +135,16 @@ def shown(box: Scenario) -> dict[str, Any]:
 
 
 def documents(work: Reader) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    documents: dict[str, Any] = {}
     for invoice in work.tx.find(Invoice):
         source = invoice_source(work, invoice)
         xml = invoice_document(source)
-        found[invoice.id] = (invoice_content(source), ubl_text(xml), cii_text(xml))
+        documents[invoice.id] = (invoice_content(source), ubl_text(xml), cii_text(xml))
     for note in work.tx.find(CreditNote):
         of_note = credit_note_source(work, note)
         xml = credit_note_document(of_note)
-        found[note.id] = (credit_note_content(of_note), ubl_text(xml), cii_text(xml))
-    return found
+        documents[note.id] = (credit_note_content(of_note), ubl_text(xml), cii_text(xml))
+    return documents
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -270,7 +270,7 @@ def xml_of(box: Scenario, receipt: Any) -> Element:
 
 
 def texts(root: Element, path: str) -> list[str | None]:
-    return [found.text for found in root.findall(path, UBL)]
+    return [element.text for element in root.findall(path, UBL)]
 
 
 def test_receipts_of_an_entity_with_e_invoices_say_in_xml_which_invoices_were_paid(box: Scenario) -> None:

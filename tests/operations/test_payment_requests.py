@@ -121,7 +121,7 @@ def test_requests_are_listed_by_customer_status_currency_and_billing_entity(box:
     box.travel_to("2024-03-04T01:00:00Z")
     first = ask(box, mine)["svc_id"]
     second = ask(box, theirs, external_customer_id="other")["svc_id"]
-    found = {
+    refusals = {
         query: {request["svc_id"] for request in requests(box, f"?{query}")}
         for query in (
             "external_customer_id=acme",
@@ -133,7 +133,7 @@ def test_requests_are_listed_by_customer_status_currency_and_billing_entity(box:
             "billing_entity_codes[]=default",
         )
     }
-    assert found == {
+    assert refusals == {
         "external_customer_id=acme": {first},
         "external_customer_id=nobody": set(),
         "payment_status=pending": {first, second},

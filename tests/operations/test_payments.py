@@ -20,8 +20,8 @@ def box(box: Scenario) -> Scenario:
 
 def invoice(box: Scenario) -> dict[str, Any]:
     (listed,) = box.get("/invoices")["invoices"]
-    found: dict[str, Any] = box.invoice(listed["svc_id"])
-    return found
+    invoice: dict[str, Any] = box.invoice(listed["svc_id"])
+    return invoice
 
 
 def pay(box: Scenario, **fields: Any) -> tuple[int, Any]:
@@ -80,8 +80,8 @@ def test_what_a_credit_note_settles_need_not_be_paid(box: Scenario) -> None:
     ],
 )
 def test_what_is_refused(box: Scenario, fields: dict[str, Any], status: int, details: Any) -> None:
-    found, answer = pay(box, **fields)
-    assert (found, answer.get("error_details")) == (status, details)
+    answered, answer = pay(box, **fields)
+    assert (answered, answer.get("error_details")) == (status, details)
     assert invoice(box)["total_paid_amount_cents"] == 0
 
 

@@ -60,7 +60,7 @@ def test_the_invoice_of_a_period_is_paid_by_wallets_in_their_order(box: Scenario
     assert (invoice["total_amount_cents"], invoice["payment_status"]) == (0, "succeeded")
     assert balances(box) == [(0, 0, 0), (1300, 0, 1300)]
     paid = records(box, WalletTransaction, invoice_id=invoice["svc_id"])
-    assert [(each.transaction_status, each.status, each.amount_cents) for each in paid] == [
+    assert [(transaction.transaction_status, transaction.status, transaction.amount_cents) for transaction in paid] == [
         (TransactionKind.INVOICED, "settled", 300),
         (TransactionKind.INVOICED, "settled", 700),
     ]

@@ -46,8 +46,8 @@ def test_all_thresholds_passed_at_once_make_one_invoice_and_a_message_each(box: 
     assert (invoice["status"], invoice["total_amount_cents"]) == ("finalized", 2100)
     assert [fee["item"]["type"] for fee in invoice["fees"]] == ["charge"]
     applied = invoice["applied_usage_thresholds"]
-    assert [one["usage_threshold"]["amount_cents"] for one in applied] == [1000, 2000]
-    assert {one["lifetime_usage_amount_cents"] for one in applied} == {2100}
+    assert [threshold["usage_threshold"]["amount_cents"] for threshold in applied] == [1000, 2000]
+    assert {threshold["lifetime_usage_amount_cents"] for threshold in applied} == {2100}
     reached = [m for m in box.webhooks if m["webhook_type"] == "subscription.usage_threshold_reached"]
     assert [m["subscription"]["usage_threshold"]["threshold_display_name"] for m in reached] == ["Ten", None]
 
@@ -62,7 +62,7 @@ def test_usage_paid_in_advance_passes_a_threshold_once(box: Scenario) -> None:
     reached = [m for m in box.webhooks if m["webhook_type"] == "subscription.usage_threshold_reached"]
     assert [m["subscription"]["usage_threshold"]["amount_cents"] for m in reached] == [1000, 500]
     applied = [invoice["applied_usage_thresholds"][0] for invoice in progressive(box)]
-    assert [one["lifetime_usage_amount_cents"] for one in applied] == [1100, 1600]
+    assert [threshold["lifetime_usage_amount_cents"] for threshold in applied] == [1100, 1600]
 
 
 def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(box: Scenario) -> None:
@@ -82,11 +82,11 @@ def test_a_recurring_threshold_whose_invoice_was_voided_leaves_the_usage_to_the_
     box.event("gb", value=12)
     void(box, progressive(box)[0])
     box.event("gb", value=13)
-    assert [one["status"] for one in progressive(box)] == ["voided"]
+    assert [invoice["status"] for invoice in progressive(box)] == ["voided"]
     closing = closed(box)
     assert (closing["progressive_billing_credit_amount_cents"], closing["fees_amount_cents"]) == (0, 103_100)
     box.event("gb", value=10)
-    assert [one["total_amount_cents"] for one in progressive(box)] == [1200, 1000]
+    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [1200, 1000]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_period_takes_off_what_stands_of_what_was_billed_ahead(
     for _ in range(3):
         box.event("gb", value=10)
     ahead = progressive(box)
-    assert [one["total_amount_cents"] for one in ahead] == [1000, 1000, 1000]
+    assert [invoice["total_amount_cents"] for invoice in ahead] == [1000, 1000, 1000]
     for number in voided:
         void(box, ahead[number])
         if anew:

@@ -17,8 +17,8 @@ MONTHLY = {"trigger": "interval", "interval": "monthly"}
 
 def days(box: Scenario, wallet_id: str, query: str = "") -> list[str]:
     """The days of the top-ups at an interval, oldest first."""
-    found = box.get(f"/wallets/{wallet_id}/wallet_transactions?per_page=1000{query}")["wallet_transactions"]
-    return [item["created_at"][:10] for item in reversed(found) if item["source"] == "interval"]
+    transactions = box.get(f"/wallets/{wallet_id}/wallet_transactions?per_page=1000{query}")["wallet_transactions"]
+    return [item["created_at"][:10] for item in reversed(transactions) if item["source"] == "interval"]
 
 
 def latest(box: Scenario, wallet_id: str) -> Any:

@@ -72,23 +72,23 @@ def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Scenario
     assert changed["svc_parent_id"] == before["charges"][0]["svc_id"]
     assert amounts(changed["filters"]) == {"us": "10", "eu": "20"}
     assert catalog_plan(box) == before
-    own = own_plan(box)
-    assert (own["parent_id"], own["code"], own["amount_cents"]) == (before["svc_id"], "basic", 1000)
-    assert own["fixed_charges"][0]["svc_parent_id"] == before["fixed_charges"][0]["svc_id"]
+    override = own_plan(box)
+    assert (override["parent_id"], override["code"], override["amount_cents"]) == (before["svc_id"], "basic", 1000)
+    assert override["fixed_charges"][0]["svc_parent_id"] == before["fixed_charges"][0]["svc_id"]
     assert box.send("GET", "/plans")[1]["meta"]["total_count"] == 1
 
 
 def test_an_own_plan_has_only_the_taxes_and_the_commitment_it_is_given(box: Scenario) -> None:
     changed = accepted(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
     assert changed["taxes"] == []
-    own = own_plan(box)
-    assert own["taxes"] == []
-    assert "minimum_commitment" not in own
-    assert own["usage_thresholds"] == []
-    assert own["applicable_usage_thresholds"][0]["amount_cents"] == 9000
+    override = own_plan(box)
+    assert override["taxes"] == []
+    assert "minimum_commitment" not in override
+    assert override["usage_thresholds"] == []
+    assert override["applicable_usage_thresholds"][0]["amount_cents"] == 9000
     taxed = accepted(put(box, CHARGE, "charge", tax_codes=["vat"]), "charge")
     assert (taxed["invoice_display_name"], [tax["code"] for tax in taxed["taxes"]]) == ("Mine", ["vat"])
-    assert own_plan(box)["svc_id"] == own["svc_id"]
+    assert own_plan(box)["svc_id"] == override["svc_id"]
 
 
 def test_charges_are_found_by_subscription_status_and_code(box: Scenario) -> None:
@@ -179,9 +179,9 @@ def test_own_prices_stay_while_groupings_follow_the_plan(box: Scenario) -> None:
         "cascade_updates": True,
     }
     accepted(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
-    own = box.get(CHARGE)["charge"]
-    assert (own["properties"]["amount"], own["properties"]["pricing_group_keys"]) == ("7", ["cloud"])
-    assert amounts(own["filters"]) == {"us": "99", "eu": "25"}
+    charge = box.get(CHARGE)["charge"]
+    assert (charge["properties"]["amount"], charge["properties"]["pricing_group_keys"]) == ("7", ["cloud"])
+    assert amounts(charge["filters"]) == {"us": "99", "eu": "25"}
 
 
 def test_without_a_cascade_nothing_reaches_the_subscription(box: Scenario) -> None:
@@ -202,8 +202,8 @@ def test_added_and_removed_charges_reach_the_subscription(box: Scenario) -> None
         cascade_updates=True,
     )
     added = box.post("/plans/basic/charges", charge=traffic)["charge"]
-    own = box.get("/subscriptions/sub1/charges/traffic")["charge"]
-    assert (own["svc_parent_id"], own["taxes"]) == (added["svc_id"], [])
+    charge = box.get("/subscriptions/sub1/charges/traffic")["charge"]
+    assert (charge["svc_parent_id"], charge["taxes"]) == (added["svc_id"], [])
     box.delete("/plans/basic/charges/storage?charge[cascade_updates]=true")
     assert missing(box.send("GET", CHARGE)) == "charge"
     box.ask("DELETE", "/plans/basic/fixed_charges/seats", {"fixed_charge": {"cascade_updates": "1"}})
@@ -216,12 +216,12 @@ def test_units_and_prices_of_fixed_charges_reach_only_untouched_ones(box: Scenar
     accepted(
         put(box, seats, "fixed_charge", units=12, properties={"amount": "6"}, cascade_updates=True), "fixed_charge"
     )
-    own = box.get(FIXED_CHARGE)["fixed_charge"]
-    assert (own["units"], own["properties"]) == (12, {"amount": "6"})
+    charge = box.get(FIXED_CHARGE)["fixed_charge"]
+    assert (charge["units"], charge["properties"]) == (12, {"amount": "6"})
     put(box, FIXED_CHARGE, "fixed_charge", units=40)
     put(box, seats, "fixed_charge", units=14, properties={"amount": "8"}, cascade_updates=True)
-    own = box.get(FIXED_CHARGE)["fixed_charge"]
-    assert (own["units"], own["properties"]) == (40, {"amount": "6"})
+    charge = box.get(FIXED_CHARGE)["fixed_charge"]
+    assert (charge["units"], charge["properties"]) == (40, {"amount": "6"})
 
 
 def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Scenario) -> None:

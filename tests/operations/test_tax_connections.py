@@ -28,8 +28,8 @@ def upsert(box: Scenario, **fields: Any) -> Any:
 
 
 def linked(box: Scenario, *links: dict[str, object], **fields: object) -> list[tuple[str, str, str]]:
-    found = upsert(box, integration_customers=list(links), **fields)["integration_customers"]
-    return [(one["type"], one["integration_code"], one["external_customer_id"]) for one in found]
+    shown = upsert(box, integration_customers=list(links), **fields)["integration_customers"]
+    return [(link["type"], link["integration_code"], link["external_customer_id"]) for link in shown]
 
 
 def test_a_link_is_shown_with_the_customer(box: Scenario) -> None:
@@ -116,11 +116,11 @@ def test_an_end_of_a_connection_undoes_its_links(box: Scenario) -> None:
     ],
 )
 def test_connections_that_are_refused(box: Scenario, fields: dict[str, Any], problems: dict[str, Any]) -> None:
-    given = {"kind": "anrok", "code": "second", "name": "Second", "url": "https://tax.example", **fields}
+    settings = {"kind": "anrok", "code": "second", "name": "Second", "url": "https://tax.example", **fields}
     with pytest.raises(Invalid) as refused:
-        box.billing.tax_connections.create(**given)
+        box.billing.tax_connections.create(**settings)
     assert refused.value.details == problems
-    assert [one.code for one in box.billing.tax_connections.list()] == ["main"]
+    assert [connection.code for connection in box.billing.tax_connections.list()] == ["main"]
 
 
 def test_a_connection_is_changed_but_for_its_kind_and_code(box: Scenario) -> None:

@@ -148,7 +148,7 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Scenario) -> None:
     def everything(work: Reader) -> list[tuple[str, ...]]:
         kinds: tuple[Any, ...] = (BillingEntity, Customer, Plan, Charge, FixedCharge, AddOn)
         commitments = [plan.minimum_commitment for plan in work.tx.find(Plan)]
-        return [one.tax_ids for kind in kinds for one in work.tx.find(kind)] + [
+        return [taxed.tax_ids for kind in kinds for taxed in work.tx.find(kind)] + [
             commitment.tax_ids for commitment in commitments if commitment is not None
         ]
 

@@ -39,8 +39,8 @@ def manage(box: Scenario, country: str = "FR", entity: str = "default", on: bool
 
 def upsert(box: Scenario, external_id: str = "acme", **fields: object) -> list[str]:
     """The codes of the customer's taxes in the answer."""
-    given = {"customer": {"external_id": external_id, **fields}}
-    return codes(box.ask("POST", "/customers", given)["customer"])
+    body = {"customer": {"external_id": external_id, **fields}}
+    return codes(box.ask("POST", "/customers", body)["customer"])
 
 
 def codes(shown: Any) -> list[str]:
@@ -64,9 +64,9 @@ def all_taxes(box: Scenario) -> dict[str, Tax]:
 
 
 def test_the_switch_gives_the_organization_47_taxes(box: Scenario) -> None:
-    found = all_taxes(box)
-    assert len(found) == 47
-    assert all(tax.auto_generated for tax in found.values())
+    taxes = all_taxes(box)
+    assert len(taxes) == 47
+    assert all(tax.auto_generated for tax in taxes.values())
     shown = box.get("/taxes/svc_eu_fi_standard")["tax"]
     assert (shown["name"], shown["rate"], shown["applied_to_organization"]) == ("FI Standard", 25.5, False)
     assert box.get("/taxes/svc_eu_at_exception_mittelberg")["tax"]["name"] == "AT Mittelberg Standard"
@@ -118,8 +118,8 @@ def test_rates_change_on_their_day_unless_somebody_has_set_another() -> None:
         box.put("/taxes/svc_eu_ee_standard", tax={"rate": 7})
 
         def rates() -> tuple[Decimal, ...]:
-            found = all_taxes(box)
-            return tuple(found[f"svc_eu_{country}_standard"].rate for country in ("fi", "sk", "ee", "ro"))
+            taxes = all_taxes(box)
+            return tuple(taxes[f"svc_eu_{country}_standard"].rate for country in ("fi", "sk", "ee", "ro"))
 
         assert rates() == (24, 20, 7, 19)
         box.travel_to("2024-08-31T23:59:59Z")
@@ -238,8 +238,8 @@ def test_a_tax_that_was_deleted_is_made_again_when_it_is_needed(box: Scenario) -
 
 
 def test_unknown_codes_are_refused_and_nothing_is_kept(box: Scenario) -> None:
-    given = {"customer": {"external_id": "acme", "country": "IT", "tax_codes": ["nope"]}}
-    assert box.send("POST", "/customers", given)[0] == 404
+    body = {"customer": {"external_id": "acme", "country": "IT", "tax_codes": ["nope"]}}
+    assert box.send("POST", "/customers", body)[0] == 404
     assert box.send("GET", "/customers/acme")[0] == 404
 
 

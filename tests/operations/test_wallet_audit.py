@@ -123,14 +123,20 @@ def a_use_funded_by_a_cent_less(work: Work) -> None:
 
 def a_use_funded_by_another_wallet(work: Work) -> None:
     row = consumption(work)
-    other = next(each for each in transactions(work, TransactionType.INBOUND) if each.wallet_id != row.wallet_id)
+    other = next(
+        transaction
+        for transaction in transactions(work, TransactionType.INBOUND)
+        if transaction.wallet_id != row.wallet_id
+    )
     work.tx.replace(replace(row, inbound_id=other.id))
 
 
 def a_funding_that_nothing_used(work: Work) -> None:
     row = consumption(work)
-    grants = [each.id for each in transactions(work, TransactionType.INBOUND)]
-    used = {each.outbound_id for each in work.tx.find(WalletConsumption, eq("inbound_id", row.inbound_id))}
+    grants = [transaction.id for transaction in transactions(work, TransactionType.INBOUND)]
+    used = {
+        transaction.outbound_id for transaction in work.tx.find(WalletConsumption, eq("inbound_id", row.inbound_id))
+    }
     work.tx.replace(replace(row, outbound_id=next(id for id in grants if id not in used)))
 
 
@@ -157,7 +163,11 @@ def a_payment_of_a_fee_of_another_invoice(work: Work) -> None:
 
 
 def a_void_that_gave_back_twice(work: Work) -> None:
-    returned = next(each for each in transactions(work, TransactionType.INBOUND) if each.voided_invoice_id is not None)
+    returned = next(
+        transaction
+        for transaction in transactions(work, TransactionType.INBOUND)
+        if transaction.voided_invoice_id is not None
+    )
     work.tx.insert(replace(returned, id=work.new_id()))
 
 

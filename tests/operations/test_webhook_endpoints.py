@@ -75,7 +75,9 @@ def test_ten_endpoints_are_the_most(box: Scenario) -> None:
         assert post(box, webhook_url=f"{URL}/{number}")[0] == 200
     assert refused(post(box)) == {"base": ["Maximum number of webhook endpoints was reached"]}
     listed = box.send("GET", "/webhook_endpoints?per_page=3")[1]
-    assert [one["webhook_url"] for one in listed["webhook_endpoints"]] == [f"{URL}/{number}" for number in range(3)]
+    assert [endpoint["webhook_url"] for endpoint in listed["webhook_endpoints"]] == [
+        f"{URL}/{number}" for number in range(3)
+    ]
     id = listed["webhook_endpoints"][0]["svc_id"]
     box.delete(f"/webhook_endpoints/{id}")
     assert post(box)[0] == 200

@@ -252,8 +252,8 @@ def test_an_account_may_sign_with_a_secret_for_notices_alone(
 ) -> None:
     http.ask(main, link())
     body = cashfree.link_event("page-1").body
-    own = cashfree.signed(body, str(int(NOW.timestamp())), "whsec_own")
+    signed = cashfree.signed(body, str(int(NOW.timestamp())), "whsec_own")
     with pytest.raises(NoticeRejected):
-        http.notices(main, own.headers, body, NOW)
+        http.notices(main, signed.headers, body, NOW)
     told = replace(main, credentials={**main.credentials, "webhook_secret": "whsec_own"})
-    assert len(http.notices(told, own.headers, body, NOW)) == 1
+    assert len(http.notices(told, signed.headers, body, NOW)) == 1

@@ -54,10 +54,10 @@ def test_a_customer_with_a_card_is_charged_and_refunded(stripe: LocalStripe) -> 
         while not any(isinstance(move, PaymentMoved) for move in moves):
             assert receiver.came.wait(30)
             receiver.came.clear()
-            for got in receiver.received:
-                signed = dict(part.split("=", 1) for part in got.headers["stripe-signature"].split(","))
+            for delivery in receiver.received:
+                signed = dict(part.split("=", 1) for part in delivery.headers["stripe-signature"].split(","))
                 at = datetime.fromtimestamp(int(signed["t"]), UTC)
-                (event,) = http.notices(main, got.headers, got.body, at)
+                (event,) = http.notices(main, delivery.headers, delivery.body, at)
                 moves += http.outcomes(main, event, at)
         paid = next(move for move in moves if isinstance(move, PaymentMoved))
         assert (paid.provider_payment_id, paid.payment_id) == (charged.provider_payment_id, "p-1")

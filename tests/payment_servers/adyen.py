@@ -198,5 +198,5 @@ class AdyenServer(PaymentServer):
         known = self.payments[payment]
         amount = {"value": known["value"], "currency": known["currency"]}
         base = {"eventCode": code, "merchantReference": known["reference"], "amount": amount}
-        own = {"pspReference": payment} if code == "AUTHORISATION" else {"originalReference": payment}
-        return self.notification(**{**base, **own, **fields})
+        references = {"pspReference": payment} if code == "AUTHORISATION" else {"originalReference": payment}
+        return self.notification(**{**base, **references, **fields})

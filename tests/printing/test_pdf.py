@@ -24,7 +24,7 @@ def invoice(lines: int, locale: str = "en", cents: int = 123_456, units: str = "
     fees = tuple(
         fee(f"{at}", cents, units=Decimal(units), precise_unit_amount=Decimal("0.000012")) for at in range(lines)
     )
-    whole = sum(one.amount_cents for one in fees)
+    whole = sum(line.amount_cents for line in fees)
     return source(
         fees,
         locale=locale,

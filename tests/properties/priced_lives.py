@@ -266,7 +266,7 @@ class _Living:
 
     def _wanted(self, number: int) -> int:
         """The number of an event that one of the plans' charges counts, mostly."""
-        charges = [one for plan in self.life.plans for one in plan.charges]
+        charges = [charge for plan in self.life.plans for charge in plan.charges]
         code = CHARGES[charges[number % len(charges)]][0]
         return list(METRICS).index(code) + len(METRICS) * (number % 7)
 
@@ -290,9 +290,9 @@ class _Living:
 
     def _price(self, number: int) -> None:
         plan, code = self._any_charge(number)
-        found = self._try("GET", f"/plans/{plan}/charges/{code}")
-        if found is not None and "amount" in found["charge"]["properties"]:
-            properties = {**found["charge"]["properties"], "amount": str(number + 1)}
+        charge = self._try("GET", f"/plans/{plan}/charges/{code}")
+        if charge is not None and "amount" in charge["charge"]["properties"]:
+            properties = {**charge["charge"]["properties"], "amount": str(number + 1)}
             body = {"charge": {"properties": properties, "cascade_updates": True}}
             self._try("PUT", f"/plans/{plan}/charges/{code}", body)
 
@@ -308,9 +308,9 @@ class _Living:
 
     def _filter(self, number: int) -> None:
         plan, code = self._any_charge(number)
-        found = self._try("GET", f"/plans/{plan}/charges/{code}/filters")
-        for one in (found or {}).get("filters", []):
-            self._try("DELETE", f"/plans/{plan}/charges/{code}/filters/{one['svc_id']}")
+        listed = self._try("GET", f"/plans/{plan}/charges/{code}/filters")
+        for charge_filter in (listed or {}).get("filters", []):
+            self._try("DELETE", f"/plans/{plan}/charges/{code}/filters/{charge_filter['svc_id']}")
 
     def _units(self, number: int) -> None:
         body = {"fixed_charge": {"units": number % 9, "apply_units_immediately": number % 2 == 0}}
@@ -338,8 +338,8 @@ class _Living:
     # Invoices
 
     def _invoices(self, status: str) -> list[Any]:
-        found = self._try("GET", f"/invoices?status={status}&per_page=50")
-        return list((found or {}).get("invoices", []))
+        listed = self._try("GET", f"/invoices?status={status}&per_page=50")
+        return list((listed or {}).get("invoices", []))
 
     def _of_draft(self, act: str, number: int) -> None:
         drafts = self._invoices("draft")
@@ -365,7 +365,9 @@ class _Living:
             self._try("POST", f"/invoices/{issued[number % len(issued)]['svc_id']}/void")
 
     def _again(self, number: int) -> None:
-        for voided in [one for one in self._invoices("voided") if one["svc_id"] not in self._made_again][:1]:
+        for voided in [invoice for invoice in self._invoices("voided") if invoice["svc_id"] not in self._made_again][
+            :1
+        ]:
             self._made_again.add(voided["svc_id"])
             fees = self._try("GET", f"/invoices/{voided['svc_id']}")["invoice"]["fees"]
             kept = [{"id": fee["svc_id"]} for fee in fees if fee["item"]["type"] != "add_on"]
@@ -375,14 +377,14 @@ class _Living:
                 continue
 
     def _delete_fee(self, number: int) -> None:
-        found = self._try("GET", "/fees?fee_type=charge&per_page=100") or {"fees": []}
-        free = [fee for fee in found["fees"] if fee["svc_invoice_id"] is None]
+        listed = self._try("GET", "/fees?fee_type=charge&per_page=100") or {"fees": []}
+        free = [fee for fee in listed["fees"] if fee["svc_invoice_id"] is None]
         if free:
             self._try("DELETE", f"/fees/{free[number % len(free)]['svc_id']}")
 
     def _pay(self, number: int) -> None:
-        found = self._try("GET", "/fees?fee_type=charge&per_page=100") or {"fees": []}
-        free = [fee for fee in found["fees"] if fee["svc_invoice_id"] is None]
+        listed = self._try("GET", "/fees?fee_type=charge&per_page=100") or {"fees": []}
+        free = [fee for fee in listed["fees"] if fee["svc_invoice_id"] is None]
         if free:
             path = f"/fees/{free[number % len(free)]['svc_id']}"
             self._try("PUT", path, {"fee": {"payment_status": "succeeded"}})

@@ -30,7 +30,7 @@ def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLif
         live(box, life, jump=jump)
         report = box.billing.audit()
         assert [str(finding) for finding in report.findings] == []
-        done, left = sum(report.recounted.values()), sum(one.count for one in report.not_recounted)
+        done, left = sum(report.recounted.values()), sum(reason.count for reason in report.not_recounted)
         # What is left may be a line that the rules of today would bill, and that there is none of.
         assert done <= len(box.billing.reading(recountable)) <= done + left
 
@@ -66,5 +66,5 @@ def test_a_fee_that_is_twice_what_it_was_is_found_or_was_not_recounted(life: Pri
         if after is None:
             return
         recounted = any(finding.check == "fee_recount" for finding in after.findings)
-        assert recounted or sum(one.count for one in after.not_recounted) > 0
+        assert recounted or sum(reason.count for reason in after.not_recounted) > 0
         assert sum(before.recounted.values()) >= sum(after.recounted.values())

@@ -184,8 +184,8 @@ class Shop:
                 invoice.total_amount_cents,
                 str(invoice.status),
                 [
-                    (one.amount_cents, one.lifetime_usage_amount_cents, one.current_usage_amount_cents)
-                    for one in invoice.applied_usage_thresholds
+                    (applied.amount_cents, applied.lifetime_usage_amount_cents, applied.current_usage_amount_cents)
+                    for applied in invoice.applied_usage_thresholds
                 ],
             )
             for invoice in listed

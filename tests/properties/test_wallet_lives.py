@@ -27,11 +27,13 @@ ZERO = Decimal(0)
 
 
 def cents(transactions: list[WalletTransaction], *kinds: TransactionKind) -> int:
-    return sum(each.amount_cents for each in transactions if each.transaction_status in kinds)
+    return sum(transaction.amount_cents for transaction in transactions if transaction.transaction_status in kinds)
 
 
 def credits(transactions: list[WalletTransaction], *kinds: TransactionKind) -> Decimal:
-    return sum((each.credit_amount for each in transactions if each.transaction_status in kinds), ZERO)
+    return sum(
+        (transaction.credit_amount for transaction in transactions if transaction.transaction_status in kinds), ZERO
+    )
 
 
 IN = (TransactionKind.GRANTED, TransactionKind.PURCHASED)
@@ -78,7 +80,7 @@ def assert_every_use_is_funded_once(reader: Reader) -> None:
 def assert_invoices_are_paid_by_wallets(reader: Reader) -> None:
     """What invoices say was prepaid left the wallets, to the cent."""
     transactions = reader.tx.find(WalletTransaction)
-    kinds = {each.id: each.transaction_status for each in transactions}
+    kinds = {transaction.id: transaction.transaction_status for transaction in transactions}
     rows = reader.tx.find(WalletConsumption)
     for invoice in reader.tx.find(Invoice):
         paying = [t for t in transactions if not t.is_inbound and t.invoice_id == invoice.id]

@@ -73,8 +73,8 @@ def send(box: Scenario, name: str, events: Sequence[tuple[int, Decimal]]) -> Non
 
 
 def fees(box: Scenario, name: str) -> dict[str, dict[str, Any]]:
-    found = box.get(f"/fees?external_subscription_id={name}")["fees"]
-    return {fee["event_transaction_id"]: fee for fee in found}
+    fees = box.get(f"/fees?external_subscription_id={name}")["fees"]
+    return {fee["event_transaction_id"]: fee for fee in fees}
 
 
 amounts = st.decimals(min_value="0.01", max_value="30", places=2)

@@ -60,8 +60,8 @@ def new_world(own_entity: bool) -> World:
         for interval in ("weekly", "monthly", "quarterly", "semiannual", "yearly")
         for in_advance in (False, True)
     ]
-    own = {"billing_entity_id": entities[1].id} if own_entity else {}
-    subscriptions = [tenant.subscription(customer, plan, **own) for customer in customers for plan in plans]
+    entity_fields = {"billing_entity_id": entities[1].id} if own_entity else {}
+    subscriptions = [tenant.subscription(customer, plan, **entity_fields) for customer in customers for plan in plans]
     metrics = [
         BillableMetric(
             id=code,

@@ -196,7 +196,7 @@ def weighted(box: Scenario) -> dict[str, Any]:
 
 def by_team(box: Scenario, query: str = "") -> list[tuple[Any, ...]]:
     charge = box.usage(query)["charges_usage"][0]
-    return [(one["grouped_by"]["team"], one["units"], one["amount_cents"]) for one in charge["grouped_usage"]]
+    return [(group["grouped_by"]["team"], group["units"], group["amount_cents"]) for group in charge["grouped_usage"]]
 
 
 def test_levels_of_groups_go_on_without_an_event(box: Scenario) -> None:
@@ -282,19 +282,19 @@ def test_presentation_keys_split_units_without_pricing_them(box: Scenario) -> No
     box.event("gb", value=3, team="a", user="x")
     box.event("gb", value=1, team="a", user="y")
     box.event("gb", value=2)
-    own = "?external_subscription_id=sub"
+    query = "?external_subscription_id=sub"
 
     def rows(path: str, key: str = "presentation_breakdowns") -> list[tuple[Any, ...]]:
         usage = next(iter(box.get(f"/customers/acme/{path}").values()))
         assert len(usage["charges_usage"]) == 1
         return [(*row["presentation_by"].values(), row["units"]) for row in usage["charges_usage"][0][key]]
 
-    assert rows(f"current_usage{own}") == [("a", "x", "3.0"), ("a", "y", "1.0"), (None, None, "2.0")]
-    assert rows(f'current_usage{own}&filter_by_presentation=["team"]') == [("a", "4.0"), (None, "2.0")]
-    assert rows(f"current_usage{own}&filter_by_presentation=[]") == []
-    status, answer = box.send("GET", f"/customers/acme/current_usage{own}&filter_by_presentation=[")
+    assert rows(f"current_usage{query}") == [("a", "x", "3.0"), ("a", "y", "1.0"), (None, None, "2.0")]
+    assert rows(f'current_usage{query}&filter_by_presentation=["team"]') == [("a", "4.0"), (None, "2.0")]
+    assert rows(f"current_usage{query}&filter_by_presentation=[]") == []
+    status, answer = box.send("GET", f"/customers/acme/current_usage{query}&filter_by_presentation=[")
     assert (status, answer["error_details"]) == (422, {"filter_by_presentation": ["invalid_format"]})
-    assert rows(f"projected_usage{own}", "projected_presentation_breakdowns") == [
+    assert rows(f"projected_usage{query}", "projected_presentation_breakdowns") == [
         ("a", "x", "31.0"),
         ("a", "y", "10.33"),
         (None, None, "20.67"),
@@ -342,8 +342,8 @@ def test_a_price_that_was_just_changed_counts_at_once(filtered: bool) -> None:
             path = f"/plans/{code}/charges/{code}"
             body: dict[str, Any] = {"charge": {"properties": {"amount": "5"}}}
             if filtered:
-                (one,) = box.get(f"{path}/filters")["filters"]
-                path, body = f"{path}/filters/{one['svc_id']}", {"filter": {"properties": {"amount": "5"}}}
+                (charge_filter,) = box.get(f"{path}/filters")["filters"]
+                path, body = f"{path}/filters/{charge_filter['svc_id']}", {"filter": {"properties": {"amount": "5"}}}
             box.ask("PUT", path, body)
             box.event("calls", code, region="eu")
             assert box.usage(external_id=code)["amount_cents"] == 1000

@@ -11,8 +11,10 @@ pytestmark = [pytest.mark.now("2025-09-01T00:00:00Z"), pytest.mark.usefixtures("
 
 
 def asked(code: str, /, **fields: Any) -> dict[str, Any]:
-    own: dict[str, Any] = {key: fields.pop(key) for key in ("timestamp", "external_subscription_id") if key in fields}
-    return {"code": code, "external_subscription_id": "sub", "properties": fields, **own}
+    event_fields: dict[str, Any] = {
+        key: fields.pop(key) for key in ("timestamp", "external_subscription_id") if key in fields
+    }
+    return {"code": code, "external_subscription_id": "sub", "properties": fields, **event_fields}
 
 
 def estimated(box: Scenario, code: str, /, **fields: Any) -> list[dict[str, Any]]:
@@ -160,8 +162,8 @@ def test_an_instant_estimate_in_every_field(box: Scenario) -> None:
     plan = box.plan(charge_in_advance_on(metric, amount="1", filters=filters))
     subscription = box.subscribe()
     (fee,) = instant(box, "gb", test="199.9", cloud="aws")
-    (own,) = plan["charges"]
-    assert fee["svc_charge_id"] == own["svc_id"]
+    (charge,) = plan["charges"]
+    assert fee["svc_charge_id"] == charge["svc_id"]
     assert fee["svc_charge_filter_id"] is not None
     assert fee["svc_subscription_id"] == subscription["svc_id"]
     assert fee["item"]["filters"] == {"cloud": ["aws"]}

@@ -287,14 +287,14 @@ def test_of_too_many_events_the_numbers_are_told_as_a_whole(
 
 def _events_of(box: Scenario, fee_id: str) -> tuple[list[Any], int]:
     """All events of a fee, three a page, and how many there are said to be."""
-    found: list[Any] = []
+    events: list[Any] = []
     page: int | None = 1
     total = 0
     while page is not None:
         shown = box.get(f"/fees/{fee_id}/events?page={page}&per_page=3")
-        found += shown["events"]
+        events += shown["events"]
         page, total = shown["meta"]["next_page"], shown["meta"]["total_count"]
-    return found, total
+    return events, total
 
 
 def test_all_events_of_a_group_and_none_that_came_later() -> None:
@@ -310,9 +310,11 @@ def test_all_events_of_a_group_and_none_that_came_later() -> None:
         box.post("/events", event=late)
         (invoice,) = box.invoices()
         base, *charges = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
-        found = {fee["usage"]["grouped_by"]["region"]: _events_of(box, fee["svc_fee_id"]) for fee in charges}
+        events_by_region = {fee["usage"]["grouped_by"]["region"]: _events_of(box, fee["svc_fee_id"]) for fee in charges}
         assert _events_of(box, base["svc_fee_id"]) == ([], 0)
-    shown = {region: ([event["value"] for event in events], total) for region, (events, total) in found.items()}
+    shown = {
+        region: ([event["value"] for event in events], total) for region, (events, total) in events_by_region.items()
+    }
     assert shown == {"eu": (["1", "3"], 2), "us": (["2"], 1), None: (["4"], 1)}
 
 

@@ -36,7 +36,7 @@ def box() -> Iterator[Scenario]:
         box.customer()
         seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
         desk = {"name": "Desk", "code": "desk", "amount_cents": 100, "amount_currency": "EUR"}
-        seats, desks = (box.post("/add_ons", add_on=one)["add_on"]["svc_id"] for one in (seat, desk))
+        seats, desks = (box.post("/add_ons", add_on=add_on)["add_on"]["svc_id"] for add_on in (seat, desk))
         calls = box.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
         by_zone = charge_on(
             calls,
@@ -326,7 +326,7 @@ def test_what_was_billed_as_it_should_be_is_recounted_whole(box: Scenario) -> No
     }
 
 
-@pytest.mark.parametrize(("plant", "check"), PLANTS, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(("plant", "check"), PLANTS, ids=lambda function: getattr(function, "__name__", ""))
 def test_an_error_that_agrees_with_itself_is_found(box: Scenario, plant: Plant, check: str) -> None:
     assert report_with(box, plant, recount=False).findings == ()
     report = report_with(box, plant)

@@ -58,17 +58,17 @@ def bill(metric: Metric, events: list[Event], *, is_prorated: bool = False) -> l
     """Each event billed as it comes, with the current usage after it."""
     billed: list[tuple[AdvanceUsage, Usage]] = []
     row: LedgerRow | None = None
-    for one in events:
-        known = up_to(events, one)
+    for event in events:
+        known = up_to(events, event)
         tally = fold(metric.aggregation_type, known, field_name="value")
         used = advance_usage(
             metric,
-            one,
+            event,
             tally,
             row,
             WINDOW,
             prorated=is_prorated,
-            was_active=active_before(known, one, "value"),
+            was_active=active_before(known, event, "value"),
             event_values=event_values(metric, known, FEBRUARY),
         )
         row = used.units.row

@@ -274,16 +274,16 @@ class TestEveryFold:
     @given(history=HISTORIES)
     def test_one_by_one_is_the_same_as_all_at_once(self, aggregation: Aggregation[Any], history: list[Event]) -> None:
         state = aggregation.empty()
-        for one in history:
-            state = aggregation.add(state, one)
+        for event in history:
+            state = aggregation.add(state, event)
         assert aggregation.result(state) == aggregation.result(fold_events(aggregation, history))
 
 
 @given(HISTORIES)
 def test_unique_values_are_those_whose_operations_alternate_to_added(history: list[Event]) -> None:
     active: set[str] = set()
-    for one in sorted(history, key=lambda one: one.order):
-        value, operation = one.properties["value"], one.properties["operation_type"]
+    for event in sorted(history, key=lambda event: event.order):
+        value, operation = event.properties["value"], event.properties["operation_type"]
         if value is None or operation == "other":
             continue
         if operation == "remove":
@@ -296,7 +296,9 @@ def test_unique_values_are_those_whose_operations_alternate_to_added(history: li
 @given(HISTORIES)
 def test_a_weighted_sum_is_the_area_under_its_level(history: list[Event]) -> None:
     numbers = [
-        (one.timestamp, D(str(v))) for one in history if (v := one.properties["value"]) not in ("a", "", "1e3", None)
+        (event.timestamp, D(str(v)))
+        for event in history
+        if (v := event.properties["value"]) not in ("a", "", "1e3", None)
     ]
     seconds = D(0)
     for at, value in numbers:

@@ -158,7 +158,7 @@ def source(fees: tuple[Fee, ...] = (), *, locale: str = "en", **fields: Any) -> 
         "net_payment_term": 30,
         "created_at": NOW,
         "updated_at": NOW,
-        "fees_amount_cents": sum(one.amount_cents for one in fees),
+        "fees_amount_cents": sum(line.amount_cents for line in fees),
         **fields,
     }
     return InvoiceSource(

@@ -35,15 +35,15 @@ class Form:
         self.root = ElementTree.fromstring(text)
 
     def all(self, path: str) -> list[str | None]:
-        return [found.text for found in self.root.findall(path, NAMES)]
+        return [element.text for element in self.root.findall(path, NAMES)]
 
     def one(self, path: str) -> str | None:
-        [found] = self.all(path)
-        return found
+        [text] = self.all(path)
+        return text
 
     def attribute(self, path: str, name: str) -> str | None:
-        found = self.root.find(path, NAMES)
-        return None if found is None else found.get(name)
+        element = self.root.find(path, NAMES)
+        return None if element is None else element.get(name)
 
     def order(self) -> list[str]:
         """The names of the root's children, repeated ones once."""
@@ -101,8 +101,8 @@ def test_profiles_and_buyer_reference_are_those_of_the_country() -> None:
     assert german.one("cbc:ProfileID") == "urn:fdc:peppol.eu:2017:poacc:billing:01:1.0"
     assert german.one("cbc:BuyerReference") == "acme"
     context = "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID"
-    for own in (entity(), GERMAN):
-        assert cii(taxed(entity=own)).one(context) == "urn:cen.eu:en16931:2017"
+    for seller in (entity(), GERMAN):
+        assert cii(taxed(entity=seller)).one(context) == "urn:cen.eu:en16931:2017"
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_type_code_says_the_kind(fields: dict[str, Any], code: str) -> None:
 
 
 def test_head_of_both_forms() -> None:
-    one, other = ubl(taxed()), cii(taxed())
-    assert one.order() == [
+    invoice_ubl, in_cii = ubl(taxed()), cii(taxed())
+    assert invoice_ubl.order() == [
         "UBLVersionID",
         "CustomizationID",
         "ID",
@@ -139,17 +139,17 @@ def test_head_of_both_forms() -> None:
         "LegalMonetaryTotal",
         "InvoiceLine",
     ]
-    assert (one.one("cbc:ID"), one.one("cbc:IssueDate")) == ("LUM-001-001", "2024-02-01")
-    assert one.one("cbc:DocumentCurrencyCode") == "EUR"
-    assert one.one("cac:OrderReference/cbc:ID") == "PO-9"
+    assert (invoice_ubl.one("cbc:ID"), invoice_ubl.one("cbc:IssueDate")) == ("LUM-001-001", "2024-02-01")
+    assert invoice_ubl.one("cbc:DocumentCurrencyCode") == "EUR"
+    assert invoice_ubl.one("cac:OrderReference/cbc:ID") == "PO-9"
     assert ubl(taxed(purchase_order_number=None)).all("cac:OrderReference") == []
     document = "rsm:ExchangedDocument"
-    assert other.one(f"{document}/ram:ID") == "LUM-001-001"
-    assert other.one(f"{document}/ram:IssueDateTime/udt:DateTimeString") == "20240201"
-    assert other.attribute(f"{document}/ram:IssueDateTime/udt:DateTimeString", "format") == "102"
-    assert other.one(f"{document}/ram:IncludedNote/ram:Content") == "Invoice ID: invoice-1"
-    assert other.one(f"{AGREEMENT}/ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID") == "PO-9"
-    assert other.one(f"{SETTLEMENT}/ram:InvoiceCurrencyCode") == "EUR"
+    assert in_cii.one(f"{document}/ram:ID") == "LUM-001-001"
+    assert in_cii.one(f"{document}/ram:IssueDateTime/udt:DateTimeString") == "20240201"
+    assert in_cii.attribute(f"{document}/ram:IssueDateTime/udt:DateTimeString", "format") == "102"
+    assert in_cii.one(f"{document}/ram:IncludedNote/ram:Content") == "Invoice ID: invoice-1"
+    assert in_cii.one(f"{AGREEMENT}/ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID") == "PO-9"
+    assert in_cii.one(f"{SETTLEMENT}/ram:InvoiceCurrencyCode") == "EUR"
 
 
 def test_supplier_in_ubl() -> None:
@@ -205,40 +205,43 @@ def test_delivery_is_the_oldest_usage_or_the_day_of_the_invoice() -> None:
 
 
 def test_payment_means_and_terms() -> None:
-    one, other = ubl(taxed()), cii(taxed())
+    in_ubl, in_cii = ubl(taxed()), cii(taxed())
     terms = "Payment term 30 days, prepaid credits of €5.00 applied, credit notes of €6.00 applied"
-    assert one.one("cac:PaymentMeans/cbc:PaymentMeansCode") == "1"
-    assert one.one("cac:PaymentTerms/cbc:Note") == terms
+    assert in_ubl.one("cac:PaymentMeans/cbc:PaymentMeansCode") == "1"
+    assert in_ubl.one("cac:PaymentTerms/cbc:Note") == terms
     means = f"{SETTLEMENT}/ram:SpecifiedTradeSettlementPaymentMeans/ram:TypeCode"
     # Several ways break CII-SR-467: what was paid already stands in the terms.
-    assert other.all(means) == ["1"]
+    assert in_cii.all(means) == ["1"]
     assert cii(source((fee("a", 100),), total_amount_cents=120)).all(means) == ["1"]
     assert cii(source((fee("a", 100),), total_amount_cents=0, prepaid_credit_amount_cents=120)).all(means) == ["57"]
     assert cii(source((fee("a", 100),), total_amount_cents=0, credit_notes_amount_cents=120)).all(means) == ["97"]
     assert cii(source((fee("a", 0),), total_amount_cents=0)).all(means) == []
-    assert other.one(f"{SETTLEMENT}/ram:SpecifiedTradePaymentTerms/ram:Description") == terms
+    assert in_cii.one(f"{SETTLEMENT}/ram:SpecifiedTradePaymentTerms/ram:Description") == terms
     due = f"{SETTLEMENT}/ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime/udt:DateTimeString"
-    assert other.one(due) == "20240302"
+    assert in_cii.one(due) == "20240302"
 
 
 def test_allowances_and_taxes_stand_by_rate() -> None:
-    one, other = ubl(taxed()), cii(taxed())
-    assert one.all("cac:AllowanceCharge/cbc:ChargeIndicator") == ["false", "false"]
-    assert one.all("cac:AllowanceCharge/cbc:Amount") == ["10.00", "5.00"]
-    assert one.all("cac:AllowanceCharge/cbc:AllowanceChargeReason") == ["Discount 20% portion", "Discount 0% portion"]
-    assert one.one("cac:TaxTotal/cbc:TaxAmount") == "18.00"
+    in_ubl, in_cii = ubl(taxed()), cii(taxed())
+    assert in_ubl.all("cac:AllowanceCharge/cbc:ChargeIndicator") == ["false", "false"]
+    assert in_ubl.all("cac:AllowanceCharge/cbc:Amount") == ["10.00", "5.00"]
+    assert in_ubl.all("cac:AllowanceCharge/cbc:AllowanceChargeReason") == [
+        "Discount 20% portion",
+        "Discount 0% portion",
+    ]
+    assert in_ubl.one("cac:TaxTotal/cbc:TaxAmount") == "18.00"
     subtotal = "cac:TaxTotal/cac:TaxSubtotal"
-    assert one.all(f"{subtotal}/cbc:TaxableAmount") == ["90.00", "45.00"]
-    assert one.all(f"{subtotal}/cbc:TaxAmount") == ["18.00", "0.00"]
-    assert one.all(f"{subtotal}/cac:TaxCategory/cbc:ID") == ["S", "Z"]
-    assert one.all(f"{subtotal}/cac:TaxCategory/cbc:Percent") == ["20.00", "0.00"]
+    assert in_ubl.all(f"{subtotal}/cbc:TaxableAmount") == ["90.00", "45.00"]
+    assert in_ubl.all(f"{subtotal}/cbc:TaxAmount") == ["18.00", "0.00"]
+    assert in_ubl.all(f"{subtotal}/cac:TaxCategory/cbc:ID") == ["S", "Z"]
+    assert in_ubl.all(f"{subtotal}/cac:TaxCategory/cbc:Percent") == ["20.00", "0.00"]
     tax, allowance = f"{SETTLEMENT}/ram:ApplicableTradeTax", f"{SETTLEMENT}/ram:SpecifiedTradeAllowanceCharge"
-    assert other.all(f"{tax}/ram:CalculatedAmount") == ["18.00", "0.00"]
-    assert other.all(f"{tax}/ram:BasisAmount") == ["90.00", "45.00"]
-    assert other.all(f"{tax}/ram:CategoryCode") == ["S", "Z"]
-    assert other.all(f"{tax}/ram:RateApplicablePercent") == ["20.00", "0.00"]
-    assert other.all(f"{allowance}/ram:ChargeIndicator/udt:Indicator") == ["false", "false"]
-    assert other.all(f"{allowance}/ram:ActualAmount") == ["10.00", "5.00"]
+    assert in_cii.all(f"{tax}/ram:CalculatedAmount") == ["18.00", "0.00"]
+    assert in_cii.all(f"{tax}/ram:BasisAmount") == ["90.00", "45.00"]
+    assert in_cii.all(f"{tax}/ram:CategoryCode") == ["S", "Z"]
+    assert in_cii.all(f"{tax}/ram:RateApplicablePercent") == ["20.00", "0.00"]
+    assert in_cii.all(f"{allowance}/ram:ChargeIndicator/udt:Indicator") == ["false", "false"]
+    assert in_cii.all(f"{allowance}/ram:ActualAmount") == ["10.00", "5.00"]
 
 
 def test_without_discounts_there_are_no_allowances() -> None:
@@ -250,20 +253,20 @@ def test_without_discounts_there_are_no_allowances() -> None:
 def test_top_ups_lie_outside_the_tax() -> None:
     top_up = source((fee("a", 1000, "0", fee_type="credit"),), invoice_type="credit", total_amount_cents=1000)
     category = "cac:TaxTotal/cac:TaxSubtotal/cac:TaxCategory"
-    one, other = ubl(top_up), cii(top_up)
-    assert (one.one(f"{category}/cbc:ID"), one.all(f"{category}/cbc:Percent")) == ("O", [])
-    assert one.one(f"{category}/cbc:TaxExemptionReasonCode") == "VATEX-EU-O"
+    in_ubl, in_cii = ubl(top_up), cii(top_up)
+    assert (in_ubl.one(f"{category}/cbc:ID"), in_ubl.all(f"{category}/cbc:Percent")) == ("O", [])
+    assert in_ubl.one(f"{category}/cbc:TaxExemptionReasonCode") == "VATEX-EU-O"
     line = "cac:InvoiceLine/cac:Item/cac:ClassifiedTaxCategory"
-    assert (one.one(f"{line}/cbc:ID"), one.all(f"{line}/cbc:Percent")) == ("O", [])
+    assert (in_ubl.one(f"{line}/cbc:ID"), in_ubl.all(f"{line}/cbc:Percent")) == ("O", [])
     tax = f"{SETTLEMENT}/ram:ApplicableTradeTax"
-    assert (other.one(f"{tax}/ram:CategoryCode"), other.all(f"{tax}/ram:RateApplicablePercent")) == ("O", [])
-    assert other.one(f"{tax}/ram:ExemptionReasonCode") == "VATEX-EU-O"
+    assert (in_cii.one(f"{tax}/ram:CategoryCode"), in_cii.all(f"{tax}/ram:RateApplicablePercent")) == ("O", [])
+    assert in_cii.one(f"{tax}/ram:ExemptionReasonCode") == "VATEX-EU-O"
 
 
 def test_totals_are_the_invoices_own() -> None:
-    one, other = ubl(taxed()), cii(taxed())
+    in_ubl, in_cii = ubl(taxed()), cii(taxed())
     sums = {
-        name: one.one(f"cac:LegalMonetaryTotal/cbc:{name}")
+        name: in_ubl.one(f"cac:LegalMonetaryTotal/cbc:{name}")
         for name in (
             "LineExtensionAmount",
             "AllowanceTotalAmount",
@@ -275,7 +278,7 @@ def test_totals_are_the_invoices_own() -> None:
         )
     }
     assert list(sums.values()) == ["150.00", "15.00", "0.00", "135.00", "153.00", "11.00", "142.00"]
-    assert [child.tag.partition("}")[2] for child in other.root.find(SUMS, NAMES) or ()] == [
+    assert [child.tag.partition("}")[2] for child in in_cii.root.find(SUMS, NAMES) or ()] == [
         "LineTotalAmount",
         "ChargeTotalAmount",
         "AllowanceTotalAmount",
@@ -285,7 +288,7 @@ def test_totals_are_the_invoices_own() -> None:
         "TotalPrepaidAmount",
         "DuePayableAmount",
     ]
-    assert other.all(f"{SUMS}/*") == ["150.00", "0.00", "15.00", "135.00", "18.00", "153.00", "11.00", "142.00"]
+    assert in_cii.all(f"{SUMS}/*") == ["150.00", "0.00", "15.00", "135.00", "18.00", "153.00", "11.00", "142.00"]
 
 
 def test_lines_go_up_by_amount() -> None:
@@ -295,21 +298,21 @@ def test_lines_go_up_by_amount() -> None:
             fee("small", 5, units=Decimal(1000), precise_unit_amount=Decimal("0.00005")),
         )
     )
-    one, other = ubl(of), cii(of)
+    in_ubl, in_cii = ubl(of), cii(of)
     line = "cac:InvoiceLine"
-    assert one.all(f"{line}/cbc:ID") == ["1", "2"]
-    assert one.all(f"{line}/cac:Item/cbc:Name") == ["Item small", "Item big"]
-    assert one.all(f"{line}/cac:Item/cbc:Description") == ["Shown small", "Shown big"]
-    assert one.all(f"{line}/cbc:LineExtensionAmount") == ["0.05", "10.00"]
-    assert one.all(f"{line}/cbc:InvoicedQuantity") == ["1000.00", "2.50"]
-    assert one.attribute(f"{line}/cbc:InvoicedQuantity", "unitCode") == "C62"
+    assert in_ubl.all(f"{line}/cbc:ID") == ["1", "2"]
+    assert in_ubl.all(f"{line}/cac:Item/cbc:Name") == ["Item small", "Item big"]
+    assert in_ubl.all(f"{line}/cac:Item/cbc:Description") == ["Shown small", "Shown big"]
+    assert in_ubl.all(f"{line}/cbc:LineExtensionAmount") == ["0.05", "10.00"]
+    assert in_ubl.all(f"{line}/cbc:InvoicedQuantity") == ["1000.00", "2.50"]
+    assert in_ubl.attribute(f"{line}/cbc:InvoicedQuantity", "unitCode") == "C62"
     # Two decimals would make the price of the small one nothing.
-    assert one.all(f"{line}/cac:Price/cbc:PriceAmount") == ["0.00005", "4.00"]
-    assert other.all(f"{LINES}/ram:AssociatedDocumentLineDocument/ram:LineID") == ["1", "2"]
-    assert other.all(f"{LINES}/ram:SpecifiedTradeProduct/ram:Name") == ["Item small", "Item big"]
-    assert other.all(f"{LINES}/ram:SpecifiedLineTradeDelivery/ram:BilledQuantity") == ["1000.00", "2.50"]
+    assert in_ubl.all(f"{line}/cac:Price/cbc:PriceAmount") == ["0.00005", "4.00"]
+    assert in_cii.all(f"{LINES}/ram:AssociatedDocumentLineDocument/ram:LineID") == ["1", "2"]
+    assert in_cii.all(f"{LINES}/ram:SpecifiedTradeProduct/ram:Name") == ["Item small", "Item big"]
+    assert in_cii.all(f"{LINES}/ram:SpecifiedLineTradeDelivery/ram:BilledQuantity") == ["1000.00", "2.50"]
     settlement = f"{LINES}/ram:SpecifiedLineTradeSettlement"
-    assert other.all(f"{settlement}/ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount") == [
+    assert in_cii.all(f"{settlement}/ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount") == [
         "0.05",
         "10.00",
     ]
@@ -370,8 +373,8 @@ def test_any_name_leaves_the_forms_well_formed(name: str) -> None:
 def test_what_is_taxed_in_part_has_the_rate_that_it_comes_to(
     base_rate: str, taxes: str, stated: tuple[str, str, str]
 ) -> None:
-    one = fee("a", 2000, taxes_base_rate=Decimal(base_rate), taxes_precise_amount_cents=Decimal(taxes))
-    of = source((one,), taxes_amount_cents=int(Decimal(taxes)))
+    taxed_fee = fee("a", 2000, taxes_base_rate=Decimal(base_rate), taxes_precise_amount_cents=Decimal(taxes))
+    of = source((taxed_fee,), taxes_amount_cents=int(Decimal(taxes)))
     (group,) = invoice_document(of).groups
     assert group.allowance == 0
     subtotal = "cac:TaxTotal/cac:TaxSubtotal"

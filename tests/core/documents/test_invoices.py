@@ -85,13 +85,13 @@ def test_addresses_are_written_as_in_their_country(country: str, lines: list[str
 
 
 def test_self_billed_invoices_swap_the_parties_and_keep_no_logo() -> None:
-    own = entity(logo_url="data:image/png;base64,AA==")
-    content = invoice_content(source((fee("a", 100),), self_billed=True, entity=own))
+    issuer = entity(logo_url="data:image/png;base64,AA==")
+    content = invoice_content(source((fee("a", 100),), self_billed=True, entity=issuer))
     assert (content.issuer.name, content.recipient.name) == ("Acme GmbH - Ada Byron", "Lumen SAS")
     assert content.logo is None
     assert content.footer is not None
     assert "consent" in content.footer
-    assert invoice_content(source((fee("a", 100),), entity=own)).logo == own.logo_url
+    assert invoice_content(source((fee("a", 100),), entity=issuer)).logo == issuer.logo_url
 
 
 def applied(id: str, **fields: Any) -> AppliedCoupon:
@@ -291,8 +291,8 @@ def test_progressive_billing_says_which_threshold_was_passed(passed: tuple[Appli
     ],
 )
 def test_sales_that_carry_no_vat_say_why(code: str, country: str, managed: bool, said: str | None) -> None:
-    own = entity(country=country, eu_tax_management=managed)
-    notes = invoice_content(source((fee("a", 1),), entity=own, applied_taxes=(tax("0", 1, 0, code=code),))).notes
+    issuer = entity(country=country, eu_tax_management=managed)
+    notes = invoice_content(source((fee("a", 1),), entity=issuer, applied_taxes=(tax("0", 1, 0, code=code),))).notes
     assert len(notes) == (said is not None)
     assert all(said is not None and said in note for note in notes)
 
@@ -305,7 +305,10 @@ def test_custom_sections_stand_under_their_titles() -> None:
         for name, title in (("bank", "Bank account"), ("legal", None))
     )
     shown = invoice_content(source((fee("a", 1),), applied_custom_sections=sections)).sections
-    assert [(one.title, one.text) for one in shown] == [("Bank account", "bank details"), ("legal", "legal details")]
+    assert [(section.title, section.text) for section in shown] == [
+        ("Bank account", "bank details"),
+        ("legal", "legal details"),
+    ]
 
 
 def test_language_is_that_of_the_source() -> None:

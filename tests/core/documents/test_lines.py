@@ -194,7 +194,7 @@ def test_fees_stand_in_order_with_true_ups_behind_what_they_bring_up() -> None:
         fee("fixed_charge", "Anvil"),
         fee("subscription", "Basic"),
     ]
-    assert [fee_name(one, NAMING) for one in ordered(fees, NAMING)] == [
+    assert [fee_name(line, NAMING) for line in ordered(fees, NAMING)] == [
         "Monthly subscription - Basic",
         "Anvil",
         "Zeal",
@@ -206,7 +206,7 @@ def test_fees_stand_in_order_with_true_ups_behind_what_they_bring_up() -> None:
 
 
 def shown_ids(*fees: Fee, progressive: bool = False) -> list[str]:
-    return [one.id for one in shown_fees(fees, progressive=progressive)]
+    return [shown.id for shown in shown_fees(fees, progressive=progressive)]
 
 
 def test_rows_of_nothing_are_left_out() -> None:

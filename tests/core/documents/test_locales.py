@@ -102,8 +102,8 @@ def test_no_number_can_break_at_a_blank_of_its_own(locale: str) -> None:
 
 def test_every_locale_that_customers_can_choose_has_a_format() -> None:
     assert set(FORMATS) == {*LOCALES, *(locale + REFERENCE for locale in LOCALES)}
-    for own in FORMATS.values():
-        assert len(own.months) == len(set(own.months)) in (0, 12)
+    for number_format in FORMATS.values():
+        assert len(number_format.months) == len(set(number_format.months)) in (0, 12)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_rates_and_credits() -> None:
     locale=st.sampled_from(sorted(FORMATS)),
 )
 def test_an_amount_can_be_read_back_to_the_cent(cents: int, currency: str, locale: str) -> None:
-    own = FORMATS[locale]
+    number_format = FORMATS[locale]
     text = money_text(cents, currency, locale)
-    digits = "".join(one for one in text if one.isdigit() or one == own.point)
-    sign = -1 if text.startswith(own.minus) else 1
-    whole, _, fraction = digits.partition(own.point)
+    digits = "".join(character for character in text if character.isdigit() or character == number_format.point)
+    sign = -1 if text.startswith(number_format.minus) else 1
+    whole, _, fraction = digits.partition(number_format.point)
     assert len(fraction) == exponent(currency)
     assert sign * int(whole + fraction) == cents

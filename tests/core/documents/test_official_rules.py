@@ -161,9 +161,9 @@ def test_any_figures(
         for at, (precise, units, rate) in enumerate(lines)
         for again in range(times if len(lines) == 1 else 1)
     )
-    gross = sum(one.amount_cents for one in fees)
-    reduced = min(gross, round_cents(total(one.precise_coupons_amount_cents for one in fees)))
-    taxes = round_cents(total(one.taxes_precise_amount_cents for one in fees))
+    gross = sum(line.amount_cents for line in fees)
+    reduced = min(gross, round_cents(total(line.precise_coupons_amount_cents for line in fees)))
+    taxes = round_cents(total(line.taxes_precise_amount_cents for line in fees))
     inclusive = gross - reduced + taxes
     paid = inclusive * prepaid // 100
     noted = (inclusive - paid) * credited // 100
@@ -187,7 +187,7 @@ def test_any_figures(
         shown = (gross - reduced, taxes, inclusive, inclusive - paid - noted, 0)
         assert stated == tuple(Decimal(cents) / 100 for cents in shown)
     if fees:
-        items = {one.id: one.amount_cents * prepaid // 100 for one in fees}
+        items = {line.id: line.amount_cents * prepaid // 100 for line in fees}
         back = sum(items.values())
         note = note_source(
             of,

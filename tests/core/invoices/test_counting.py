@@ -102,8 +102,8 @@ def test_a_level_is_held_for_seconds() -> None:
         "level of 5.0 from 2024-01-11T08:00:00+00:00 on: x 1785600.0 seconds",
         "sum 9100800.0 / (31 x 86400 seconds), the period, rounded up",
     )
-    found = usage(weighted, [event("a", 1, "3")], WINDOW, initial_level=Decimal(2))
-    assert round(found.units, 10) == round(Decimal(9100800) / (31 * 86400), 10)
+    counted = usage(weighted, [event("a", 1, "3")], WINDOW, initial_level=Decimal(2))
+    assert round(counted.units, 10) == round(Decimal(9100800) / (31 * 86400), 10)
 
 
 def test_a_removed_value_is_not_counted() -> None:
@@ -141,14 +141,14 @@ RANGES = [
     ],
 )
 def test_a_prorated_quantity_is_priced(model: str, properties: dict[str, Any], last: str) -> None:
-    found = usage(metric("sum_agg", recurring=True), THREE, WINDOW, is_prorated=True)
-    assert pricing(parse_properties(model, properties, subunits=100), found)[-1] == last
+    counted = usage(metric("sum_agg", recurring=True), THREE, WINDOW, is_prorated=True)
+    assert pricing(parse_properties(model, properties, subunits=100), counted)[-1] == last
 
 
 def test_events_with_bounds_are_priced_by_themselves() -> None:
     terms = {"rate": "10", "fixed_amount": "0.2", "per_transaction_min_amount": "0.6"}
-    found = usage(metric("sum_agg"), THREE, WINDOW, with_event_values=True)
-    lines = pricing(parse_properties("percentage", terms, subunits=100), found)
+    counted = usage(metric("sum_agg"), THREE, WINDOW, with_event_values=True)
+    lines = pricing(parse_properties("percentage", terms, subunits=100), counted)
     assert lines[0] == "event of 3.0: 3.0 x 10.0 % + 0.2, at least of 0.6: 0.6"
     assert lines[-1] == "events that are not free, each by itself: 2.05"
 
@@ -176,9 +176,9 @@ def test_the_prorated_terms_add_up_to_the_units(steps: list[tuple[int, Decimal]]
 @given(_STEPS)
 def test_slices_and_flat_amounts_make_the_price(steps: list[tuple[int, Decimal]]) -> None:
     events = [event(f"e{day}", day, str(value)) for day, value in steps]
-    found = usage(metric("sum_agg", recurring=True), events, WINDOW, is_prorated=True)
+    counted = usage(metric("sum_agg", recurring=True), events, WINDOW, is_prorated=True)
     properties = parse_properties("graduated", {"graduated_ranges": RANGES}, subunits=100)
-    amount = price("graduated", properties, found).amount
-    shown = re.search(r"sum (-?[\d.]+) \+ .* (-?[\d.]+)$", pricing(properties, found)[-1])
-    if shown is not None and amount > 0 and not found.units.is_zero():
+    amount = price("graduated", properties, counted).amount
+    shown = re.search(r"sum (-?[\d.]+) \+ .* (-?[\d.]+)$", pricing(properties, counted)[-1])
+    if shown is not None and amount > 0 and not counted.units.is_zero():
         assert abs(max(Decimal(shown[1]), Decimal(0)) + Decimal(shown[2]) - amount) < Decimal("1e-12")

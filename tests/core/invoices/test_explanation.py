@@ -80,8 +80,10 @@ from usagebill.core.progressive_billing import ProgressiveFee
     ],
 )
 def test_the_arithmetic_of_each_charge_model(details: Mapping[str, Any], lines: list[str]) -> None:
-    one = fee(1001, precise="1000.5", units=Decimal("2.5"), precise_unit_amount=Decimal(4), amount_details=details)
-    assert list(arithmetic(one)) == [*lines, "10.005 rounded to 10.01 EUR"]
+    explained_fee = fee(
+        1001, precise="1000.5", units=Decimal("2.5"), precise_unit_amount=Decimal(4), amount_details=details
+    )
+    assert list(arithmetic(explained_fee)) == [*lines, "10.005 rounded to 10.01 EUR"]
 
 
 @pytest.mark.parametrize(
@@ -161,14 +163,14 @@ def test_the_arithmetic_of_each_charge_model(details: Mapping[str, Any], lines: 
     ],
 )
 def test_days_and_minimums_that_an_amount_is_based_on(basis: Mapping[str, Any], lines: list[str]) -> None:
-    one = fee(1001, precise="1000.5", units=Decimal(2), precise_unit_amount=Decimal(5), basis=basis)
-    assert list(arithmetic(one)) == lines
+    explained_fee = fee(1001, precise="1000.5", units=Decimal(2), precise_unit_amount=Decimal(5), basis=basis)
+    assert list(arithmetic(explained_fee)) == lines
 
 
 def test_the_days_of_a_plan() -> None:
     details = {"plan_amount_cents": 3100}
-    one = fee(2200, precise="2200", amount_details=details, basis={"days": 22, "period_days": 31})
-    assert list(arithmetic(one)) == ["plan amount 31.0 x 22 / 31 days", "22.0 rounded to 22.0 EUR"]
+    explained_fee = fee(2200, precise="2200", amount_details=details, basis={"days": 22, "period_days": 31})
+    assert list(arithmetic(explained_fee)) == ["plan amount 31.0 x 22 / 31 days", "22.0 rounded to 22.0 EUR"]
 
 
 def test_a_pricing_unit_is_converted() -> None:

@@ -187,14 +187,14 @@ def shown(window: Window | None) -> str:
 
 
 def rows(table: str) -> list[tuple[str, list[str]]]:
-    found: list[tuple[str, list[str]]] = []
+    rows: list[tuple[str, list[str]]] = []
     plan = ""
     for line in table.strip().splitlines():
         if line.startswith(" "):
-            found.append((plan, line.strip().split(" | ")))
+            rows.append((plan, line.strip().split(" | ")))
         else:
             plan = line
-    return found
+    return rows
 
 
 def subscription(plan: str, started_at: str, tz: tzinfo = UTC, *, anchor: str | None = None) -> Cycle:
@@ -540,10 +540,10 @@ def cycles(draw: st.DrawFn) -> Cycle:
 
 
 def runs(cycle: Cycle, count: int) -> list[datetime]:
-    found = [cycle.started_at]
+    days = [cycle.started_at]
     for _ in range(count):
-        found.append(next_billing_run(cycle, found[-1], billed_on=local_date(found[-1], cycle.tz)))
-    return found[1:]
+        days.append(next_billing_run(cycle, days[-1], billed_on=local_date(days[-1], cycle.tz)))
+    return days[1:]
 
 
 @given(cycles())

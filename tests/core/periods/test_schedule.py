@@ -63,9 +63,9 @@ def cycle(plan: str, started_at: str, zone: str = "UTC") -> Cycle:
 def test_billing_days_of_every_interval(plan: str, days: str) -> None:
     subscription = cycle(plan, "2024-01-17T10:00:00")
     year = [date(2024, 1, 1) + timedelta(days=ahead) for ahead in range(366)]
-    found = [day.strftime("%m-%d") for day in year if is_billing_day(subscription, day)]
-    assert found[: len(days.split())] == days.split()
-    assert days or found == []
+    billing_days = [day.strftime("%m-%d") for day in year if is_billing_day(subscription, day)]
+    assert billing_days[: len(days.split())] == days.split()
+    assert days or billing_days == []
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_billing_days_of_every_interval(plan: str, days: str) -> None:
 )
 def test_a_leap_day_is_celebrated_on_the_28th_in_common_years(anchor: str, days: list[str]) -> None:
     subscription = cycle("yearly anniversary", f"{anchor}T10:00:00")
-    run, found = subscription.started_at, []
+    run, runs = subscription.started_at, []
     for _ in days:
         run = next_billing_run(subscription, run, billed_on=run.date())
-        found.append(run.date().isoformat())
-    assert found == days
+        runs.append(run.date().isoformat())
+    assert runs == days
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,10 @@ def prices(model: str, properties: Mapping[str, object], values: Sequence[Decima
 
 
 def cents(model: str, properties: Mapping[str, object], *values: str) -> list[int]:
-    found = prices(model, properties, [D(value) for value in values])
+    event_prices = prices(model, properties, [D(value) for value in values])
     return [
-        advance_fee_amounts(one.amount, D(value), "EUR").amount_cents for one, value in zip(found, values, strict=True)
+        advance_fee_amounts(event_price.amount, D(value), "EUR").amount_cents
+        for event_price, value in zip(event_prices, values, strict=True)
     ]
 
 
@@ -135,9 +136,9 @@ def test_events_that_bring_their_price() -> None:
     dynamic = parse_properties("dynamic", {}, subunits=100)
     first = Usage(units=D(5), events_count=1, amount_cents=D("1234.56"))
     second = Usage(units=D(6), events_count=2, amount_cents=D("1236.66"))
-    one = pay_in_advance_price("dynamic", dynamic, first, Usage(units=D(0)))
+    event_price = pay_in_advance_price("dynamic", dynamic, first, Usage(units=D(0)))
     two = pay_in_advance_price("dynamic", dynamic, second, first)
-    assert advance_fee_amounts(one.amount, D(5), "EUR").amount_cents == 1235
+    assert advance_fee_amounts(event_price.amount, D(5), "EUR").amount_cents == 1235
     assert advance_fee_amounts(two.amount, D(1), "EUR").amount_cents == 2
 
 
@@ -148,9 +149,9 @@ def test_graduated_percentages_and_their_details() -> None:
         )
     }
     values = [D(50), D(100), D(300)]
-    found = prices("graduated_percentage", terms, values)
-    assert [one.amount for one in found] == [20, 32, 120]
-    details: Any = found[1].amount_details["graduated_percentage_ranges"]
+    event_prices = prices("graduated_percentage", terms, values)
+    assert [event_price.amount for event_price in event_prices] == [20, 32, 120]
+    details: Any = event_prices[1].amount_details["graduated_percentage_ranges"]
     shown = [
         (entry["units"], entry["flat_unit_amount"], entry["per_unit_total_amount"], entry["total_with_flat_amount"])
         for entry in details
@@ -160,8 +161,8 @@ def test_graduated_percentages_and_their_details() -> None:
 
 
 def test_other_models_have_no_details() -> None:
-    (one,) = prices("standard", {"amount": "1"}, [D(3)])
-    assert one.amount_details == {}
+    (event_price,) = prices("standard", {"amount": "1"}, [D(3)])
+    assert event_price.amount_details == {}
 
 
 def test_taking_the_only_unit_away_does_not_pay_the_flat_amount_again() -> None:
@@ -187,7 +188,7 @@ def test_graduated_fees_add_up_to_the_price_of_the_whole(
         terms = {key: ranges((0, 100, first, flat), (101, None, second, flat), rate=rate)}
         parsed: Properties = parse_properties(model, terms, subunits=100)
         whole = price(model, parsed, Usage(units=sum(values, D(0)))).amount
-        assert sum((one.amount for one in prices(model, terms, values)), D(0)) == whole
+        assert sum((event_price.amount for event_price in prices(model, terms, values)), D(0)) == whole
 
 
 @given(values=UNITS, rate=AMOUNT, fixed=AMOUNT, size=st.integers(1, 50), free=st.integers(0, 100))
@@ -203,4 +204,4 @@ def test_other_fees_add_up_to_the_price_of_the_whole(
     for model, terms in cases:
         parsed = parse_properties(model, terms, subunits=100)
         whole = price(model, parsed, summed(values, terms)).amount
-        assert sum((one.amount for one in prices(model, terms, values)), D(0)) == whole
+        assert sum((event_price.amount for event_price in prices(model, terms, values)), D(0)) == whole

@@ -76,8 +76,8 @@ def test_volume_cannot_be_paid_in_advance() -> None:
     ],
 )
 def test_proration(model: str, aggregation: str, recurring: bool, pay_in_advance: bool, allowed: bool) -> None:
-    found = errors(model, aggregation, recurring=recurring, pay_in_advance=pay_in_advance, prorated=True)
-    assert found == ({} if allowed else {"prorated": ("invalid_billable_metric_or_charge_model",)})
+    codes = errors(model, aggregation, recurring=recurring, pay_in_advance=pay_in_advance, prorated=True)
+    assert codes == ({} if allowed else {"prorated": ("invalid_billable_metric_or_charge_model",)})
 
 
 def test_models_that_need_their_own_metric() -> None:

@@ -13,9 +13,9 @@ D = Decimal
 
 
 def estimate(model: str, properties: dict[str, object], units: str, currency: str = "EUR") -> InstantEstimate:
-    found = instant_estimate(parse_properties(model, properties, subunits=100), D(units), currency)
-    assert found is not None
-    return found
+    estimated = instant_estimate(parse_properties(model, properties, subunits=100), D(units), currency)
+    assert estimated is not None
+    return estimated
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_each_event_alone(model: str, properties: dict[str, object], units: str,
 
 
 def test_unrounded_and_unit_amounts() -> None:
-    found = estimate("standard", {"amount": "0.3333"}, "3")
-    assert [found.amount, found.amount_cents] == [D("0.9999"), 100]
-    assert found.unit_amount_cents == D("33.333333333333333")
+    estimated = estimate("standard", {"amount": "0.3333"}, "3")
+    assert [estimated.amount, estimated.amount_cents] == [D("0.9999"), 100]
+    assert estimated.unit_amount_cents == D("33.333333333333333")
     assert estimate("percentage", {"rate": "1", "fixed_amount": "1"}, "0").unit_amount_cents == 0
 
 

@@ -53,8 +53,8 @@ class TestArrears:
         assert fee.precise_unit_amount == D("0.004115226300412")
 
     def test_a_negative_level_gives_a_fee_of_nothing(self) -> None:
-        one = {"from_value": 0, "to_value": None, "per_unit_amount": "0.01", "flat_amount": "0.01"}
-        graduated = parse_properties("graduated", {"graduated_ranges": [one]}, subunits=100)
+        flat_range = {"from_value": 0, "to_value": None, "per_unit_amount": "0.01", "flat_amount": "0.01"}
+        graduated = parse_properties("graduated", {"graduated_ranges": [flat_range]}, subunits=100)
         usage = Usage(units=D("-5.16129"), events_count=1, total_aggregated_units=D(-10))
         fee = fee_amounts(price("graduated", graduated, usage), usage, "EUR")
         assert [fee.units, fee.amount_cents, fee.unit_amount_cents, fee.precise_unit_amount] == [0, 0, 0, 0]
@@ -100,9 +100,9 @@ class TestPricingUnits:
         whole = fee_amounts(of("10655.24"), Usage(units=D(1)), "USD", conversion_rate=D("0.0075"))
         assert whole.amount_cents == 7991
         assert whole.precise_amount_cents == D("7991.43")
-        one = fee_amounts(of("5.5"), Usage(units=D(1)), "USD", conversion_rate=D("0.0075"))
-        assert one.unit_amount_cents == 4
-        assert one.precise_unit_amount == D("0.04125")
+        amounts = fee_amounts(of("5.5"), Usage(units=D(1)), "USD", conversion_rate=D("0.0075"))
+        assert amounts.unit_amount_cents == 4
+        assert amounts.precise_unit_amount == D("0.04125")
 
     @pytest.mark.parametrize(("currency", "cents"), [("EUR", 1500), ("JPY", 15), ("KWD", 15000)])
     def test_in_advance_major_units_are_converted(self, currency: str, cents: int) -> None:

@@ -27,15 +27,15 @@ UNITS = st.decimals(min_value=0, max_value=10**6, places=4)
 def range_lists(draw: st.DrawFn, rate: str = "per_unit_amount", touching: bool | None = None) -> list[dict[str, Any]]:
     ends = sorted(draw(st.sets(st.integers(1, 1000), max_size=4)))
     gap = 0 if (draw(st.booleans()) if touching is None else touching) else 1
-    found: list[dict[str, Any]] = []
+    ranges: list[dict[str, Any]] = []
     for position, end in enumerate([*ends, None]):
         start = 0 if position == 0 else ends[position - 1] + gap
         if end is not None and end <= start:
             continue
-        found.append({"from_value": start, "to_value": end, rate: draw(AMOUNTS), "flat_amount": draw(AMOUNTS)})
-    for before, after in pairwise(found):
+        ranges.append({"from_value": start, "to_value": end, rate: draw(AMOUNTS), "flat_amount": draw(AMOUNTS)})
+    for before, after in pairwise(ranges):
         after["from_value"] = before["to_value"] + gap
-    return found
+    return ranges
 
 
 @st.composite
@@ -99,10 +99,10 @@ def test_any_usage_has_a_price_a_fee_and_an_explanation(
     model, properties = charge
     assert validate_properties(model, properties) == ()
     parsed = parse_properties(model, properties, subunits=100)
-    found = price(model, parsed, usage)
-    assert found.unit_amount.is_finite()
+    priced = price(model, parsed, usage)
+    assert priced.unit_amount.is_finite()
     for rate in (None, D("0.3")):
-        fee = fee_amounts(found, usage, currency, conversion_rate=rate)
+        fee = fee_amounts(priced, usage, currency, conversion_rate=rate)
         assert fee.amount_cents >= 0
         assert fee.units >= 0
     assert isinstance(amount_details(model, parsed, usage), dict)
@@ -180,8 +180,8 @@ def test_stretches_of_more_digits_than_the_usual_decimals_keep_every_one() -> No
     units = D("-0.000000000000000000000000000001"), D("123456789012345678901234567890.123456789012345678901234567891")
     stretches = tuple(ProrationStep(full=value, prorated=value) for value in reversed(units))
     parsed = parse_properties("graduated", {"graduated_ranges": ranges}, subunits=100)
-    found = price("graduated", parsed, Usage(units=add(*units), stretches=stretches))
-    assert found.amount == add(*units) == D("123456789012345678901234567890.12345678901234567890123456789")
+    priced = price("graduated", parsed, Usage(units=add(*units), stretches=stretches))
+    assert priced.amount == add(*units) == D("123456789012345678901234567890.12345678901234567890123456789")
 
 
 @given(ranges=range_lists(touching=False), units=UNITS)
@@ -225,5 +225,5 @@ def test_bounded_transactions_stay_within_their_bounds(values: list[Decimal], ra
     }
     parsed = parse_properties("percentage", properties, subunits=100)
     usage = Usage(units=sum(values, D(0)), events_count=len(values), event_values=tuple(values))
-    found = price("percentage", parsed, usage).amount
-    assert bounds[0] * len(values) <= found <= bounds[1] * len(values)
+    amount = price("percentage", parsed, usage).amount
+    assert bounds[0] * len(values) <= amount <= bounds[1] * len(values)

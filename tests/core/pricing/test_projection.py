@@ -59,8 +59,8 @@ def test_nothing_before_the_period_and_everything_after_it() -> None:
 
 def test_negative_usage_projects_to_nothing() -> None:
     for model, properties in (("standard", {"amount": "10"}), ("percentage", {"rate": "10"})):
-        found = projection(model, dict[str, object](properties), Usage(units=D(-3)))
-        assert [found.units, found.amount_cents] == [0, 0]
+        projected = projection(model, dict[str, object](properties), Usage(units=D(-3)))
+        assert [projected.units, projected.amount_cents] == [0, 0]
 
 
 def test_ranges_and_packages_are_those_of_the_projected_units() -> None:
@@ -84,5 +84,5 @@ def test_the_amount_of_other_models_is_extended() -> None:
 
 
 def test_pricing_units_are_converted() -> None:
-    found = projection("standard", {"amount": "10"}, Usage(units=D(3)), rate=D("0.5"))
-    assert (found.amount_cents, found.pricing_unit_amount_cents) == (15500, 31000)
+    projected = projection("standard", {"amount": "10"}, Usage(units=D(3)), rate=D("0.5"))
+    assert (projected.amount_cents, projected.pricing_unit_amount_cents) == (15500, 31000)

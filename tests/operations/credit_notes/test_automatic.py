@@ -139,9 +139,9 @@ def test_the_note_of_a_draft_follows_its_fee(box: Scenario, amount: int, expecte
         work.tx.delete(fee)
         work.tx.insert(replace(fee, id=work.new_id(), amount_cents=amount, precise_amount_cents=Decimal(amount)))
         follow(work, invoice, [fee])
-        found = work.tx.get(CreditNote, note.id)
-        assert found is not None
-        return found
+        stored = work.tx.get(CreditNote, note.id)
+        assert stored is not None
+        return stored
 
     note = box.billing.writing(change)
     assert (note.total_amount_cents, note.balance_amount_cents) == (expected, expected)

@@ -128,8 +128,8 @@ def test_half_of_an_invoice_is_paid_back_by_its_share_of_what_was_paid(
         box.post("/credit_notes", credit_note={**body, "credit_amount_cents": credit})
     box.travel_to("2024-10-15T10:00:00Z")
     box.delete(f"/subscriptions/plan?on_termination_credit_note={option}")
-    found = box.get("/credit_notes?reason=order_cancellation")["credit_notes"]
-    assert [tuple(note[f"{name}_amount_cents"] for name in ("credit", "refund", "offset")) for note in found] == [parts]
+    notes = box.get("/credit_notes?reason=order_cancellation")["credit_notes"]
+    assert [tuple(note[f"{name}_amount_cents"] for name in ("credit", "refund", "offset")) for note in notes] == [parts]
 
 
 def test_an_end_gives_back_the_last_period_whatever_was_made_anew_since(world: World) -> None:

@@ -72,7 +72,7 @@ def _billed(draw: st.DrawFn) -> BillingContext:
         )
         for place, n in enumerate(amounts)
     )
-    before = sum(one.amount_cents for one in ahead)
+    before = sum(note.amount_cents for note in ahead)
     billed_ahead = ProgressiveBilled(
         invoice_id="p", number="P", subscription_id="s", left_cents=draw(st.integers(0, before)), fees=ahead
     )
@@ -102,8 +102,8 @@ def stored(work: Work, billed: BillingContext) -> Invoice:
     )
     work.tx.replace(invoice)
     for place, line in enumerate(billed.fees):
-        own = replace(line, id=f"{owner.id}-{place:02d}", invoice_id=owner.id)
-        work.tx.insert(replace(own, organization_id=owner.organization_id, customer_id=owner.customer_id))
+        line_of_owner = replace(line, id=f"{owner.id}-{place:02d}", invoice_id=owner.id)
+        work.tx.insert(replace(line_of_owner, organization_id=owner.organization_id, customer_id=owner.customer_id))
     return invoice
 
 
@@ -138,11 +138,11 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
         asked = int(before.creditable() * billed.asked)
         refund = min(int(asked * billed.refunded), before.refundable)
         check_void_amounts(work, invoice, credit_cents=asked - refund, refund_cents=refund)
-        given = on_void(work, invoice, credit_cents=asked - refund, refund_cents=refund)
+        issued = on_void(work, invoice, credit_cents=asked - refund, refund_cents=refund)
         # What is asked for is given, but for the cents that earlier notes have rounded up.
-        back = sum(one.total_amount_cents for one in given if one.credit_status == "available")
+        back = sum(one.total_amount_cents for one in issued if one.credit_status == "available")
         assert asked - 2 * len(before.notes) <= back <= asked
-        return invoice, list(before.notes), given, balance_of(work, invoice)
+        return invoice, list(before.notes), issued, balance_of(work, invoice)
 
     invoice, before, given, after = box.billing.writing(voided)
     whole = (

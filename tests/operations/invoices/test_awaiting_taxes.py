@@ -199,8 +199,8 @@ def test_one_off_invoices_wait_too(box: Scenario, registry: Registry) -> None:
     customer(box)
     box.coupon(500)
     box.add_on("setup", 1000)
-    given = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
-    waiting = box.post("/invoices", invoice=given)["invoice"]
+    body = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
+    waiting = box.post("/invoices", invoice=body)["invoice"]
     assert (waiting["status"], waiting["tax_status"], waiting["total_amount_cents"]) == ("pending", "pending", 1000)
     assert "invoice.one_off_created" not in box.webhook_types()
     answer(box, registry, known=False)
@@ -392,8 +392,8 @@ def test_what_was_billed_ahead_too_much_is_given_back_with_its_tax(box: Scenario
 
 
 def preview(box: Scenario, **fields: object) -> Any:
-    given = {"customer": {"external_id": "acme", **fields}, "plan_code": "basic"}
-    return box.ask("POST", "/invoices/preview", given)["invoice"]
+    body = {"customer": {"external_id": "acme", **fields}, "plan_code": "basic"}
+    return box.ask("POST", "/invoices/preview", body)["invoice"]
 
 
 def test_a_preview_shows_no_taxes_while_they_are_not_known(box: Scenario, registry: Registry) -> None:

@@ -430,8 +430,8 @@ def test_a_grace_period_does_not_hold_back_what_is_paid_in_advance(box: Scenario
 
 def test_an_override_prices_events_from_then_on(box: Scenario) -> None:
     plan = box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
-    (own,) = plan["charges"]
-    box.subscribe(plan_overrides={"charges": [{"id": own["svc_id"], "properties": {"amount": "0.5"}}]})
+    (charge,) = plan["charges"]
+    box.subscribe(plan_overrides={"charges": [{"id": charge["svc_id"], "properties": {"amount": "0.5"}}]})
     box.event("gb", value=3)
     assert cents(box) == [150]
 

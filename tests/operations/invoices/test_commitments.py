@@ -58,7 +58,7 @@ def test_what_was_billed_ahead_at_a_threshold_counts_once(box: Scenario) -> None
     box.subscribe("ahead", "other")
     box.event("gb", "other", value=30)
     box.travel_to("2024-04-01T01:00:00Z")
-    made = [one for one in box.invoices() for fee in one["fees"] if fee["item"]["code"] == "gb"]
-    assert [one["invoice_type"] for one in made] == ["progressive_billing", "subscription"]
+    made = [invoice for invoice in box.invoices() for fee in invoice["fees"] if fee["item"]["code"] == "gb"]
+    assert [invoice["invoice_type"] for invoice in made] == ["progressive_billing", "subscription"]
     assert sorted(true_ups(box)) == [7000, 9000]
-    assert sum(one["total_amount_cents"] for one in made) == 2 * 10_000
+    assert sum(invoice["total_amount_cents"] for invoice in made) == 2 * 10_000

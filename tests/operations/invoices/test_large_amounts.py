@@ -25,6 +25,6 @@ def test_an_amount_above_64_bits_is_billed_exactly(pay_in_advance: bool) -> None
         assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (10**32 + 700, 2 * 10**31 + 140)
         assert (invoice["status"], invoice["total_amount_cents"]) == ("finalized", 12 * 10**31 + 840)
         listed = box.get(f"/invoices?amount_from={12 * 10**31 + 840}&amount_to={12 * 10**31 + 840}")["invoices"]
-        assert [found["svc_id"] for found in listed] == [invoice["svc_id"]]
+        assert [match["svc_id"] for match in listed] == [invoice["svc_id"]]
         assert box.get(f"/invoices?amount_from={12 * 10**31 + 841}")["invoices"] == []
         assert box.billing.reading(audit).findings == ()

@@ -86,7 +86,7 @@ def test_a_deleted_draft_is_gone(box: Scenario) -> None:
     assert missing(box.send("DELETE", path)) == "invoice"
     assert box.webhook_types()[-1] == "invoice.deleted"
     box.travel_to("2023-01-10T00:00:00Z")
-    assert [found["svc_id"] for found in box.invoices() if found["svc_id"] == invoice["svc_id"]] == []
+    assert [other["svc_id"] for other in box.invoices() if other["svc_id"] == invoice["svc_id"]] == []
 
 
 def test_the_period_of_a_deleted_draft_is_not_billed_again(box: Scenario) -> None:

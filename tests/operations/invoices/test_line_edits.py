@@ -181,11 +181,11 @@ def test_an_adjusted_line_whose_filter_goes_is_let_go(box: Scenario) -> None:
     assert (final["status"], lines(final)) == ("finalized", [("16.0", 1500)])
 
 
-@pytest.mark.parametrize("given", [{"units": -1}, {"units": 1, "unit_precise_amount": "-0.01"}])
-def test_a_line_is_not_adjusted_below_zero(box: Scenario, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("adjustment", [{"units": -1}, {"units": 1, "unit_precise_amount": "-0.01"}])
+def test_a_line_is_not_adjusted_below_zero(box: Scenario, adjustment: dict[str, Any]) -> None:
     draft = drafted(box)
     with pytest.raises(Invalid, match="value_is_out_of_range"):
-        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=draft["fees"][0]["svc_id"], **given)
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=draft["fees"][0]["svc_id"], **adjustment)
 
 
 def test_what_brings_a_charge_up_to_its_minimum_stays_with_its_line(box: Scenario) -> None:

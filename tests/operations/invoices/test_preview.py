@@ -101,13 +101,13 @@ def test_what_is_refused(box: Scenario) -> None:
     box.plan(code="dollars", amount_cents=100, amount_currency="USD")
     box.subscribe()
     box.subscribe(external_id="other")
-    one = {"external_ids": ["sub"]}
+    selection = {"external_ids": ["sub"]}
     both = {"external_ids": ["sub", "other"]}
     cases: list[tuple[dict[str, Any], tuple[int, Any]]] = [
         ({"coupons": "x"}, (400, "coupons_must_be_an_array")),
         ({"subscriptions": "x"}, (400, "subscriptions_must_be_an_object")),
         ({"customer": {"external_id": "none"}}, (404, "customer_not_found")),
-        ({"customer": {"name": "x"}, "subscriptions": one}, (422, {"customer": ["must_be_persisted"]})),
+        ({"customer": {"name": "x"}, "subscriptions": selection}, (422, {"customer": ["must_be_persisted"]})),
         (
             {"customer": {"name": "x"}, "plan_code": "basic", "billing_entity_code": "x"},
             (404, "billing_entity_not_found"),
@@ -115,9 +115,9 @@ def test_what_is_refused(box: Scenario) -> None:
         ({"plan_code": "basic", "billing_entity_code": "x"}, (404, "billing_entity_not_found")),
         ({"plan_code": "none"}, (404, "plan_not_found")),
         ({"subscriptions": {"external_ids": ["none"]}}, (404, "subscription_not_found")),
-        ({"subscriptions": {**one, "terminated_at": "soon"}}, (422, {"terminated_at": ["invalid_timestamp"]})),
+        ({"subscriptions": {**selection, "terminated_at": "soon"}}, (422, {"terminated_at": ["invalid_timestamp"]})),
         (
-            {"subscriptions": {**one, "terminated_at": "2024-03-01T00:00:00Z"}},
+            {"subscriptions": {**selection, "terminated_at": "2024-03-01T00:00:00Z"}},
             (422, {"terminated_at": ["cannot_be_in_past"]}),
         ),
         (
@@ -129,11 +129,11 @@ def test_what_is_refused(box: Scenario) -> None:
             (422, {"subscriptions": ["only_one_subscription_allowed_for_plan_change"]}),
         ),
         (
-            {"subscriptions": {**one, "plan_code": "basic"}},
+            {"subscriptions": {**selection, "plan_code": "basic"}},
             (422, {"base": ["new_plan_should_be_different_from_existing_plan"]}),
         ),
         (
-            {"subscriptions": {**one, "plan_code": "dollars"}},
+            {"subscriptions": {**selection, "plan_code": "dollars"}},
             (422, {"base": ["subscription_currencies_does_not_match"]}),
         ),
     ]

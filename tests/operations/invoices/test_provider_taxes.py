@@ -119,12 +119,12 @@ def test_credit_notes_pay_once_the_taxes_are_known(box: Scenario, provider: Prov
 def test_an_invoice_of_add_ons_has_the_providers_taxes_whatever_is_asked_for(box: Scenario) -> None:
     customer(box)
     box.add_on("setup", 500)
-    given = {
+    body = {
         "external_customer_id": "acme",
         "currency": "EUR",
         "fees": [{"add_on_code": "setup", "tax_codes": ["own"]}],
     }
-    made = box.post("/invoices", invoice=given)["invoice"]
+    made = box.post("/invoices", invoice=body)["invoice"]
     assert (made["status"], made["tax_status"]) == ("pending", "pending")
     invoice = box.invoice(made["svc_id"])
     assert (invoice["status"], taxes(invoice)) == ("finalized", [("sales_tax", 10, 50)])
@@ -229,9 +229,9 @@ def test_an_answer_about_a_draft_that_has_changed_meanwhile_counts_for_nothing(
 
     provider.meanwhile = change
     box.billing.invoices.refresh(draft["svc_id"])
-    found = box.invoice(draft["svc_id"])
-    assert taxes(found) == [("sales_tax", 50, 1550)]
-    assert found["tax_status"] == "succeeded"
+    shown = box.invoice(draft["svc_id"])
+    assert taxes(shown) == [("sales_tax", 50, 1550)]
+    assert shown["tax_status"] == "succeeded"
 
 
 def test_a_question_that_comes_to_nothing_late_does_not_put_off_the_one_after_it(
@@ -331,9 +331,9 @@ def test_another_try_at_one_invoice_leaves_the_questions_about_others_alone(box:
     customer(box)
     provider.failures = [refused(), unreachable()]
     failed = paid_in_advance(box)
-    given = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
+    body = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
     box.add_on("setup", 500)
-    waiting = box.post("/invoices", invoice=given)["invoice"]
+    waiting = box.post("/invoices", invoice=body)["invoice"]
     box.post(f"/invoices/{failed['svc_id']}/retry")
     first, other, again = provider.asked
     assert [first.document_id, other.document_id, again.document_id] == [
@@ -451,12 +451,12 @@ def test_a_credit_note_is_reported_with_what_it_takes_back_of_each_fee(box: Scen
     customer(box)
     box.coupon(100)
     invoice = paid_in_advance(box)
-    given = {
+    body = {
         "invoice_id": invoice["svc_id"],
         "credit_amount_cents": 1065,
         "items": [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 1000}],
     }
-    note = box.post("/credit_notes", credit_note=given)["credit_note"]
+    note = box.post("/credit_notes", credit_note=body)["credit_note"]
     asked = provider.asked[-1]
     assert (asked.purpose, asked.document_id, asked.number) == ("credit_note", note["svc_id"], note["number"])
     # 1000 of 3100, of which the coupon left 3000.
@@ -468,12 +468,12 @@ def test_a_credit_note_that_could_not_be_reported_stands(box: Scenario, provider
     customer(box)
     invoice = paid_in_advance(box)
     provider.failures = [refused("frozen", "the period is closed")]
-    given = {
+    body = {
         "invoice_id": invoice["svc_id"],
         "credit_amount_cents": 1100,
         "items": [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 1000}],
     }
-    note = box.post("/credit_notes", credit_note=given)["credit_note"]
+    note = box.post("/credit_notes", credit_note=body)["credit_note"]
     shown = box.get(f"/credit_notes/{note['svc_id']}")["credit_note"]
     assert shown["balance_amount_cents"] == 1100
     assert errors(shown) == [("tax_error", {"tax_error": "frozen", "tax_error_message": "the period is closed"})]
@@ -521,8 +521,8 @@ def test_a_void_that_the_provider_refuses_stands(box: Scenario, provider: Provid
 def test_the_notes_of_a_void_are_not_taken_back_twice(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
-    given = {"generate_credit_note": True, "credit_amount": 500}
-    box.ask("POST", f"/invoices/{invoice['svc_id']}/void", given)
+    body = {"generate_credit_note": True, "credit_amount": 500}
+    box.ask("POST", f"/invoices/{invoice['svc_id']}/void", body)
     assert provider.purposes() == ["finalized", "void"]
 
 
@@ -620,7 +620,9 @@ def test_a_preview_uses_the_credit_notes_that_earlier_invoices_leave(in_arrears:
     in_arrears.travel_to("2024-04-01T12:00:00Z")
     assert previewed(in_arrears)["credit_notes_amount_cents"] == 1100
     in_arrears.travel_to("2024-05-05T00:00:00Z")
-    used = [one["credit_notes_amount_cents"] for one in in_arrears.invoices() if one["svc_id"] != paid["svc_id"]]
+    used = [
+        invoice["credit_notes_amount_cents"] for invoice in in_arrears.invoices() if invoice["svc_id"] != paid["svc_id"]
+    ]
     assert used == [1100, 1100]
 
 

@@ -191,8 +191,8 @@ def test_a_recurring_threshold_goes_on_after_the_fixed_ones_and_into_the_next_mo
 def test_fees_paid_one_by_one_are_put_together_month_by_month(world: World) -> None:
     box = world("2024-06-01T00:00:00Z", tax="20")
     seats = box.metric("seats", "unique_count_agg", recurring=True)
-    own = {"prorated": True, "pay_in_advance": True, "invoiceable": False, "regroup_paid_fees": "invoice"}
-    box.plan(charge_on(seats, amount="30.12", **own))
+    in_advance = {"prorated": True, "pay_in_advance": True, "invoiceable": False, "regroup_paid_fees": "invoice"}
+    box.plan(charge_on(seats, amount="30.12", **in_advance))
     box.subscribe()
     for day in range(11, 16):
         box.travel_to(f"2024-06-{day}T10:00:00Z")

@@ -54,11 +54,13 @@ def test_a_subscription_with_overrides_is_billed_by_them(box: Scenario) -> None:
         "fixed_charges": [{"id": seats_id, "units": 2, "invoice_display_name": "Chairs"}],
     }
     shown = accepted(subscribe(box, plan_overrides=overrides), "subscription")
-    own = shown["plan"]
-    assert (shown["plan_code"], own["name"], own["code"]) == ("basic", "Special", "basic")
-    assert (own["parent_id"], own["minimum_commitment"]["amount_cents"]) == (before["svc_id"], 50)
-    assert [(charge["properties"], len(charge["taxes"])) for charge in own["charges"]] == [({"amount": "3"}, 1)]
-    assert [(charge["units"], charge["invoice_display_name"]) for charge in own["fixed_charges"]] == [(2, "Chairs")]
+    override = shown["plan"]
+    assert (shown["plan_code"], override["name"], override["code"]) == ("basic", "Special", "basic")
+    assert (override["parent_id"], override["minimum_commitment"]["amount_cents"]) == (before["svc_id"], 50)
+    assert [(charge["properties"], len(charge["taxes"])) for charge in override["charges"]] == [({"amount": "3"}, 1)]
+    assert [(charge["units"], charge["invoice_display_name"]) for charge in override["fixed_charges"]] == [
+        (2, "Chairs")
+    ]
     assert catalog_plan(box) == before
     assert billed(box) == [700 + 2 * 500]
 
@@ -101,21 +103,24 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Scenario) -> Non
     accepted(subscribe(box), "subscription")
     first = box.send("PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": {"amount_cents": 700}}})
     accepted(first, "subscription")
-    own = plan_of(box)
-    assert (own["amount_cents"], own["taxes"]) == (700, [])
+    override = plan_of(box)
+    assert (override["amount_cents"], override["taxes"]) == (700, [])
     told = len(box.webhooks)
     overrides = {
         "description": "d",
         "tax_codes": ["vat"],
-        "charges": [{"id": own["charges"][0]["svc_parent_id"], "min_amount_cents": 9}],
-        "fixed_charges": [{"id": own["fixed_charges"][0]["svc_id"], "units": 4}],
+        "charges": [{"id": override["charges"][0]["svc_parent_id"], "min_amount_cents": 9}],
+        "fixed_charges": [{"id": override["fixed_charges"][0]["svc_id"], "units": 4}],
     }
     box.put("/subscriptions/sub1", subscription={"plan_overrides": overrides})["subscription"]
     again = plan_of(box)
-    assert (again["svc_id"], again["amount_cents"], again["description"]) == (own["svc_id"], 700, "d")
+    assert (again["svc_id"], again["amount_cents"], again["description"]) == (override["svc_id"], 700, "d")
     messages = box.webhooks[told:]
     assert [message["webhook_type"] for message in messages] == ["plan.updated", "subscription.updated"]
-    assert (messages[0]["plan"]["svc_id"], messages[0]["plan"]["parent_id"]) == (own["svc_id"], own["parent_id"])
+    assert (messages[0]["plan"]["svc_id"], messages[0]["plan"]["parent_id"]) == (
+        override["svc_id"],
+        override["parent_id"],
+    )
     assert messages[0]["plan"]["description"] == "d"
     assert ([tax["code"] for tax in again["taxes"]], again["charges"][0]["min_amount_cents"]) == (["vat"], 9)
     box.travel_to("2024-04-01T00:10:00Z")
@@ -165,7 +170,7 @@ def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: S
     accepted(subscribe(box, **later), "subscription")
     box.delete("/plans/basic")
     shown = box.send("GET", "/subscriptions?status[]=terminated&status[]=canceled&status[]=active")[1]["subscriptions"]
-    assert {one["external_id"]: one["status"] for one in shown} == {
+    assert {subscription["external_id"]: subscription["status"] for subscription in shown} == {
         "sub1": "terminated",
         "sub2": "terminated",
         "sub3": "canceled",

@@ -191,7 +191,9 @@ def test_a_charge_has_at_most_ten_thousand_filters() -> None:
         # Sent again, each keeps its own.
         kept = {**charge_on(metric, amount="2", filters=filters[:-1]), "id": charge["svc_id"]}
         again = box.put("/plans/basic", plan={"charges": [kept]})["plan"]["charges"][0]
-        assert [one["svc_id"] for one in again["filters"]] == [one["svc_id"] for one in charge["filters"]]
+        assert [charge_filter["svc_id"] for charge_filter in again["filters"]] == [
+            charge_filter["svc_id"] for charge_filter in charge["filters"]
+        ]
 
 
 def test_the_values_of_filters_are_at_most_a_hundred_thousand() -> None:

@@ -53,7 +53,7 @@ def test_a_plan_is_shown_as_it_was_sent(box: Scenario) -> None:
     )
     assert [tax["code"] for tax in shown["taxes"]] == ["vat"]
     assert shown["minimum_commitment"]["amount_cents"] == 500
-    assert [one["recurring"] for one in shown["usage_thresholds"]] == [False, True]
+    assert [threshold["recurring"] for threshold in shown["usage_thresholds"]] == [False, True]
     assert [charge["code"] for charge in shown["charges"]] == ["storage"]
     assert [(charge["code"], charge["units"], charge["properties"]) for charge in shown["fixed_charges"]] == [
         ("seats", 10, {"amount": "0"})
@@ -130,8 +130,10 @@ def test_charges_without_a_code_are_named_after_their_metric(box: Scenario) -> N
 def test_filters_price_declared_values_only(box: Scenario) -> None:
     used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
 
-    def with_filter(**one: object) -> tuple[int, Any]:
-        return post(box, charges=[charge_on(used, amount="1", filters=[{"properties": {"amount": "1"}, **one}])])
+    def with_filter(**charge_filter: object) -> tuple[int, Any]:
+        return post(
+            box, charges=[charge_on(used, amount="1", filters=[{"properties": {"amount": "1"}, **charge_filter}])]
+        )
 
     assert refused(with_filter()) == {"values": ["value_is_mandatory"]}
     assert refused(with_filter(values={"region": []})) == {"values": ["value_is_mandatory"]}
@@ -256,7 +258,7 @@ def test_sent_filters_are_matched_by_their_values(box: Scenario) -> None:
     again = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
     filters = [one("asia", "3"), one("us", "4")]
     shown = accepted(put(box, charges=[{**again, "filters": filters}]), "plan")["charges"][0]["filters"]
-    assert [(each["values"]["region"], each["properties"]["amount"]) for each in shown] == [
+    assert [(charge_filter["values"]["region"], charge_filter["properties"]["amount"]) for charge_filter in shown] == [
         (["asia"], "3"),
         (["us"], "4"),
     ]
@@ -298,7 +300,7 @@ def test_thresholds_are_a_whole_list(box: Scenario) -> None:
     box.plan(amount_cents=1000, usage_thresholds=[{"amount_cents": 100}])
     assert len(accepted(put(box, name="B"), "plan")["usage_thresholds"]) == 1
     shown = accepted(put(box, usage_thresholds=[{"amount_cents": 300}, {"amount_cents": 200}]), "plan")
-    assert [one["amount_cents"] for one in shown["applicable_usage_thresholds"]] == [300, 200]
+    assert [threshold["amount_cents"] for threshold in shown["applicable_usage_thresholds"]] == [300, 200]
     assert accepted(put(box, usage_thresholds=[]), "plan")["usage_thresholds"] == []
 
 

@@ -12,8 +12,8 @@ from tests.scenarios import Scenario, windows
 
 def put(box: Scenario, status: int = 200, query: str = "", **fields: object) -> dict[str, object]:
     answer = box.put(f"/subscriptions/sub{query}", status=status, subscription=fields)
-    found: dict[str, object] = answer["subscription"] if status == 200 else answer
-    return found
+    body: dict[str, object] = answer["subscription"] if status == 200 else answer
+    return body
 
 
 def test_only_what_is_sent_changes() -> None:

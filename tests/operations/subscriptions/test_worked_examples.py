@@ -117,8 +117,8 @@ def test_a_trial_that_ends_on_the_local_day_of_a_renewal_or_the_next(
         box.travel_to(run)
         assert [fee_cents(invoice) for invoice in box.invoices()] == [first]
         box.travel_to("2024-04-02T00:00:00Z")
-        found = [fee_cents(invoice) for invoice in box.invoices()]
-        assert found == ([first] if second is None else [first, second])
+        cents = [fee_cents(invoice) for invoice in box.invoices()]
+        assert cents == ([first] if second is None else [first, second])
         assert box.get("/subscriptions/sub")["subscription"]["trial_ended_at"] is not None
 
 
