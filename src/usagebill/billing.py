@@ -24,7 +24,7 @@ from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
 from usagebill.counts import CountWanted
 from usagebill.delivery import Deliveries, HttpCourier
-from usagebill.job_batches import Batch, JobFailed
+from usagebill.job_batches import Batch, JobFailed, JobRuns
 from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject, with_prefix
 from usagebill.logs import plain_traceback
@@ -37,7 +37,7 @@ from usagebill.outside import CALLS, OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
 from usagebill.records import plain, presented, view_of
-from usagebill.rehearsals import JobKey, JobRuns, Prepared, Rehearsals, Runs
+from usagebill.rehearsals import Prepared, Rehearsals, Runs
 from usagebill.resources import Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Snapshot, Store, Transaction
@@ -134,7 +134,7 @@ class Billing(Resources):
         )
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
-        self._rehearsals = Rehearsals(self.store, self.settings, self._organization, self._terms)
+        self._rehearsals = Rehearsals(self.store, self.settings, self._organization, self._terms, self.clock.now)
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
@@ -384,12 +384,15 @@ class Billing(Resources):
                 # A batch that is slow to begin still runs one job: none done would mean that none was due.
                 if batch.done and (spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
                     break
-                job = self._claimed(tx, instant, keys, batch, immediate=immediate)
+                job = self._rehearsals.claimed(tx, instant, keys, batch, immediate=immediate)
                 if job is None:
                     break
+                prepared = ahead.get((job.organization_id, job.key))
+                if prepared is not None and self._rehearsals.are_stored(tx, prepared, instant, batch):
+                    continue
                 runs = self._rehearsals.runs_of(job)
                 try:
-                    work = tx.savepoint(partial(self._do, tx, job, ahead.get((job.organization_id, job.key)), runs))
+                    work = tx.savepoint(partial(self._do, tx, job, prepared, runs))
                     batch.done += 1
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
@@ -403,6 +406,8 @@ class Billing(Resources):
                         raise JobFailed(job) from problem
                     self.postpone(tx, job, instant, problem)
                     batch.failures.append((job, problem))
+                if batch.is_stale:
+                    break
             return batch
 
         while True:
@@ -414,7 +419,7 @@ class Billing(Resources):
             keys = iter(ahead)
             batch = self.store.write(None, act)
             if not immediate:
-                self._rehearsals.keep(keys, gone=batch.gone)
+                self._rehearsals.keep(keys, batch)
             if batch.wanted is not None:
                 self._rehearsals.count(*batch.wanted)
             if batch.done or (not batch.gone and batch.wanted is None):
@@ -426,20 +431,6 @@ class Billing(Resources):
         # A failure may have left something to do too.
         self._wake(batch.kinds | {""} if batch.failures else batch.kinds)
         return batch.done
-
-    def _claimed(
-        self, tx: Transaction, instant: datetime, worked_out: Iterator[JobKey], batch: Batch, *, immediate: bool
-    ) -> Job | None:
-        """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
-        for organization_id, key in worked_out:
-            job = tx.scoped(organization_id).jobs.claim(instant, key=key)
-            if job is not None:
-                return job
-            batch.gone += 1
-        job = tx.jobs.claim(instant, immediate=immediate)
-        if job is not None and batch.done and not immediate and self._rehearsals.covers(job):
-            return None
-        return job
 
     def _do(self, tx: Transaction, job: Job, prepared: Prepared | None = None, runs: JobRuns | None = None) -> Work:
         scoped = tx.scoped(job.organization_id)

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from usagebill.core.jobs import Job
-from usagebill.counts import CountWanted
+from usagebill.counts import Counts, CountWanted
+from usagebill.ids import Ids
 from usagebill.json_text import JsonObject
-from usagebill.rehearsals import JobRuns
+from usagebill.storage.ports import Snapshot
 
-__all__ = ["Batch", "JobFailed"]
+__all__ = ["MOST_COUNTS", "Batch", "JobFailed", "JobKey", "JobRuns"]
+
+# What names a job: its organization and its key.
+JobKey = tuple[str, str]
+
+# How often a job is run again for counts before it counts under the lock.
+MOST_COUNTS = 50
 
 
 class JobFailed(Exception):
@@ -20,10 +27,31 @@ class JobFailed(Exception):
         self.job = job
 
 
+class JobRuns:
+    """The runs of one job: it is rolled back if it needs many events counted, and run again with the counts."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.ids = Ids()
+        self._counted = 0
+
+    def begin(self) -> None:
+        """Another run begins."""
+        self.counts.begin()
+        self.ids.begin()
+
+    def count(self, snapshot: Snapshot, wanted: CountWanted) -> None:
+        """Count what the last run wanted."""
+        self.counts.count(snapshot, wanted)
+        self._counted += 1
+        self.counts.is_patient = self._counted < MOST_COUNTS
+
+
 @dataclass(slots=True)
 class Batch:
     """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is what the job
-    that the batch ended at needs counted first.
+    that the batch ended at needs counted first. `stored` names the jobs that were stored together with others; what was
+    to be so and did not stand any more makes the batch stale.
     """
 
     done: int = 0
@@ -31,4 +59,6 @@ class Batch:
     messages: list[JsonObject] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     failures: list[tuple[Job, Exception]] = field(default_factory=list)
+    stored: set[JobKey] = field(default_factory=set)
+    is_stale: bool = False
     wanted: tuple[Job, JobRuns, CountWanted] | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from random import randrange
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod
@@ -18,28 +18,33 @@ from usagebill.core.organizations import Organization
 from usagebill.core.tasks import BillCustomer, MarkOverdue
 from usagebill.counts import BillWanted, Counts, CountWanted
 from usagebill.ids import Ids
+from usagebill.job_batches import MOST_COUNTS, Batch, JobKey, JobRuns
+from usagebill.operations.cohorts import AlikeInvoice, Cohort, cohort_of, makes_what_others_share, may_be_alike
 from usagebill.operations.jobs import is_worked_out_ahead, perform
 from usagebill.settings import Settings
+from usagebill.storage.alike import NotedSnapshot, Notes
 from usagebill.storage.plans import Planning, Writes
 from usagebill.storage.ports import Observation, Snapshot, Store, Transaction
-from usagebill.work import Ahead, Answers, Rehearsal, Terms, Work
+from usagebill.work import Ahead, Answers, Reader, Rehearsal, Terms, Work
 
-__all__ = ["JobKey", "JobRuns", "Prepared", "Rehearsals", "Runs"]
+__all__ = ["FEWEST_ALIKE", "Prepared", "Rehearsals", "Runs", "Together"]
 
 T = TypeVar("T")
-
-# What names a job: its organization and its key.
-JobKey = tuple[str, str]
 
 # How many jobs are computed before the lock is taken; among how many of those that are due they are chosen while other
 # workers take the first ones; and for how many batches that goes on.
 _AHEAD = 50
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 50
+# How many customers of one run are billed as a cohort at least, and of how many the invoices are stored in one go: as
+# long as those take, others wait.
+FEWEST_ALIKE = 4
+_TOGETHER = 16
+# So many cohorts of a run are kept from batch to batch: one for each plan.
+_KEPT_COHORTS = 5
 # How many seconds something is computed ahead for one batch.
 _LONGEST_AHEAD = 0.5
-# How often a change is run again for counts, and as of how many instants, before it counts under the lock.
-_MOST_COUNTS = 50
+# As of how many instants a change is run before it counts under the lock.
 _MOST_INSTANTS = 4
 
 
@@ -108,11 +113,65 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """The invoices of customers who are billed alike, worked out together and stored in one go."""
+
+    organization: Organization
+    settings: Settings
+    observation: Observation
+    invoices: tuple[AlikeInvoice, ...]
+
+    @property
+    def keys(self) -> frozenset[JobKey]:
+        """What names their jobs."""
+        return frozenset((self.organization.id, planned.job.key) for planned in self.invoices)
+
+    def is_stored(self, tx: Transaction, organization: Organization, instant: datetime) -> bool:
+        """Write all of them, if each job would do the same now; False if nothing was written."""
+        jobs = [tx.jobs.claim(instant, key=planned.job.key) for planned in self.invoices]
+        if (
+            jobs != [planned.job for planned in self.invoices]
+            or organization != self.organization
+            or not tx.still_holds(self.observation)
+        ):
+            return False
+        try:
+            tx.savepoint(partial(self._store, tx))
+        except Exception:
+            # Nothing of it is left. Doing the jobs one by one shows whose fault it is.
+            return False
+        # They are logged.
+        tx.take_changes()
+        return True
+
+    def _store(self, tx: Transaction) -> None:
+        reader = Reader(tx, self.organization, self.invoices[0].job.due_at, self.settings)
+        numbered = []
+        for planned in self.invoices:
+            numbers = tuple(map(tx.next_number, planned.series))
+            numbered.append(planned if numbers == planned.numbers else planned.numbered(reader, numbers))
+        for planned in numbered:
+            tx.jobs.complete(planned.job)
+        # Rows of one kind are written together, invoices before what belongs to them.
+        kinds: dict[type, list[object]] = {}
+        for planned in numbered:
+            for record in planned.records:
+                kinds.setdefault(type(record), []).append(record)
+        tx.insert(*chain.from_iterable(kinds.values()))
+        for job in (job for planned in numbered for job in planned.added):
+            if not tx.jobs.add(job):
+                raise _PlanFails
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is computed for a job: some results that it will need, and all that it will write if that is known."""
+    """What is computed for a job: some results that it will need, and all that it will write if that is known; or what
+    is stored `together` with the jobs of others.
+    """
 
     ahead: Ahead
     plan: _Plan | None = None
+    together: Together | None = None
 
     def is_stored(self, work: Work, job: Job) -> bool:
         """Write what was planned for the job, if it would do the same now; False if it has to be done."""
@@ -137,13 +196,19 @@ class Rehearsals:
         settings: Settings,
         organization_of: Callable[[Snapshot, str], Organization],
         terms: Callable[[], Terms],
+        now: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._settings = settings
         self._organization_of = organization_of
         self._terms = terms
+        self._now = now
+        # Who can be followed, of which organization and instant.
+        self._cohorts: list[tuple[tuple[Organization, datetime], Cohort]] = []
         # For how many batches more this worker keeps away from the first jobs, since others take those.
         self._keeps_away = 0
+        # What was worked out together did not stand: next time it is not tried.
+        self._is_stale = False
         self._left: dict[JobKey, Prepared] = {}
         self._counted: dict[JobKey, JobRuns] = {}
         self._snapshot: Snapshot | None = None
@@ -166,12 +231,43 @@ class Rehearsals:
         if self._left and self._snapshot is not None:
             tx.recall(self._snapshot)
 
-    def keep(self, untouched: Iterator[JobKey], *, gone: int) -> None:
-        """Keep the results that a batch did not come to; `gone` of the others had been taken by other workers."""
-        self._left = {key: self._left[key] for key in untouched}
+    def claimed(
+        self, tx: Transaction, instant: datetime, worked_out: Iterator[JobKey], batch: Batch, *, immediate: bool
+    ) -> Job | None:
+        """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
+        for organization_id, key in worked_out:
+            if (organization_id, key) in batch.stored:
+                continue
+            job = tx.scoped(organization_id).jobs.claim(instant, key=key)
+            if job is not None:
+                return job
+            batch.gone += 1
+        job = tx.jobs.claim(instant, immediate=immediate)
+        if job is not None and batch.done and not immediate and self.covers(job):
+            return None
+        return job
+
+    def are_stored(self, tx: Transaction, prepared: Prepared, instant: datetime, batch: Batch) -> bool:
+        """Write what was worked out together with a job, if it was and still stands."""
+        together = prepared.together
+        if together is None:
+            return False
+        scoped = tx.scoped(together.organization.id)
+        organization = self._organization_of(scoped, together.organization.id)
+        if not together.is_stored(scoped, organization, instant):
+            batch.is_stale = True
+            return False
+        batch.done += len(together.invoices)
+        batch.stored |= together.keys
+        return True
+
+    def keep(self, untouched: Iterator[JobKey], batch: Batch) -> None:
+        """Keep the results that a batch did not come to, unless some of them were stale."""
+        self._is_stale = batch.is_stale
+        self._left = {} if batch.is_stale else {key: self._left[key] for key in untouched if key not in batch.stored}
         if not self._left:
             self._snapshot = None
-        self._keeps_away = _KEEPS_AWAY if gone else max(0, self._keeps_away - 1)
+        self._keeps_away = _KEEPS_AWAY if batch.gone else max(0, self._keeps_away - 1)
 
     def runs_of(self, job: Job) -> JobRuns | None:
         """What has been counted for a job, which runs now; None if it may count what it likes under the lock."""
@@ -193,29 +289,97 @@ class Rehearsals:
         start = monotonic()
         results: dict[JobKey, Prepared] = {}
         numbers = _Numbers()
-        for job in covered[first : first + _AHEAD]:
-            scoped = tx.scoped(job.organization_id)
-            results[job.organization_id, job.key] = self._prepared(scoped, job, partial(numbers.next, scoped))
-            if monotonic() - start > _LONGEST_AHEAD:
-                break
+        chosen = covered[first : first + _AHEAD]
+        if self._is_stale:
+            self._cohorts = []
+        else:
+            for alike in _alike(chosen):
+                results |= self._alike_results(tx.scoped(alike[0].organization_id), alike, numbers)
+        self._is_stale = False
         self._snapshot = tx
+        if any(made.plan is not None and makes_what_others_share(made.plan.writes) for made in results.values()):
+            # Nobody else is billed before that is stored.
+            return results
+        for job in chosen:
+            if monotonic() - start > _LONGEST_AHEAD and results:
+                break
+            if (job.organization_id, job.key) not in results:
+                scoped = tx.scoped(job.organization_id)
+                made = self._prepared(scoped, scoped, job, partial(numbers.next, scoped))
+                results[job.organization_id, job.key] = made
         return results
 
-    def _prepared(self, tx: Snapshot, job: Job, foreseen_number: Callable[[str], int]) -> Prepared:
+    def _alike_results(self, tx: Snapshot, jobs: Sequence[Job], numbers: _Numbers) -> dict[JobKey, Prepared]:
+        """The results of those of the jobs whose customers are billed alike: like one of an earlier batch, or like one
+        that is billed now.
+        """
+        organization, left = self._organization_of(tx, jobs[0].organization_id), list(jobs)
+        results: dict[JobKey, Prepared] = {}
+        at = organization, jobs[0].due_at
+        self._cohorts = [(known, cohort) for known, cohort in self._cohorts if known == at][-_KEPT_COHORTS:]
+        for _, cohort in tuple(self._cohorts):
+            made = self._together(tx, organization, cohort, left, numbers)
+            results |= made
+            left = [job for job in left if (job.organization_id, job.key) not in made]
+        if len(left) >= FEWEST_ALIKE:
+            job, notes = left[0], Notes()
+            noted: Any = NotedSnapshot(tx, notes)
+            prepared = self._prepared(tx, noted, job, partial(numbers.next, tx))
+            results[job.organization_id, job.key] = prepared
+            plan = prepared.plan
+            if plan is not None and len(plan.work.numberings) == 1 and not plan.work.messages:
+                taken = plan.work.numberings[0].numbers
+                reader = Reader(noted, organization, job.due_at, self._settings)
+                found = cohort_of(reader, job, plan.writes, notes, taken)
+                if found is not None:
+                    self._cohorts.append((at, found))
+                    results |= self._together(tx, organization, found, left[1:], numbers)
+        return results
+
+    def _together(
+        self, tx: Snapshot, organization: Organization, cohort: Cohort, jobs: Sequence[Job], numbers: _Numbers
+    ) -> dict[JobKey, Prepared]:
+        """What those of the jobs come to that are alike, group by group."""
+
+        def foreseen(series: Sequence[str]) -> tuple[int, ...]:
+            return tuple(numbers.next(tx, name) for name in series)
+
+        results: dict[JobKey, Prepared] = {}
+        for start in range(0, len(jobs), _TOGETHER):
+            some = jobs[start : start + _TOGETHER]
+
+            def look(seen: Snapshot, some: Sequence[Job] = some) -> list[AlikeInvoice]:
+                reader = Reader(seen, organization, some[0].due_at, self._settings)
+                return cohort.invoices(reader, some, foreseen, self._now())
+
+            invoices, observation = tx.observed(look)
+            together = Together(organization, self._settings, observation, tuple(invoices))
+            results |= {key: Prepared({}, together=together) for key in together.keys}
+        return results
+
+    def _prepared(self, tx: Snapshot, noted: Snapshot, job: Job, foreseen_number: Callable[[str], int]) -> Prepared:
         organization = self._organization_of(tx, job.organization_id)
 
         def rehearse(seen: Snapshot) -> tuple[Rehearsal, Writes | None, Writes | None]:
             planning = Planning(tx, seen, foreseen_number)
-            rehearsal = Rehearsal(tx, organization, job.due_at, self._settings, planning=planning, **self._terms())
+            rehearsal = Rehearsal(noted, organization, job.due_at, self._settings, planning=planning, **self._terms())
             is_done = rehearsal.run(partial(perform, job=job))
             before_logs = planning.writes() if is_done else None
             is_done = is_done and rehearsal.run(lambda work: work.log_changes())
             return rehearsal, before_logs, planning.writes() if is_done else None
 
-        (rehearsal, before_logs, writes), observation = tx.observed(rehearse)
+        (rehearsal, before_logs, writes), observation = noted.observed(rehearse)
         if before_logs is None or writes is None:
             return Prepared(rehearsal.ahead)
         return Prepared(rehearsal.ahead, _Plan(rehearsal, observation, before_logs, writes))
+
+
+def _alike(jobs: Iterable[Job]) -> list[list[Job]]:
+    """The jobs that may be billed alike, by organization and instant, where there are enough of them."""
+    groups: dict[tuple[str, datetime], list[Job]] = {}
+    for job in filter(may_be_alike, jobs):
+        groups.setdefault((job.organization_id, job.due_at), []).append(job)
+    return [group for group in groups.values() if len(group) >= FEWEST_ALIKE]
 
 
 class _Numbers:
@@ -230,26 +394,6 @@ class _Numbers:
         last = self._last.get(key)
         self._last[key] = (tx.last_number(name) if last is None else last) + 1
         return self._last[key]
-
-
-class JobRuns:
-    """The runs of one job: it is rolled back if it needs many events counted, and run again with the counts."""
-
-    def __init__(self) -> None:
-        self.counts = Counts()
-        self.ids = Ids()
-        self._counted = 0
-
-    def begin(self) -> None:
-        """Another run begins."""
-        self.counts.begin()
-        self.ids.begin()
-
-    def count(self, snapshot: Snapshot, wanted: CountWanted) -> None:
-        """Count what the last run wanted."""
-        self.counts.count(snapshot, wanted)
-        self._counted += 1
-        self.counts.is_patient = self._counted < _MOST_COUNTS
 
 
 class Runs:
@@ -311,7 +455,7 @@ class Runs:
 
         self._store.read(self._organization.id, look)
         self._counted += 1
-        counts.is_patient = counts.is_patient and self._counted < _MOST_COUNTS
+        counts.is_patient = counts.is_patient and self._counted < MOST_COUNTS
 
     def _rehearse(
         self,

@@ -73,7 +73,7 @@ from usagebill.views.wallet_transactions import wallet_transaction_view
 from usagebill.views.wallets import wallet_view
 from usagebill.work import Reader, Work
 
-__all__ = ["LOGGED", "PARTS", "ActivityFilters", "email_sent", "get", "list_all", "record"]
+__all__ = ["LOGGED", "PARTS", "ActivityFilters", "email_sent", "get", "invoice_text", "list_all", "record"]
 
 View = Callable[[Reader, Any], Mapping[str, Any]]
 
@@ -348,6 +348,11 @@ def _text(value: Mapping[str, Any]) -> str:
     """The JSON of a record, without what lets anybody open its documents who reads the log."""
     text = encode_json(value).decode()
     return text if _DOCUMENTS not in text else encode_json(without_secrets(value, frozenset())).decode()
+
+
+def invoice_text(reader: Reader, invoice: Invoice) -> str:
+    """The invoice as its activities show it."""
+    return _text(LOGGED[Invoice].view(reader, invoice))
 
 
 def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:

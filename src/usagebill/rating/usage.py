@@ -62,8 +62,10 @@ __all__ = [
     "ChargeScope",
     "charge_results",
     "initial_level_of",
+    "is_one_tally",
     "level_reached",
     "part_usages",
+    "tallied_result",
     "usage_window",
 ]
 
@@ -109,31 +111,60 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
     parts = charge_parts(charge, metric)
     breakdowns = _breakdowns(reader, charge, metric, parts, scope)
     for part, usages in zip(parts, _usages(reader, charge, metric, parts, scope), strict=True):
-        properties = parsed_properties(charge, part, scope.currency)
         keys = _group_keys(charge, part, scope)
         for group, (tally, usage) in usages.items():
-            own_price = price(charge.charge_model, properties, usage)
-            unit = charge.applied_pricing_unit
+            breakdown = breakdowns.get((part.position, group), ())
             results.append(
-                ChargeResult(
-                    charge=charge,
-                    metric=metric,
-                    part=part,
-                    grouped_by=grouped_by(keys, group),
-                    tally=tally,
-                    usage=usage,
-                    price=own_price,
-                    properties=properties,
-                    amounts=fee_amounts(
-                        own_price,
-                        usage,
-                        scope.currency,
-                        conversion_rate=None if unit is None else unit.conversion_rate,
-                    ),
-                    breakdown=breakdowns.get((part.position, group), ()),
-                )
+                _result(charge, metric, part, grouped_by(keys, group), tally, usage, scope.currency, breakdown)
             )
     return results
+
+
+def _result(
+    charge: Charge,
+    metric: BillableMetric,
+    part: ChargePart,
+    by: Mapping[str, str | None],
+    tally: AggregateResult,
+    usage: Usage,
+    currency: str,
+    breakdown: Breakdown,
+) -> ChargeResult:
+    properties = parsed_properties(charge, part, currency)
+    own_price = price(charge.charge_model, properties, usage)
+    unit = charge.applied_pricing_unit
+    rate = None if unit is None else unit.conversion_rate
+    return ChargeResult(
+        charge=charge,
+        metric=metric,
+        part=part,
+        grouped_by=by,
+        tally=tally,
+        usage=usage,
+        price=own_price,
+        properties=properties,
+        amounts=fee_amounts(own_price, usage, currency, conversion_rate=rate),
+        breakdown=breakdown,
+    )
+
+
+def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> bool:
+    """Whether the usage of the charge is one tally of all its events: nothing splits it, nothing else is needed."""
+    parts = charge_parts(charge, metric)
+    return (
+        len(parts) == 1
+        and not _group_keys(charge, parts[0], scope)
+        and not presentation_keys(charge.properties)
+        and not MODELS[charge.charge_model].by_event_prices
+        and not _needs_events(charge, metric, _terms(charge, parts[0], scope))
+    )
+
+
+def tallied_result(charge: Charge, metric: BillableMetric, tally: AggregateResult, scope: ChargeScope) -> ChargeResult:
+    """The result of a charge whose usage `is_one_tally`, as `charge_results` has it."""
+    (part,) = charge_parts(charge, metric)
+    usage = _from_tally(charge, metric, tally, _terms(charge, part, scope), scope, None)
+    return _result(charge, metric, part, {}, tally, usage, scope.currency, ())
 
 
 def part_usages(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -66,6 +67,10 @@ class NotedQuestions:
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         self._questions.append(question)
         return self._counted.tallies(question)
+
+    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
+        self._questions.extend(replace(question, external_subscription_id=id) for id in external_ids)
+        return self._counted.tallies_of(question, external_ids)
 
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0

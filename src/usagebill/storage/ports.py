@@ -170,6 +170,11 @@ class EventLog(Protocol):
         ValueError for an aggregation that is not among `questions.COUNTED`.
         """
 
+    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
+        """What `tallies` says if the question, which has no group keys, is asked of each of these external
+        subscription ids in place of its own.
+        """
+
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         """What `tallies` says of each bucket of `filters`, by its position, in one pass over the events.
 

@@ -159,12 +159,12 @@ def _shown_contract(reader: Reader, subscription: Subscription) -> Contract:
     )
 
 
-def contract_view(reader: Reader, contract: Contract) -> SubscriptionView:
-    """The subscription's own fields, as invoices show them."""
+def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False) -> SubscriptionView:
+    """The subscription's own fields, as invoices show them. `is_alone`: no other one follows it, or will."""
     subscription, plan, customer = contract.subscription, contract.plan, contract.customer
     previous_id = subscription.previous_subscription_id
     previous = None if previous_id is None else find_subscription(reader, previous_id)
-    following = successor_of(reader, subscription)
+    following = None if is_alone else successor_of(reader, subscription)
     periods = contract.cycle() if subscription.started_at else None
     period = None if periods is None else current_billing_period(periods, reader.now)
     return {

@@ -8,6 +8,7 @@ from functools import partial
 from usagebill.core.bills import issuing_event
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
+from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
@@ -45,6 +46,7 @@ __all__ = [
     "draft",
     "issue",
     "mark_overdue",
+    "search_text",
     "tell_ready",
 ]
 
@@ -109,11 +111,7 @@ def issue(
         updated_at=work.now,
         customer_snapshot=customer_summary(work, customer, parties.entity),
         issuer_version_id=version_of(work, parties.issuer),
-        customer_search=" ".join(
-            part
-            for part in (customer.name, customer.firstname, customer.lastname, customer.external_id, customer.email)
-            if part
-        ),
+        customer_search=search_text(customer),
     )
     work.tx.replace(invoice)
     periods = copy_subscriptions(work, invoice, contracts, periods)
@@ -131,6 +129,12 @@ def issue(
     email_on_issue(work, invoice)
     synced_documents.invoice_issued(work, invoice, customer)
     return issue_drafts(work, invoice)
+
+
+def search_text(customer: Customer) -> str:
+    """What searches of invoices look at, of the customer as the invoice has it."""
+    names = customer.name, customer.firstname, customer.lastname, customer.external_id, customer.email
+    return " ".join(name for name in names if name)
 
 
 def _is_immediate(invoice: Invoice, periods: Iterable[BillingPeriod]) -> bool:

@@ -8,6 +8,8 @@ loses count.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
@@ -16,7 +18,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work
 
-__all__ = ["customer_series", "entity_series", "numbered"]
+__all__ = ["customer_series", "entity_series", "numbered", "series_of", "with_numbers"]
 
 
 def customer_series(entity_id: str, customer_id: str) -> str:
@@ -31,17 +33,24 @@ def entity_series(entity_id: str) -> str:
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
     """The invoice with the next number of its customer or of its billing entity."""
-    series = [customer_series(entity.id, customer.id)]
-    if not invoice.self_billed:
-        series.append(entity_series(entity.id))
+    series = series_of(invoice, customer, entity)
     month = work.now.astimezone(ZoneInfo(entity.timezone))
+    return work.take_numbers(series, invoice, partial(with_numbers, customer=customer, entity=entity, month=month))
 
-    def with_numbers(invoice: Invoice, numbers: Sequence[int]) -> Invoice:
-        of_customer, of_entity = numbers[0], numbers[1] if len(numbers) > 1 else None
-        if of_entity is None or entity.document_numbering == "per_customer":
-            number = f"{entity.document_number_prefix}-{customer.sequential_id:03d}-{of_customer:03d}"
-        else:
-            number = f"{entity.document_number_prefix}-{month:%Y%m}-{of_entity:03d}"
-        return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)
 
-    return work.take_numbers(series, invoice, with_numbers)
+def series_of(invoice: Invoice, customer: Customer, entity: BillingEntity) -> tuple[str, ...]:
+    """The names of the sequences that count the invoice: that of its customer first."""
+    of_customer = customer_series(entity.id, customer.id)
+    return (of_customer,) if invoice.self_billed else (of_customer, entity_series(entity.id))
+
+
+def with_numbers(
+    invoice: Invoice, numbers: Sequence[int], *, customer: Customer, entity: BillingEntity, month: datetime
+) -> Invoice:
+    """The invoice with its place in each of its sequences. `month` is the instant of issue in the entity's zone."""
+    of_customer, of_entity = numbers[0], numbers[1] if len(numbers) > 1 else None
+    if of_entity is None or entity.document_numbering == "per_customer":
+        number = f"{entity.document_number_prefix}-{customer.sequential_id:03d}-{of_customer:03d}"
+    else:
+        number = f"{entity.document_number_prefix}-{month:%Y%m}-{of_entity:03d}"
+    return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)

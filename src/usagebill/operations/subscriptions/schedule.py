@@ -30,6 +30,7 @@ __all__ = [
     "forget",
     "has_overdue_end",
     "is_due",
+    "next_run",
     "reschedule_customer",
     "schedule",
     "schedule_alert",
@@ -85,7 +86,12 @@ def reschedule_customer(work: Work, customer_id: str) -> None:
 
 def schedule_billing(work: Work, contract: Contract) -> None:
     """Schedule the customer's run at which the subscription is due next, after now."""
-    work.schedule(BillCustomer(customer_id=contract.customer.id), _next_run(work, contract, after=work.now))
+    work.schedule(BillCustomer(customer_id=contract.customer.id), next_run(work, contract))
+
+
+def next_run(reader: Reader, contract: Contract) -> datetime:
+    """When the customer's run comes at which the subscription is due next, after now."""
+    return _next_run(reader, contract, after=reader.now)
 
 
 def is_due(reader: Reader, contract: Contract) -> bool:

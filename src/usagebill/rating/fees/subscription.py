@@ -22,7 +22,7 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.storage.conditions import at_least, at_most, eq, ne, related
 from usagebill.work import Reader
 
-__all__ = ["end_of_trial", "subscription_fee", "subscription_item"]
+__all__ = ["end_of_trial", "fee_facts", "subscription_fee", "subscription_item"]
 
 
 def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
@@ -59,7 +59,7 @@ def subscription_item(
 
 def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
     """The subscription fee of a billing period, None if the period carries none. A free trial gives a fee of 0."""
-    facts = _facts(reader, context)
+    facts = fee_facts(reader, context)
     if not fee_is_due(facts):
         return None
     plan, subscription, invoice = context.plan, context.subscription, context.invoice
@@ -96,7 +96,8 @@ def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
     )
 
 
-def _facts(reader: Reader, context: BillingContext) -> FeeFacts:
+def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
+    """What decides whether the billing period carries a subscription fee, and of how many days."""
     subscription, invoice, cycle = context.subscription, context.invoice, context.cycle
     ends_at = end_of_trial(reader, subscription, context.plan.trial_period)
     earlier = _earlier_fees(reader, context)

@@ -7,6 +7,7 @@ lock and therefore in the order of commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -193,6 +194,10 @@ class PostgresEvents:
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         return answer(self._connection, self._organization_id, question)
+
+    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
+        asked = ((id, replace(question, external_subscription_id=id)) for id in external_ids)
+        return {id: next(iter(self.tallies(own).values())) for id, own in asked}
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         return answer_by_bucket(self._connection, self._organization_id, question, filters)

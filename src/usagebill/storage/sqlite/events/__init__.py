@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
-from usagebill.storage.sqlite.events.answers import answer, changes_sql, prepare, rows_sql
+from usagebill.storage.event_queries import Counted, CountedAs, EventFilter, EventQuery, EventRange, Group, StateFault
+from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
@@ -27,6 +28,8 @@ _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,
 _INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance, uncounted) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000
+# Fewer events than this are no reason to keep states of them.
+_WORTH_A_LOOK: Final = 1000
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 
@@ -201,6 +204,17 @@ class SqliteEvents:
             return known
         tallies = answer(self._connection, self._organization_id, question)
         states.note(question, None, sum(tally.events_count for tally in tallies.values()))
+        return tallies
+
+    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
+        states = self._states()
+        kept = states.owners(external_ids)
+        tallies = {id: next(iter(self.tallies(replace(question, external_subscription_id=id)).values())) for id in kept}
+        others = [id for id in external_ids if id not in kept]
+        for id, tally in answer_of(self._connection, self._organization_id, question, others).items():
+            tallies[id] = tally
+            if tally.events_count >= _WORTH_A_LOOK or question.aggregation_type == CountedAs.UNIQUE_COUNT:
+                states.note(replace(question, external_subscription_id=id), None, tally.events_count)
         return tallies
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:

@@ -177,11 +177,17 @@ def _json_path(key: str) -> str:
     return f'$."{key}"'
 
 
-def _where(query: EventSql, question: EventQuery, organization_id: str) -> str:
-    """The WHERE clause for the events that `question` asks about."""
+def _where(
+    query: EventSql, question: EventQuery, organization_id: str, external_ids: Sequence[str] | None = None
+) -> str:
+    """The WHERE clause for the events that `question` asks about, or would ask about for each of the subscriptions."""
+    if external_ids is None:
+        whose = f"= {query.bind(question.external_subscription_id)}"
+    else:
+        whose = f"IN (SELECT value FROM json_each({query.bind(_json(external_ids))}))"
     parts = [
         f"organization_id = {query.bind(organization_id)}",
-        f"external_subscription_id = {query.bind(question.external_subscription_id)}",
+        f"external_subscription_id {whose}",
         f"code = {query.bind(question.code)}",
     ]
     if question.earliest is not None:
@@ -257,12 +263,21 @@ class Asked:
     # What stands behind FROM.
     source = "events"
 
-    def __init__(self, connection: sqlite3.Connection, organization_id: str, question: EventQuery) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        organization_id: str,
+        question: EventQuery,
+        external_ids: Sequence[str] | None = None,
+    ) -> None:
+        """Asked of many subscriptions, the groups are theirs."""
         self._connection = connection
         self._question = question
         self.query = EventSql()
         self.keys = [self.query.group(key) for key in question.group_keys]
-        self.where = _where(self.query, question, organization_id)
+        if external_ids is not None:
+            self.keys = ["external_subscription_id"]
+        self.where = _where(self.query, question, organization_id, external_ids)
 
     def among_events(self, source: str, condition: str) -> Asked:
         """The same question to a part of the events: those of `source` for which `condition` holds too."""
@@ -377,6 +392,15 @@ def answer(connection: sqlite3.Connection, organization_id: str, question: Event
         raise ValueError(f"no query answers {question.aggregation_type}")
     found = ask(Asked(connection, organization_id, question), question.field_name)
     return found or {(None,) * len(question.group_keys): AggregateResult()}
+
+
+def answer_of(
+    connection: sqlite3.Connection, organization_id: str, question: EventQuery, external_ids: Sequence[str]
+) -> dict[str, AggregateResult]:
+    """See `storage.ports.EventStore.tallies_of`."""
+    asked = Asked(connection, organization_id, question, external_ids)
+    counted = _ANSWERS[question.aggregation_type](asked, question.field_name)
+    return {id: counted.get((id,)) or AggregateResult() for id in external_ids}
 
 
 def _count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:

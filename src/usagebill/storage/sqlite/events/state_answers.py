@@ -8,8 +8,9 @@ answer: the events are counted as if there were no states.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -90,6 +91,15 @@ class StateAnswers:
         for (position, group), cell in cells.items():
             tallies.setdefault(position, {})[group] = cell.result()
         return tallies
+
+    def owners(self, external_ids: Sequence[str]) -> Set[str]:
+        """Those of the subscriptions that have any series."""
+        rows = self._connection.execute(
+            "SELECT DISTINCT external_subscription_id FROM usage_series WHERE organization_id = ?"
+            " AND external_subscription_id IN (SELECT value FROM json_each(?))",
+            (self._organization_id, json.dumps(list(external_ids))),
+        )
+        return {row[0] for row in rows}
 
     def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
         """Note that `events` were counted for a question, which a series would save."""

@@ -1,0 +1,475 @@
+"""Cohorts: invoices of customers who are billed alike, worked out together on a snapshot.
+
+Written one by one, an invoice costs some fifty questions and five thousand calls, most of which come to the same for
+each customer of a plan. So one customer is billed as everybody is, and what that asked and wrote is taken for a pattern
+(`Cohort`). The same questions are then put for many at once: whoever has a coupon, a credit note, a wallet or a second
+subscription has an answer where the first had none, and is billed by itself. The others' records are those of the first
+with their own ids, usage and totals (`rating/cohorts.py`). In doubt there is no cohort: anything asked, written or
+scheduled that is not known here ends it, and so does a pattern that does not give back the very records it is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from usagebill.core.activity_logs import ActivityLog
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.billing_entities import BillingEntityVersion
+from usagebill.core.contracts import Contract, Parties
+from usagebill.core.copies import replace
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.plans import FixedChargeUnits
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import BillCustomer, MarkOverdue, Task
+from usagebill.operations.activity_logs import invoice_text
+from usagebill.operations.invoices.issue import search_text
+from usagebill.operations.invoices.numbering import series_of, with_numbers
+from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, next_run
+from usagebill.queries.contracts import contract_of
+from usagebill.rating.cohorts import Pattern, bill_alike, pattern_of
+from usagebill.storage.alike import Ids, Notes, Question
+from usagebill.storage.conditions import at_least, within
+from usagebill.storage.jobs import job_of
+from usagebill.storage.plans import Writes
+from usagebill.storage.ports import Snapshot
+from usagebill.views.customers import customer_summary
+from usagebill.views.subscriptions import contract_view
+from usagebill.work import Reader
+
+__all__ = ["AlikeInvoice", "Cohort", "cohort_of", "makes_what_others_share", "may_be_alike"]
+
+# What may differ between customers, and between subscriptions, that are billed alike. All else has to be the same.
+_OWN_OF_CUSTOMER = frozenset(
+    {
+        *("id", "external_id", "sequential_id", "slug", "created_at", "updated_at"),
+        *("name", "firstname", "lastname", "customer_type", "email", "phone", "url", "logo_url"),
+        *("legal_name", "legal_number", "tax_identification_number", "shipping_address", "metadata"),
+        *("address_line1", "address_line2", "city", "state", "zipcode", "country"),
+    }
+)
+_OWN_OF_SUBSCRIPTION = frozenset(
+    {
+        *("id", "external_id", "customer_id", "created_at", "updated_at"),
+        *("subscription_at", "started_at", "activated_at"),
+    }
+)
+_OWN_OF_PERIOD = frozenset(
+    {
+        *("id", "invoice_id", "subscription_id", "external_subscription_id", "created_at"),
+        *("subscription_snapshot", "plan", "subscription_from_datetime", "subscription_to_datetime"),
+        *("subscription_duration", "charges_from_datetime", "charges_to_datetime", "charges_duration"),
+        *("fixed_charges_from_datetime", "fixed_charges_to_datetime", "fixed_charges_duration", "opens_interval"),
+    }
+)
+# The questions about a customer that may have an answer: kind and columns. How many answers they have, or what these
+# are, is compared by itself.
+_COMPARED: Mapping[type, frozenset[frozenset[str]]] = {
+    Customer: frozenset({frozenset({"id"})}),
+    Subscription: frozenset(
+        {
+            frozenset({"id"}),
+            frozenset({"customer_id", "status"}),
+            frozenset({"customer_id", "external_id", "status"}),
+        }
+    ),
+    BillingPeriod: frozenset(
+        {
+            frozenset({"subscription_id", "recurring"}),
+            frozenset({"subscription_id", "invoice_id", "created_at"}),
+        }
+    ),
+    Fee: frozenset({frozenset({"subscription_id", "fee_type", "invoice_id", "created_at"})}),
+    FixedChargeUnits: frozenset({frozenset({"subscription_id", "fixed_charge_id", "created_at"})}),
+}
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@cache
+def _shared_fields(kind: Hashable, own: frozenset[str]) -> Callable[[object], tuple[object, ...]]:
+    return attrgetter(*(item.name for item in fields(cast(type, kind)) if item.name not in own))
+
+
+def _is_alike(record: object, other: object, own: frozenset[str]) -> bool:
+    values = _shared_fields(cast(Hashable, type(record)), own)
+    return values(record) == values(other)
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeInvoice:
+    """All that one job of a cohort writes, with the `numbers` that it is to have in each of its `series`."""
+
+    job: Job
+    contract: Contract
+    invoice: Invoice
+    period: BillingPeriod
+    fees: tuple[Fee, ...]
+    log: ActivityLog | None
+    added: tuple[Job, ...]
+    series: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+    def numbered(self, reader: Reader, numbers: Sequence[int]) -> AlikeInvoice:
+        """The same with these numbers, wherever they are shown."""
+        parties = self.contract.parties
+        month = reader.now.astimezone(ZoneInfo(parties.issuer.timezone))
+        invoice = with_numbers(self.invoice, numbers, customer=parties.customer, entity=parties.issuer, month=month)
+        log = self.log
+        if log is not None:
+            log = replace(log, activity_object=invoice_text(reader, invoice), resource_id=invoice.id)
+        return replace(self, invoice=invoice, log=log, numbers=tuple(numbers))
+
+    @property
+    def records(self) -> tuple[object, ...]:
+        """The records, in the order in which they are stored."""
+        return (self.invoice, self.period, *self.fees, *(() if self.log is None else (self.log,)))
+
+
+def may_be_alike(job: Job) -> bool:
+    """Whether the job is one that cohorts are made of: the first attempt at a customer's run."""
+    return job.kind == BillCustomer.kind and job.attempts == 0 and job.error is None
+
+
+def makes_what_others_share(writes: Writes) -> bool:
+    """Whether the next jobs will find something that this one makes: the first invoice copies its billing entity."""
+    return BillingEntityVersion in writes.kinds
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What was answered about many: `others` are the customers who are not alike."""
+
+    others: frozenset[str]
+    last_runs: Mapping[str, BillingPeriod]
+    is_billed_before: bool
+    units: Mapping[str, Sequence[FixedChargeUnits]]
+
+    def of(self, contract: Contract, pattern: Contract) -> Contract | None:
+        """The contract with its last run; None if that is not as the pattern's was."""
+        last, other = self.last_runs.get(contract.subscription.id), pattern.last_run
+        if (last is None) is not (other is None):
+            return None
+        if last is not None and not _is_alike(last, other, _OWN_OF_PERIOD):
+            return None
+        return replace(contract, last_run=last)
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """What was asked for one job: of everybody (`shared`), and of its customer, with no answer (`empty`) or some."""
+
+    contract: Contract
+    shared: Mapping[Question, Any]
+    empty: tuple[Question, ...]
+    compared: tuple[Question, ...]
+
+    def put(self, tx: Snapshot, contracts: Sequence[Contract]) -> _Answers | None:
+        """The answers about these contracts; None if nobody is alike."""
+        if not contracts or any(question.ask(tx) != answer for question, answer in self.shared.items()):
+            return None
+        owners = _Owners(contracts)
+        ids = owners.in_place_of(self.contract)
+        others: set[str] = set()
+        for question in self.empty:
+            for record in _records(question.about_all(ids).ask(tx)):
+                owner = owners.of(record)
+                if owner is None:
+                    return None
+                others.add(owner)
+        last, subscriptions = self.contract.last_run, [contract.subscription.id for contract in contracts]
+        last_runs: dict[str, BillingPeriod] = {}
+        if last is not None:
+            # Whoever was billed for something else since is not alike.
+            since = at_least("timestamp", last.timestamp)
+            for period in tx.find(BillingPeriod, within("subscription_id", subscriptions), since):
+                if period.subscription_id in last_runs or not period.recurring:
+                    others.add(owners.customers[period.subscription_id])
+                last_runs[period.subscription_id] = period
+        billed: set[str] = set()
+        units: dict[str, list[FixedChargeUnits]] = {}
+        fees = [question for question in self.compared if question.kind is Fee]
+        for question in fees:
+            asked = question.about_all(ids)
+            if last is not None:
+                asked = replace(asked, conditions=(*asked.conditions, at_least("created_at", last.created_at)))
+            billed.update(fee.subscription_id or "" for fee in _records(asked.ask(tx)))
+        for question in self.compared:
+            if question.kind is FixedChargeUnits:
+                for entry in _records(question.about_all(ids).ask(tx)):
+                    units.setdefault(entry.subscription_id, []).append(entry)
+        if fees:
+            others.update(owners.customers[id] for id in subscriptions if id not in billed)
+        return _Answers(frozenset(others), last_runs, bool(fees), units)
+
+
+def _records(answer: object) -> list[Any]:
+    assert isinstance(answer, list)
+    return answer
+
+
+class _Owners:
+    """Whose records are whose, among contracts."""
+
+    def __init__(self, contracts: Sequence[Contract]) -> None:
+        self._contracts = contracts
+        self.customers = {contract.subscription.id: contract.customer.id for contract in contracts}
+        self._external_ids = {contract.subscription.external_id: contract.customer.id for contract in contracts}
+
+    def in_place_of(self, contract: Contract) -> Ids:
+        """The ids of all, in place of those of this contract."""
+        subscriptions = [other.subscription for other in self._contracts]
+        external_id, external_ids = contract.subscription.external_id, [one.external_id for one in subscriptions]
+        return {
+            contract.customer.id: [other.customer.id for other in self._contracts],
+            contract.subscription.id: [subscription.id for subscription in subscriptions],
+            ("external_id", external_id): external_ids,
+            ("external_subscription_id", external_id): external_ids,
+        }
+
+    def of(self, record: object) -> str | None:
+        """The customer that a record belongs to, None if that is not known."""
+        customer_id = getattr(record, "customer_id", None)
+        if customer_id in self.customers.values():
+            return str(customer_id)
+        for column in ("subscription_id", "previous_subscription_id"):
+            if (subscription_id := getattr(record, column, None)) in self.customers:
+                return self.customers[subscription_id]
+        for column in ("external_id", "external_subscription_id"):
+            if (external_id := getattr(record, column, None)) in self._external_ids:
+                return self._external_ids[external_id]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """The pattern of a job that was done on a snapshot, and the questions that decide who follows it."""
+
+    pattern: Pattern
+    period: BillingPeriod
+    log: ActivityLog | None
+    overdue_at: datetime
+    questions: _Questions
+
+    def invoices(
+        self,
+        reader: Reader,
+        jobs: Sequence[Job],
+        numbers_of: Callable[[Sequence[str]], tuple[int, ...]],
+        written_at: datetime,
+    ) -> list[AlikeInvoice]:
+        """What those of the jobs write whose customers are billed alike, as of the reader's instant.
+
+        `numbers_of` foresees the next numbers of sequences; logs are `written_at` that instant.
+        """
+        contracts = self._contracts(reader, [job.subject_id for job in jobs])
+        answers = self.questions.put(reader.tx, [contracts[id] for id in contracts])
+        if answers is None:
+            return []
+        standing = {id: contract for id, contract in contracts.items() if id not in answers.others}
+        tallies = self._tallies(reader, [contract.subscription.external_id for contract in standing.values()])
+        made = []
+        for job in jobs:
+            contract = standing.get(job.subject_id)
+            if contract is not None:
+                known = answers.of(contract, self.pattern.contract)
+                made.append(
+                    None
+                    if known is None
+                    else self._invoice(reader, job, known, tallies, answers, numbers_of, written_at)
+                )
+        return [invoice for invoice in made if invoice is not None]
+
+    def _contracts(self, reader: Reader, customer_ids: Sequence[str]) -> dict[str, Contract]:
+        """By customer, the contract of each that has only one, alike in all that is not its own."""
+        own = self.pattern.contract
+        subscriptions: dict[str, list[Subscription]] = {}
+        for subscription in reader.tx.find(Subscription, within("customer_id", customer_ids)):
+            subscriptions.setdefault(subscription.customer_id, []).append(subscription)
+        contracts = {}
+        for customer in reader.tx.find(Customer, within("id", customer_ids)):
+            some = subscriptions.get(customer.id, [])
+            if (
+                len(some) == 1
+                and _is_alike(customer, own.customer, _OWN_OF_CUSTOMER)
+                and _is_alike(some[0], own.subscription, _OWN_OF_SUBSCRIPTION)
+            ):
+                parties = Parties(customer=customer, entity=own.parties.entity, issuer=own.parties.issuer)
+                contracts[customer.id] = Contract(
+                    subscription=some[0], plan=own.plan, parties=parties, zone=own.zone, last_run=None
+                )
+        return contracts
+
+    def _tallies(self, reader: Reader, external_ids: Sequence[str]) -> dict[str, dict[str, AggregateResult]]:
+        """By code and external subscription id, the usage of these subscriptions."""
+        return {
+            line.metric.code: reader.tx.events.tallies_of(line.question, external_ids) for line in self.pattern.usage
+        }
+
+    def _invoice(
+        self,
+        reader: Reader,
+        job: Job,
+        contract: Contract,
+        tallies: Mapping[str, Mapping[str, AggregateResult]],
+        answers: _Answers,
+        numbers_of: Callable[[Sequence[str]], tuple[int, ...]],
+        written_at: datetime,
+    ) -> AlikeInvoice | None:
+        if not is_due(reader, contract) or has_overdue_end(contract, reader.now):
+            return None
+        customer, subscription = contract.customer, contract.subscription
+        bill = bill_alike(
+            reader,
+            self.pattern,
+            contract,
+            is_billed_before=answers.is_billed_before,
+            units=answers.units.get(subscription.id, ()),
+            tallies={code: found[subscription.external_id] for code, found in tallies.items()},
+        )
+        if bill is None:
+            return None
+        invoice, fees = bill
+        entity = contract.parties.entity
+        invoice = replace(
+            invoice,
+            customer_snapshot=customer_summary(reader, customer, entity),
+            customer_search=search_text(customer),
+        )
+        period_id, log_id, *job_ids = reader.new_ids(4)
+        period = replace(
+            self.period,
+            id=period_id,
+            invoice_id=invoice.id,
+            subscription_id=subscription.id,
+            external_subscription_id=subscription.external_id,
+            subscription_snapshot=contract_view(reader, contract, is_alone=True),
+        )
+        run_at = next_run(reader, replace(contract, last_run=period))
+        tasks: tuple[tuple[Task, datetime], ...] = (
+            (MarkOverdue(customer_id=customer.id, invoice_id=invoice.id), self.overdue_at),
+            (BillCustomer(customer_id=customer.id), run_at),
+        )
+        added = tuple(
+            job_of(task, id=id, organization_id=job.organization_id, due_at=due_at, created_at=reader.now)
+            for (task, due_at), id in zip(tasks, job_ids, strict=True)
+        )
+        if any(reader.tx.jobs.get(other.key) is not None for other in added):
+            return None
+        series = series_of(invoice, customer, contract.parties.issuer)
+        log = self.log and replace(
+            self.log, id=log_id, external_customer_id=customer.external_id, written_at=written_at
+        )
+        unnumbered = AlikeInvoice(
+            job=job,
+            contract=contract,
+            invoice=invoice,
+            period=period,
+            fees=fees,
+            log=log,
+            added=added,
+            series=series,
+            numbers=(),
+        )
+        return unnumbered.numbered(reader, numbers_of(series))
+
+
+def cohort_of(reader: Reader, job: Job, writes: Writes, notes: Notes, numbers: Sequence[int]) -> Cohort | None:
+    """What others may follow, from what a job has written and asked; None if they may not.
+
+    `reader` is as of the job's instant, on the snapshot that was asked, and notes what it is asked; `numbers` are those
+    that the invoice took.
+    """
+    kinds: dict[type, list[Any]] = {}
+    for record in writes.inserted:
+        kinds.setdefault(type(record), []).append(record)
+    invoices, periods, logs = (kinds.pop(kind, []) for kind in (Invoice, BillingPeriod, ActivityLog))
+    fees = kinds.pop(Fee, [])
+    due = {added.kind: added.due_at for added in writes.added}
+    if (
+        kinds
+        or (len(invoices), len(periods)) != (1, 1)
+        or len(logs) > 1
+        or set(due) != {MarkOverdue.kind, BillCustomer.kind}
+        or len(writes.added) != len(due)
+        or writes.replaced
+        or writes.cancelled
+    ):
+        return None
+    invoice, period = invoices[0], periods[0]
+    subscription = reader.tx.get(Subscription, period.subscription_id)
+    if subscription is None:
+        return None
+    contract = contract_of(reader, subscription)
+    units = {
+        entry.id: entry
+        for question, answer in notes.answers.items()
+        if question.kind is FixedChargeUnits
+        for entry in answer
+    }
+    pattern = pattern_of(
+        reader,
+        contract,
+        invoice,
+        period,
+        fees,
+        units=list(units.values()),
+        questions={code: question for code, (question, _) in notes.usage.items()},
+    )
+    questions = (
+        None if pattern is None else _questions(notes, contract, {cast(Any, record).id for record in writes.inserted})
+    )
+    if pattern is None or questions is None:
+        return None
+    cohort = Cohort(
+        pattern=pattern,
+        period=period,
+        log=next(iter(logs), None),
+        overdue_at=due[MarkOverdue.kind],
+        questions=questions,
+    )
+    return cohort if _gives_back(cohort, reader, job, writes, numbers) else None
+
+
+def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions | None:
+    """The questions, put in order; None if there are others than those that many can be asked."""
+    if notes.others:
+        return None
+    own = _Owners([contract]).in_place_of(contract)
+    new: Ids = {id: [id] for id in made}
+    shared: dict[Question, Any] = {}
+    empty, compared = [], []
+    for question, answer in notes.answers.items():
+        if not answer and question.is_for(new):
+            # Nothing is there of what is only being made.
+            continue
+        if not question.is_about(own):
+            shared[question] = answer
+        elif not answer:
+            empty.append(question)
+        elif question.columns in _COMPARED.get(question.kind, ()):
+            compared.append(question)
+        else:
+            return None
+    return _Questions(contract=contract, shared=shared, empty=tuple(empty), compared=tuple(compared))
+
+
+def _gives_back(cohort: Cohort, reader: Reader, job: Job, writes: Writes, numbers: Sequence[int]) -> bool:
+    """Whether the cohort makes of the job what it has really written, but for ids."""
+    written_at = reader.now if cohort.log is None else cohort.log.written_at
+    made = cohort.invoices(reader, [job], lambda _: tuple(numbers), written_at)
+    return len(made) == 1 and _shape(made[0].records, made[0].added) == _shape(writes.inserted, writes.added)
+
+
+def _shape(*written: object) -> str:
+    """What was written, with a number in place of each id."""
+    places: dict[str, str] = {}
+    return _UUID.sub(lambda match: places.setdefault(match[0], f"id {len(places)}"), repr(written))
