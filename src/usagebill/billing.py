@@ -451,8 +451,8 @@ class Billing(Resources):
         reason = f"{type(problem).__name__}: {problem}"
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
-        told = {} if isinstance(problem, (BillingError, Undelivered)) else {"exception": plain_traceback(problem)}
-        log.error("job_failed", reason=reason, **told)
+        details = {} if isinstance(problem, (BillingError, Undelivered)) else {"exception": plain_traceback(problem)}
+        log.error("job_failed", reason=reason, **details)
         try:
             tx.savepoint(partial(self._note_failure, tx, job, now, reason))
         except Exception as other:

@@ -279,15 +279,15 @@ class Operation(Generic[T]):
         """What the operation is called with."""
         if len(positional) > len(self.path):
             raise TypeError(f"takes {len(self.path)} positional arguments ({', '.join(self.path)})")
-        rest = dict(named)
+        remaining = dict(named)
         arguments: dict[str, Any] = dict(zip(self.path, positional, strict=False))
         for name in self.path[len(positional) :]:
-            if name not in rest:
+            if name not in remaining:
                 raise TypeError(f"{name} is missing")
-            arguments[name] = rest.pop(name)
+            arguments[name] = remaining.pop(name)
         sent: dict[str, dict[str, object]] = {name: {} for name in self._inputs}
         paging: dict[str, Any] = {}
-        for name, value in rest.items():
+        for name, value in remaining.items():
             parameter = self.fields.get(name)
             if parameter is None:
                 raise TypeError(self._unknown(name))

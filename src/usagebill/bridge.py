@@ -91,10 +91,10 @@ def _answer(status: int, body: bytes) -> Accepted | ProviderFailure:
 
 def _refusal(status: int, said: Json) -> ProviderFailure:
     error = said.get("error") if isinstance(said, dict) else None
-    told = error if isinstance(error, dict) else {}
+    details = error if isinstance(error, dict) else {}
     # A wrong key is known by its status, whatever else is said.
-    code = None if status in (401, 403) else told.get("code")
-    message = told.get("message")
+    code = None if status in (401, 403) else details.get("code")
+    message = details.get("message")
     if status == 429:
         kind = FailureKind.THROTTLED
     elif status >= 500 or status == 408:

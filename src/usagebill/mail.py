@@ -172,7 +172,7 @@ class SmtpMailer:
         except smtplib.SMTPRecipientsRefused as problem:
             final = set(problem.recipients) == set(email.recipients)
             final = final and all(code >= 500 for code, _ in problem.recipients.values())
-            raise Undelivered(_listed(_told(problem.recipients)), final=final) from problem
+            raise Undelivered(_listed(_answers(problem.recipients)), final=final) from problem
         except smtplib.SMTPResponseException as problem:
             said = _answer(problem.smtp_code, problem.smtp_error)
             raise Undelivered(said, final=problem.smtp_code >= 500) from problem
@@ -185,7 +185,7 @@ class SmtpMailer:
             with suppress(smtplib.SMTPException, OSError):
                 connection.quit()
             connection.close()
-        return _told(refused)
+        return _answers(refused)
 
     def _connected(self) -> smtplib.SMTP:
         """A connection that is ready to be given an e-mail. What it fails for is for the installation to put right."""
@@ -240,7 +240,7 @@ def _answer(code: int, text: object) -> str:
     return f"{code} {one_line(said)}"
 
 
-def _told(refused: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
+def _answers(refused: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
     return {address: _answer(code, text) for address, (code, text) in refused.items()}
 
 

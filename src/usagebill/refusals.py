@@ -176,8 +176,8 @@ class _Request:
 
     def _prefixed(self, text: str) -> str:
         """The text with the place as its sender wrote it."""
-        place, colon, rest = text.partition(":")
-        return place.replace("svc_", self._prefix) + colon + rest
+        place, colon, message = text.partition(":")
+        return place.replace("svc_", self._prefix) + colon + message
 
     def _texts(self, details: Mapping[str, object], place: str) -> Iterator[tuple[str, Sequence[str]]]:
         for field, codes in details.items():
@@ -203,18 +203,18 @@ class _Request:
         field = field.replace("thresholds:value", "thresholds")
         if field == "base":
             return [f"{place}: {_sentence(code)}" if place else _sentence(code) for code in codes]
-        found, value = self._find(joined_place(place, field))
+        sent_place, value = self._find(joined_place(place, field))
         if field in self._reasons:
-            return [f"{found}: {self._reasons[field]}"]
-        prices = list(self._prices(found, value))
+            return [f"{sent_place}: {self._reasons[field]}"]
+        prices = list(self._prices(sent_place, value))
         texts = []
         for code in codes:
             complaint = next((item for item in prices if item.code == code), None)
             if complaint is None:
-                texts.append(self._text(found, value, code))
+                texts.append(self._text(sent_place, value, code))
             else:
                 prices.remove(complaint)
-                texts.append(f"{joined_place(found, complaint.place)}: {complaint.text}")
+                texts.append(f"{joined_place(sent_place, complaint.place)}: {complaint.text}")
         return texts
 
     def _text(self, place: str, value: object, code: str) -> str:
@@ -303,8 +303,8 @@ class _Request:
 
 def _errors_in(text: str) -> Mapping[str, object]:
     """The codes by field that a text holds, `Validation errors: {...}`; of another text, that as it is."""
-    _, brace, rest = text.partition("{")
-    return parse_json((brace + rest).encode()) if brace else {"base": text}
+    _, brace, body = text.partition("{")
+    return parse_json((brace + body).encode()) if brace else {"base": text}
 
 
 def _sentence(code: str) -> str:

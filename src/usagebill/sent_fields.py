@@ -110,9 +110,9 @@ def _are_known(names: Set[str], items: Sequence[object]) -> bool:
     return all(isinstance(item, dict) and names >= item.keys() for item in items)
 
 
-def _without(found: Iterator[Slip], path: str) -> Iterator[Slip]:
+def _without(slips: Iterator[Slip], path: str) -> Iterator[Slip]:
     """Filters are priced by the model of their charge, which they do not name."""
-    return (slip for slip in found if slip.path != path)
+    return (slip for slip in slips if slip.path != path)
 
 
 def _listed(value: object) -> Sequence[object]:

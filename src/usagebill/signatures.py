@@ -50,14 +50,14 @@ def arguments_of(path: Sequence[str], inputs: Mapping[str, type], *, paged: bool
     """The arguments of an operation (`plans.create`): what its path names, the fields of its inputs, and the page."""
     required = required_of(operation)
     fields = [(kind, name, hint) for kind in inputs.values() for name, hint in hints_of(kind).items()]
-    taken = {name for _, name, _ in fields}.intersection(path)
+    clashing = {name for _, name, _ in fields}.intersection(path)
     for name in path:
         yield Argument(
-            name=f"current_{name}" if name in taken else name,
+            name=f"current_{name}" if name in clashing else name,
             type="str",
             required=True,
             positional=True,
-            only_positional=bool(taken),
+            only_positional=bool(clashing),
             field=path_field(name),
         )
     known: set[str] = set()

@@ -143,9 +143,9 @@ def _answer(question: TaxQuestion, status: int, body: bytes) -> ProviderTaxes | 
 
 def _failure(status: int, said: Json) -> ProviderFailure:
     error = said.get("error") if isinstance(said, dict) else None
-    told = error if isinstance(error, dict) else {}
-    code = told.get("code") if isinstance(told.get("code"), str) else f"status_{status}"
-    message = told.get("message") if isinstance(told.get("message"), str) else f"the provider answered {status}"
+    details = error if isinstance(error, dict) else {}
+    code = details.get("code") if isinstance(details.get("code"), str) else f"status_{status}"
+    message = details.get("message") if isinstance(details.get("message"), str) else f"the provider answered {status}"
     if status == 429:
         kind = FailureKind.THROTTLED
     elif status >= 500 or status == 408:
@@ -157,13 +157,13 @@ def _failure(status: int, said: Json) -> ProviderFailure:
 
 def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
     """The answer, if it has the taxes of the items asked about; ValueError otherwise."""
-    told = {str(item["id"]): item for item in said["items"]}
+    taxed_fees = {str(item["id"]): item for item in said["items"]}
     wanted = [item.id for item in question.items]
-    if len(said["items"]) != len(told) or set(told) != set(wanted):
+    if len(said["items"]) != len(taxed_fees) or set(taxed_fees) != set(wanted):
         raise ValueError("its items are not those asked about")
     customer = said.get("customer_id")
     return ProviderTaxes(
-        items=tuple(_item_taxes(item, told[item.id]) for item in question.items),
+        items=tuple(_item_taxes(item, taxed_fees[item.id]) for item in question.items),
         customer_id=customer if isinstance(customer, str) and customer else None,
     )
 

@@ -96,8 +96,8 @@ def _answer(number: VatNumber, status: int, body: bytes) -> Registered | NotRegi
         return Unavailable(kind=_ERRORS.get(error, RegistryError.UNKNOWN), message=error)
     valid = said.get("valid") if isinstance(said, dict) and status == 200 else None
     if valid is True:
-        told = {ours: said[theirs] for theirs, ours in _DETAILS.items() if isinstance(said.get(theirs), str)}
-        details = {name: value for name, value in told.items() if value not in _NOT_TOLD}
+        texts = {ours: said[theirs] for theirs, ours in _DETAILS.items() if isinstance(said.get(theirs), str)}
+        details = {name: value for name, value in texts.items() if value not in _NOT_TOLD}
         return Registered(country_code=number.prefix, vat_number=number.digits, details=details)
     if valid is False:
         return NotRegistered()

@@ -27,10 +27,10 @@ _until_idle = click.option("--until-idle", is_flag=True, help="End once nothing 
 
 def _until_told() -> threading.Event:
     """Set once somebody wants this process to end; the batch at hand is finished first."""
-    told = threading.Event()
+    stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
-    return told
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
 
 
 def _say(source: str, outcome: Outcome) -> None:
@@ -67,15 +67,15 @@ def watch(directory: Path, every: float, settled_after: float, once: bool, organ
     any time. Lines that are no events are listed: `usagebill events refused`.
     """
     configure()
-    told = _until_told()
+    stopping = _until_told()
     with opened(path, organization) as billing:
         watched = WatchedDirectory(billing, directory, settled_after=settled_after)
-        while not told.is_set():
+        while not stopping.is_set():
             for name, outcome in watched.scan().items():
                 _say(str(directory / name), outcome)
             if once:
                 return
-            told.wait(every)
+            stopping.wait(every)
 
 
 def _settings(pairs: tuple[str, ...], file: Path | None) -> dict[str, str]:
@@ -120,10 +120,10 @@ def consume_kafka(
     committed once the events are durable. Messages that are no events are listed: `usagebill events refused`.
     """
     configure()
-    told = _until_told()
+    stopping = _until_told()
     settings = {**_settings(pairs, settings_file), "bootstrap.servers": brokers, "group.id": group}
     with opened(path, organization) as billing, _started(lambda: KafkaConsumer(billing, topics, settings)) as consumer:
-        while not told.is_set():
+        while not stopping.is_set():
             outcome = consumer.poll(5.0 if until_idle else 1.0)
             if not _is_nothing(outcome):
                 _say(f"kafka:{','.join(topics)}", outcome)
@@ -162,14 +162,14 @@ def consume_nats(
     Messages are as for `consume-kafka`, and acknowledged once the events are durable.
     """
     configure()
-    told = _until_told()
+    stopping = _until_told()
 
     async def consume() -> None:
         consumer = await JetStreamConsumer.connect(
             billing, servers, stream=stream, durable=durable, user_credentials=credentials
         )
         try:
-            while not told.is_set():
+            while not stopping.is_set():
                 outcome = await consumer.poll(1.0)
                 if not _is_nothing(outcome):
                     _say(f"nats:{stream}", outcome)

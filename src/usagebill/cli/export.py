@@ -119,8 +119,8 @@ def _usage(billing: Billing, start: datetime | None, end: datetime | None) -> Ex
         "from_date": start.date().isoformat() if start else None,
         "to_date": end.date().isoformat() if end else None,
     }
-    given: dict[str, Any] = {name: day for name, day in dates.items() if day is not None}
-    shown = [billing.view(row) for row in billing.analytics.usage(time_granularity="daily", **given)]
+    bounds: dict[str, Any] = {name: day for name, day in dates.items() if day is not None}
+    shown = [billing.view(row) for row in billing.analytics.usage(time_granularity="daily", **bounds)]
 
     def rows(*_: object) -> Iterator[Row]:
         for row in shown:

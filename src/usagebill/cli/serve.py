@@ -199,9 +199,9 @@ def work(
 ) -> None:
     """Do due jobs in a process of its own, until SIGTERM or Ctrl-C. Several may share a file."""
     configure(log_format, log_level)
-    told = threading.Event()
+    stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stopping.set())
     with opened(path, settings=settings) as billing, Worker(billing):
         click.echo(f"working on {shown(path)}")
-        told.wait()
+        stopping.wait()

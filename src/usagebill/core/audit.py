@@ -120,21 +120,21 @@ def audited_invoice(
 
     `periods` are its billing periods: usage fees bill their windows. `paid_cents` is what its payments come to.
     """
-    taken = dict.fromkeys(("invoice", "coupon", "credit_note"), 0)
+    credited = dict.fromkeys(("invoice", "coupon", "credit_note"), 0)
     for line in invoice.credits:
-        taken[line.item_type] = taken.get(line.item_type, 0) + line.amount_cents
+        credited[line.item_type] = credited.get(line.item_type, 0) + line.amount_cents
     fees_cents = sum(fee.amount_cents for fee in fees)
-    net = fees_cents - taken["invoice"] - taken["coupon"]
+    net = fees_cents - credited["invoice"] - credited["coupon"]
     taxes = _invoice_taxes(invoice, fees)
-    due = net + taxes - taken["credit_note"] - invoice.prepaid_credit_amount_cents
+    due = net + taxes - credited["credit_note"] - invoice.prepaid_credit_amount_cents
     expected = {
         "fees_amount_cents": fees_cents,
-        "progressive_billing_credit_amount_cents": taken["invoice"],
-        "coupons_amount_cents": taken["coupon"],
+        "progressive_billing_credit_amount_cents": credited["invoice"],
+        "coupons_amount_cents": credited["coupon"],
         "sub_total_excluding_taxes_amount_cents": net,
         "taxes_amount_cents": taxes,
         "sub_total_including_taxes_amount_cents": net + taxes,
-        "credit_notes_amount_cents": taken["credit_note"],
+        "credit_notes_amount_cents": credited["credit_note"],
         "total_amount_cents": due,
     }
     subject = f"invoice {invoice.number}"
@@ -161,7 +161,7 @@ def audited_invoice(
     if invoice.invoice_type != InvoiceType.CREDIT and invoice.payment_due_date != due_on:
         yield _finding("due_date", subject, invoice.id, "payment_due_date", due_on, invoice.payment_due_date)
     yield from _audited_tax_lines(invoice, fees)
-    yield from _audited_shares(invoice, fees, taken["coupon"], taken["invoice"])
+    yield from _audited_shares(invoice, fees, credited["coupon"], credited["invoice"])
     for fee in fees:
         yield from _audited_fee(invoice, fee)
     yield from _minima(invoice, fees)
@@ -208,7 +208,9 @@ def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Findin
     for key in dict.fromkeys((*expected, *listed)):
         if expected.get(key) != listed.get(key):
             what = f"tax {key[0]} at {key[1]} % (base, amount)"
-            yield _finding("invoice_taxes", subject, invoice.id, what, _told(expected, key), _told(listed, key))
+            yield _finding(
+                "invoice_taxes", subject, invoice.id, what, _line_text(expected, key), _line_text(listed, key)
+            )
     if not summed and fees:
         over = invoice.sub_total_excluding_taxes_amount_cents if _weighs(invoice) else len(fees)
         average = round_to(divide(total(weighed), Decimal(over)), _RATE_DECIMALS)
@@ -221,7 +223,7 @@ def _weighs(invoice: Invoice) -> bool:
     return invoice.sub_total_excluding_taxes_amount_cents > 0
 
 
-def _told(lines: Mapping[TaxKey, tuple[int, int]], key: TaxKey) -> str:
+def _line_text(lines: Mapping[TaxKey, tuple[int, int]], key: TaxKey) -> str:
     return ", ".join(str(part) for part in lines[key]) if key in lines else "no such tax"
 
 
@@ -229,9 +231,9 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
     """Coupons and progressive billing credits are spread over the fees, up to fractions of a cent."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
     lines = sum(line.before_taxes for line in invoice.credits)
-    taken = Decimal(coupons + progressive)
-    most = add(taken, divide(Decimal(len(fees)), Decimal(1000)))
-    least = subtract(taken, divide(Decimal(len(fees) * max(lines, 1)), Decimal(1000)))
+    credited = Decimal(coupons + progressive)
+    most = add(credited, divide(Decimal(len(fees)), Decimal(1000)))
+    least = subtract(credited, divide(Decimal(len(fees) * max(lines, 1)), Decimal(1000)))
     if not least <= shares <= most:
         subject = f"invoice {invoice.number}"
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)

@@ -213,10 +213,10 @@ def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
     if base <= ZERO:
         return fee
     share = divide(multiply(Decimal(credit_cents), net_of_coupons(fee)), base)
-    taken = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
+    credited = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
     # A negative fee takes a negative share, so that the shares add up.
     amount = Decimal(fee.amount_cents)
-    return replace(fee, precise_coupons_amount_cents=min(taken, amount) if amount >= ZERO else max(taken, amount))
+    return replace(fee, precise_coupons_amount_cents=min(credited, amount) if amount >= ZERO else max(credited, amount))
 
 
 def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime) -> AppliedCoupon:

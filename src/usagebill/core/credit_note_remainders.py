@@ -61,9 +61,9 @@ def within(parts: Parts, result: Credited, left: Remainder) -> Credited:
     line stay within what is left. If `parts` are all that is left, the amounts are exactly that."""
     taxes = max(min(result.taxes_cents, left.taxes_cents), parts.total - left.sub_total_cents)
     is_all = parts.total == left.total_cents
-    rest = {line.code: line.amount_cents for line in left.lines}
+    remaining = {line.code: line.amount_cents for line in left.lines}
     lines = (
-        replace(line, amount_cents=rest[line.code] if is_all else min(line.amount_cents, rest[line.code]))
+        replace(line, amount_cents=remaining[line.code] if is_all else min(line.amount_cents, remaining[line.code]))
         for line in result.lines
     )
     return replace(result, sub_total_cents=parts.total - taxes, taxes_cents=taxes, lines=tuple(lines))

@@ -499,8 +499,8 @@ def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int
         after_tax = add(net_of_coupons(fee), Decimal(fee.taxes_amount_cents))
         left = subtract(after_tax, fee.precise_credit_notes_amount_cents)
         part = divide(multiply(Decimal(credit_cents), left), Decimal(remaining_cents))
-        taken = round_to(add(fee.precise_credit_notes_amount_cents, part), _DECIMALS)
-        shared.append(replace(fee, precise_credit_notes_amount_cents=min(taken, after_tax)))
+        credited = round_to(add(fee.precise_credit_notes_amount_cents, part), _DECIMALS)
+        shared.append(replace(fee, precise_credit_notes_amount_cents=min(credited, after_tax)))
     return shared
 
 
@@ -518,11 +518,11 @@ def surplus_items(
         net = net_of_coupons(fee)
         if not gross:
             room = 0 if fee.amount_cents <= 0 else truncate_cents(divide(multiply(net, Decimal(room)), whole))
-        taken = min(cents, room)
-        if taken > 0:
-            part = Decimal(taken) if gross else divide(multiply(Decimal(taken), whole), net)
-            items.append((fee, round_to(part, _DECIMALS), taken))
-            cents -= taken
+        moved = min(cents, room)
+        if moved > 0:
+            part = Decimal(moved) if gross else divide(multiply(Decimal(moved), whole), net)
+            items.append((fee, round_to(part, _DECIMALS), moved))
+            cents -= moved
     return items
 
 

@@ -292,9 +292,9 @@ def without_value(change: Change, code: str) -> Change:
     return replace(change, values=values, removed_privileges=removed)
 
 
-def effective(plan: Iterable[PlanFeature], own: Iterable[tuple[Feature, Change]]) -> list[SubscriptionFeature]:
+def effective(plan: Iterable[PlanFeature], overrides: Iterable[tuple[Feature, Change]]) -> list[SubscriptionFeature]:
     """The features of a subscription: those of its plan that are not taken away, and its own, the oldest first."""
-    changes = {feature.id: (feature, change) for feature, change in own}
+    changes = {feature.id: (feature, change) for feature, change in overrides}
     features: list[tuple[datetime, SubscriptionFeature]] = []
     for item in plan:
         _, change = changes.pop(item.feature.id, (item.feature, Change()))

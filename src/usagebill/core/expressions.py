@@ -115,7 +115,7 @@ class Chain:
     """Operands of one precedence, from left to right: `first`, then (operator, operand)."""
 
     first: Expression
-    rest: tuple[tuple[str, Expression], ...]
+    operations: tuple[tuple[str, Expression], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,9 @@ def expression_text(expression: Expression) -> str:
             return f"-{_enclosed(operand)}"
         case Call(function, arguments):
             return f"{function}({', '.join(expression_text(argument) for argument in arguments)})"
-        case Chain(first, rest):
-            operands = [_operand_text(first, rest[0][0])]
-            operands.extend(f"{operator} {_operand_text(operand, operator)}" for operator, operand in rest)
+        case Chain(first, operations):
+            operands = [_operand_text(first, operations[0][0])]
+            operands.extend(f"{operator} {_operand_text(operand, operator)}" for operator, operand in operations)
             return " ".join(operands)
 
 
@@ -227,7 +227,7 @@ def _enclosed(expression: Expression) -> str:
 
 
 def _operand_text(operand: Expression, operator: str) -> str:
-    binds_tighter = isinstance(operand, Chain) and operator in "+-" and operand.rest[0][0] in "*/"
+    binds_tighter = isinstance(operand, Chain) and operator in "+-" and operand.operations[0][0] in "*/"
     if isinstance(operand, Negation) or binds_tighter:
         return expression_text(operand)
     return _enclosed(operand)
@@ -276,18 +276,18 @@ class _Parser:
         if self._depth > DEEPEST:
             raise ExpressionSyntaxError(f"nested more than {DEEPEST} deep")
         first = self._product()
-        rest = []
+        operations = []
         while operator := self._next("+", "-"):
-            rest.append((operator, self._product()))
+            operations.append((operator, self._product()))
         self._depth -= 1
-        return Chain(first, tuple(rest)) if rest else first
+        return Chain(first, tuple(operations)) if operations else first
 
     def _product(self) -> Expression:
         first = self._atom()
-        rest = []
+        operations = []
         while operator := self._next("*", "/"):
-            rest.append((operator, self._atom()))
-        return Chain(first, tuple(rest)) if rest else first
+            operations.append((operator, self._atom()))
+        return Chain(first, tuple(operations)) if operations else first
 
     def _atom(self) -> Expression:
         return Negation(self._primary()) if self._next("-") else self._primary()
@@ -347,9 +347,9 @@ class _Event:
                 return self._variable(expression)
             case Negation(operand):
                 return subtract(ZERO, self._number(operand))
-            case Chain(first, rest):
+            case Chain(first, operations):
                 result = self._number(first)
-                for operator, operand in rest:
+                for operator, operand in operations:
                     result = _calculated(result, operator, self._number(operand))
                 return result
             case Call("concat", arguments):

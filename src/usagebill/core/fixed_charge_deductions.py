@@ -32,8 +32,8 @@ def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], others: Sequence[F
 
     Each cent is deducted once: `others` are the new plan's earlier fees, which it may already have paid for.
     """
-    taken = sum(paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
-    less = min(fee.amount_cents, sum(fee_paid.left_cents for fee_paid in paid) - taken)
+    paid_before = sum(paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
+    less = min(fee.amount_cents, sum(fee_paid.left_cents for fee_paid in paid) - paid_before)
     if less <= 0:
         return fee
     basis: dict[str, object] = {

@@ -310,8 +310,8 @@ def from_minor_units(kind: str, amount: int, currency: str) -> int:
     shift = CURRENCIES[currency] - traits.decimals.get(currency, CURRENCIES[currency])
     if shift >= 0:
         return int(amount * 10**shift)
-    whole, rest = divmod(amount, 10**-shift)
-    if rest:
+    whole, remainder = divmod(amount, 10**-shift)
+    if remainder:
         raise UnsupportedAmount("amount_not_representable", f"{amount} minor units of {currency} at {kind}")
     return int(whole)
 

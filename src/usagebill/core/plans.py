@@ -228,9 +228,9 @@ def monthly_flag(interval: str, flag: bool | None) -> bool | None:
     return bool(flag) if interval in (Interval.YEARLY, Interval.SEMIANNUAL) else None
 
 
-def generated_code(name: str, taken: Iterable[str]) -> str:
+def generated_code(name: str, used: Iterable[str]) -> str:
     """`name` if it is free, else `name_2` and so on: one above the greatest number after `name_`."""
-    codes = set(taken)
+    codes = set(used)
     if name not in codes:
         return name
     endings = [code.removeprefix(f"{name}_") for code in codes if code.startswith(f"{name}_")]

@@ -24,8 +24,8 @@ def subject_of_token(token: str) -> str:
 
 def is_good_token(key: str, token: str, now: datetime) -> bool:
     """Whether the token was signed with the key and has not expired at `now` (exclusive)."""
-    customer_id, _, rest = token.partition(".")
-    seconds, _, _ = rest.partition(".")
+    customer_id, _, expiry = token.partition(".")
+    seconds, _, _ = expiry.partition(".")
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) <= len("99999999999")):
         return False
     signed = _signed(key, customer_id, int(seconds))

@@ -197,14 +197,14 @@ def split_by_origin(shares: Iterable[WalletShare], wallets: Iterable[AvailableWa
 def fee_fundings(paid: Sequence[PaidFee], draws: Sequence[Draw]) -> list[FeeFunding]:
     """Which fee a transaction paid out of which grant: fees in the order they were paid, grants as drawn."""
     fundings = []
-    rest = [(draw.inbound.id, draw.amount_cents) for draw in reversed(draws)]
+    undrawn = [(draw.inbound.id, draw.amount_cents) for draw in reversed(draws)]
     for part in paid:
         missing = part.amount_cents
-        while missing > 0 and rest:
-            inbound_id, available = rest.pop()
-            taken = min(missing, available)
-            fundings.append(FeeFunding(fee_id=part.fee_id, inbound_id=inbound_id, amount_cents=taken))
-            missing -= taken
-            if available > taken:
-                rest.append((inbound_id, available - taken))
+        while missing > 0 and undrawn:
+            inbound_id, available = undrawn.pop()
+            cents = min(missing, available)
+            fundings.append(FeeFunding(fee_id=part.fee_id, inbound_id=inbound_id, amount_cents=cents))
+            missing -= cents
+            if available > cents:
+                undrawn.append((inbound_id, available - cents))
     return fundings

@@ -215,14 +215,14 @@ def credited_fees(fees: Sequence[Fee], billed: Sequence[ProgressiveFee], credit_
         for fee_id, cents in known.items()
     }
     first = [_with_share(fee, shares.get(fee.id, ZERO)) for fee in fees]
-    taken = total(
+    credited = total(
         subtract(after.precise_coupons_amount_cents, fee.precise_coupons_amount_cents)
         for after, fee in zip(first, fees, strict=True)
     )
-    rest, room = subtract(credit, taken), total(_open(fee) for fee in first)
-    if rest <= ZERO or room <= ZERO:
+    remaining, room = subtract(credit, credited), total(_open(fee) for fee in first)
+    if remaining <= ZERO or room <= ZERO:
         return first
-    return [_with_share(fee, divide(multiply(rest, _open(fee)), room)) for fee in first]
+    return [_with_share(fee, divide(multiply(remaining, _open(fee)), room)) for fee in first]
 
 
 def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:

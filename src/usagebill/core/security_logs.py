@@ -148,16 +148,16 @@ _UNTOLD = frozenset({"api_key", "credentials", "updated_at", "webhook_id", "conn
 
 def _changes(change: Change) -> dict[str, Any]:
     """Each field that changed, as a text; of a secret only that it did."""
-    told: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     for item in fields(change.new):
         old, new = getattr(change.old, item.name), getattr(change.new, item.name)
         if item.name == "updated_at" or old == new:
             continue
         if item.name in _UNTOLD:
-            told[item.name] = "changed"
+            details[item.name] = "changed"
         else:
-            told[item.name] = _moved(*(None if value is None else str(value) for value in (old, new)))
-    return told
+            details[item.name] = _moved(*(None if value is None else str(value) for value in (old, new)))
+    return details
 
 
 def _entity_event(change: Change) -> SecurityEvent | None:
@@ -165,8 +165,8 @@ def _entity_event(change: Change) -> SecurityEvent | None:
     plain = {"billing_entity_name": entity.name, "billing_entity_code": entity.code}
     if change.old is None:
         return SecurityEvent("billing_entity.created", plain)
-    told = {} if change.new is None else _changes(change)
-    return SecurityEvent("billing_entity.updated", {**plain, **told}) if told else None
+    details = {} if change.new is None else _changes(change)
+    return SecurityEvent("billing_entity.updated", {**plain, **details}) if details else None
 
 
 def _connection_event(change: Change) -> SecurityEvent | None:
@@ -176,8 +176,8 @@ def _connection_event(change: Change) -> SecurityEvent | None:
         return SecurityEvent("integration.created", plain)
     if change.new is None or (change.old.deleted_at is None and change.new.deleted_at is not None):
         return SecurityEvent("integration.deleted", plain)
-    told = _changes(change)
+    details = _changes(change)
     # What we fetch or note of a connection ourselves is not told.
-    if told.keys() <= {"webhook_id", "connect_error"}:
+    if details.keys() <= {"webhook_id", "connect_error"}:
         return None
-    return SecurityEvent("integration.updated", {**plain, **told})
+    return SecurityEvent("integration.updated", {**plain, **details})

@@ -162,15 +162,15 @@ def _served_by(services: Sequence[Service], earliest: datetime | None, latest: d
     """How events fare in the time of the first of `services`. If the next one starts in the second in which it ends,
     what is received after that start belongs to the next one.
     """
-    service, rest = services[0], services[1:]
-    if not rest or latest is None or cut_to_seconds(rest[0].start) > latest:
+    service, later = services[0], services[1:]
+    if not later or latest is None or cut_to_seconds(later[0].start) > latest:
         return _within(service, earliest, latest)
-    shared = cut_to_seconds(rest[0].start)
+    shared = cut_to_seconds(later[0].start)
     shared = shared if earliest is None else max(earliest, shared)
     alone = [] if shared == earliest else _within(service, earliest, shared - _INSTANT)
-    since = rest[0].start + _INSTANT
+    since = later[0].start + _INSTANT
     before = [_received(stretch, None, since) for stretch in _within(service, shared, latest)]
-    after = [_received(stretch, since, None) for stretch in _served_by(rest, shared, latest)]
+    after = [_received(stretch, since, None) for stretch in _served_by(later, shared, latest)]
     return [*alone, *(stretch for stretch in (*before, *after) if stretch is not None)]
 
 

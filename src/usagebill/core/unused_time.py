@@ -38,9 +38,9 @@ def termination_parts(option: str, total_cents: int, refundable_cents: int, due_
     """
     if option not in (TerminationCredit.REFUND, TerminationCredit.OFFSET):
         return Parts(credit=total_cents)
-    rest = total_cents - refundable_cents
-    offset = min(rest, max(0, due_cents)) if option == TerminationCredit.OFFSET else 0
-    return Parts(credit=rest - offset, refund=refundable_cents, offset=offset)
+    remaining = total_cents - refundable_cents
+    offset = min(remaining, max(0, due_cents)) if option == TerminationCredit.OFFSET else 0
+    return Parts(credit=remaining - offset, refund=refundable_cents, offset=offset)
 
 
 def plan_amount_of(fee: Fee, plan: Plan) -> int:

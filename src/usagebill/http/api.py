@@ -242,7 +242,7 @@ class Api:
     def answer(self, request: Request) -> Answer:
         """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
         exchange = self._exchange(request)
-        answer = self._told(exchange, self._answer)
+        answer = self._answer_to(exchange, self._answer)
         caller = exchange.caller
         return answer if caller is None else attrs.evolve(answer, unnoted=self._to_note(caller.key))
 
@@ -267,7 +267,7 @@ class Api:
             _check_permission(exchange, exchange.caller, endpoint)
             return Answer(status=200)
 
-        answer = self._told(self._exchange(request), look)
+        answer = self._answer_to(self._exchange(request), look)
         return None if answer.status == 200 else answer
 
     def note_use(self, answer: Answer) -> None:
@@ -298,8 +298,8 @@ class Api:
             if self.billing.settings.security_log_days == 0:
                 return None
             now, name = self.billing.clock.now(), (misuse.key.id, misuse.reason)
-            told = self._misuses.get(name)
-            if told is not None and now - told < _MISUSE_TOLD_EVERY:
+            logged_at = self._misuses.get(name)
+            if logged_at is not None and now - logged_at < _MISUSE_TOLD_EVERY:
                 return None
             self._misuses[name] = now
             return misuse
@@ -310,7 +310,7 @@ class Api:
     def _exchange(self, request: Request) -> _Exchange:
         return _Exchange(request, request_id(request.headers.get("x-request-id", "")))
 
-    def _told(self, exchange: _Exchange, act: Callable[[_Exchange], Answer]) -> Answer:
+    def _answer_to(self, exchange: _Exchange, act: Callable[[_Exchange], Answer]) -> Answer:
         """What `act` answers. It says whose request it is, and adds headers, as soon as it knows them."""
         try:
             answer = act(exchange)

@@ -199,12 +199,12 @@ class _ApiApp:
                 answer = await self._long(asked, body)
             scope.setdefault("state", {})["organization"] = answer.organization_id
             scope["state"]["answered_by"] = partial(self._api.path_of, asked)
-            told = Response(
+            response = Response(
                 b"" if scope["method"] == "HEAD" else answer.body,
                 status_code=answer.status,
                 headers={**answer.headers, **_length(scope, answer)},
             )
-            await told(scope, receive, send)
+            await response(scope, receive, send)
             if answer.unnoted is not None or answer.unlogged is not None:
                 await to_thread.run_sync(self._api.note_use, answer, limiter=self._writers)
 
@@ -224,7 +224,7 @@ class _ApiApp:
 
     async def _answered(self, asked: Request, body: _Body) -> Answer:
         limiter = self._readers if self._api.only_looks(asked) else self._writers
-        request = attrs.evolve(asked, body=body.taken())
+        request = attrs.evolve(asked, body=body.take())
         return await to_thread.run_sync(self._api.answer, request, limiter=limiter)
 
 
@@ -267,11 +267,11 @@ class _Body:
         while not self._is_whole and max(self._announced, self._size) <= at_most:
             await self._next()
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         """What has been read, which is not kept here any longer."""
-        taken = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
-        return taken
+        return body
 
     async def _next(self) -> bytes:
         message = await self._receive()

@@ -51,11 +51,11 @@ def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str
     inputs = _Inputs(prefix)
     views = Views(prefix)
     paths: dict[str, JsonObject] = {}
-    taken: set[str] = set()
+    operation_ids: set[str] = set()
     for endpoint in endpoints:
         for method in ("PUT", "PATCH") if endpoint.method == "PUT" and not endpoint.one_verb else (endpoint.method,):
             shown = _operation(endpoint, method, inputs, views)
-            shown["operationId"] = _unique(shown["operationId"], method, endpoint.path, taken)
+            shown["operationId"] = _unique(shown["operationId"], method, endpoint.path, operation_ids)
             paths.setdefault(BASE + endpoint.path, {})[method.lower()] = shown
     return {
         "openapi": "3.1.0",
@@ -80,11 +80,11 @@ def _tag(endpoint: Endpoint) -> str:
     return endpoint.path.strip("/").split("/")[0].replace("_", " ")
 
 
-def _unique(name: str, method: str, path: str, taken: set[str]) -> str:
+def _unique(name: str, method: str, path: str, operation_ids: set[str]) -> str:
     """`name`, or one that also says method and path if another operation has it already."""
-    if name in taken:
+    if name in operation_ids:
         name = "_".join([method.lower(), *re.findall(r"\w+", path)])
-    taken.add(name)
+    operation_ids.add(name)
     return name
 
 

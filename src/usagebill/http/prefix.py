@@ -17,9 +17,9 @@ def check_prefix(prefix: str, endpoints: Sequence[Endpoint]) -> None:
     """ValueError if a field of the API begins with `prefix` that is no id: the two could not be told apart."""
     if prefix == _OWN:
         return
-    taken = min((name for name in _names(document(endpoints)) if name.startswith(prefix)), default=None)
-    if taken is not None:
-        raise ValueError(f"the prefix of ids cannot be {prefix!r}: {taken!r} begins with it")
+    clash = min((name for name in _names(document(endpoints)) if name.startswith(prefix)), default=None)
+    if clash is not None:
+        raise ValueError(f"the prefix of ids cannot be {prefix!r}: {clash!r} begins with it")
 
 
 def _names(described: Any) -> Iterator[str]:

@@ -46,8 +46,8 @@ class Strictness:
         if asked in ("true", "1") or (self._always and asked not in ("false", "0")):
             raise Invalid({slip.path: [slip.code] for slip in slips})
         name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_TOLD]))
-        told = self._told.get(name)
-        if told is not None and now - told < _TOLD_EVERY:
+        logged_at = self._told.get(name)
+        if logged_at is not None and now - logged_at < _TOLD_EVERY:
             return
         self._told = {known: at for known, at in self._told.items() if now - at < _TOLD_EVERY}
         self._told[name] = now

@@ -152,9 +152,9 @@ def give_back(work: Work, invoice: Invoice) -> None:
         if applied is None or coupon is None:
             continue
         ended = coupon.status if coupon.deleted_at is None else CouponStatus.TERMINATED
-        taken = credit.amount_cents + sum(
+        credited = credit.amount_cents + sum(
             line.amount_cents
             for other, line in coupon_credits(work, applied)
             if other.status not in UNDONE and other.id != invoice.id
         )
-        work.tx.replace(given_back(applied, ended, work.now, taken_cents=taken))
+        work.tx.replace(given_back(applied, ended, work.now, taken_cents=credited))

@@ -403,10 +403,10 @@ def _audited_fees(
         elif fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance:
             kind = f"fixed charge {fee.item.code} {fee.fixed_charge_id}"
             windows.setdefault(kind, []).append(_window(fee.from_datetime, fee.to_datetime, invoice))
-    for kind, own in windows.items():
+    for kind, dates in windows.items():
         yield from audited_windows(
             kind,
-            own,
+            dates,
             Life(
                 subscription_id=subscription.id,
                 external_id=subscription.external_id,

@@ -107,5 +107,5 @@ def review_dunning(work: Work, task: ReviewDunning) -> None:
     for customer_id in customers:
         watch(work, customer_id)
     if len(overdue) == _REVIEWED_AT_ONCE:
-        rest = ReviewDunning(organization_id=task.organization_id, after=customers[-1])
-        work.schedule(rest, work.now)
+        following = ReviewDunning(organization_id=task.organization_id, after=customers[-1])
+        work.schedule(following, work.now)

@@ -173,7 +173,7 @@ def change_of_subscription(
                 feature,
                 lambda change, plan, values=values: changed(change, plan, values, work.now),  # type: ignore[misc]
             )
-    return _told(work, subscription)
+    return _announced(work, subscription)
 
 
 def remove_from_subscription(
@@ -182,7 +182,7 @@ def remove_from_subscription(
     """Take a feature from a subscription, its plan's or its own, and return what it has left. Raises `NotFound`."""
     subscription = _subscription(work, external_id, options)
     _store(work, subscription, feature_by_code(work, feature_code), lambda _, plan: without_feature(plan))
-    return _told(work, subscription)
+    return _announced(work, subscription)
 
 
 def remove_privilege_from_subscription(
@@ -194,7 +194,7 @@ def remove_privilege_from_subscription(
     if feature.privilege(privilege_code) is None:
         raise NotFound("privilege", privilege_code)
     _store(work, subscription, feature, lambda change, plan: without_privilege(change, plan, privilege_code))
-    return _told(work, subscription)
+    return _announced(work, subscription)
 
 
 def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:
@@ -234,7 +234,7 @@ def _tell_of_plan(work: Work, plan: Plan) -> None:
     work.emit("plan.updated", lambda: plan_summary(work, plan), plan.id)
 
 
-def _told(work: Work, subscription: Subscription) -> list[SubscriptionFeature]:
+def _announced(work: Work, subscription: Subscription) -> list[SubscriptionFeature]:
     work.emit("subscription.updated", lambda: entitled_subscription(work, subscription), subscription.id)
     return entitled_features(work, subscription)
 

@@ -75,15 +75,15 @@ def _changed(
     connection: TaxConnection | SyncConnection,
     sent: IntegrationCustomerInput,
 ) -> IntegrationCustomer:
-    told = known.external_customer_id
+    external_customer_id = known.external_customer_id
     if connection.kind not in _NAMED_BY_THEMSELVES:
-        told = value_or(sent.external_customer_id, None) or told
+        external_customer_id = value_or(sent.external_customer_id, None) or external_customer_id
     changed = replace(
         known,
         integration_type=connection.kind,
         integration_code=connection.code,
         connection_id=connection.id,
-        external_customer_id=told,
+        external_customer_id=external_customer_id,
         sync_with_provider=bool(value_or(sent.sync_with_provider, known.sync_with_provider)),
     )
     return _described(changed, customer, connection, sent)
@@ -92,15 +92,16 @@ def _changed(
 def _made(
     reader: Reader, customer: Customer, connection: TaxConnection | SyncConnection, sent: IntegrationCustomerInput
 ) -> IntegrationCustomer | None:
-    told, synced = value_or(sent.external_customer_id, None), bool(value_or(sent.sync_with_provider, False))
-    if not told and not synced:
+    external_customer_id = value_or(sent.external_customer_id, None)
+    synced = bool(value_or(sent.sync_with_provider, False))
+    if not external_customer_id and not synced:
         return None
     made = IntegrationCustomer(
         id=reader.new_id(),
         integration_type=connection.kind,
         integration_code=connection.code,
         connection_id=connection.id,
-        external_customer_id=told or customer.external_id,
+        external_customer_id=external_customer_id or customer.external_id,
         sync_with_provider=synced,
         created_at=reader.now,
     )

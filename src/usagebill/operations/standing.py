@@ -78,7 +78,7 @@ def standing(store: Store, now: datetime) -> Standing:
             },
             events=tx.events.stored(),
             unbilled=_unbilled(scoped),
-            refused_events=sum(each.count(RefusedEvent) for each in scoped),
+            refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),
         )
 
     return store.read(None, look)

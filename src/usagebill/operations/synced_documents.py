@@ -171,13 +171,13 @@ def _lacks(parent: SyncSubject) -> ProviderFailure:
 def follow_customer(work: Work, before: Customer | None, after: Customer) -> None:
     """Push a customer to the systems that are to have it, if it is new to them or what they know of it has changed."""
     former = {} if before is None else {link.connection_id: link for link in before.integration_customers}
-    changed = before is None or _told(before) != _told(after)
+    changed = before is None or _pushed_fields(before) != _pushed_fields(after)
     for link, connection in _connections(work, after, SyncSubject.CUSTOMER):
         if link.sync_with_provider and (changed or former.get(link.connection_id) != link):
             _order(work, connection, after, SyncSubject.CUSTOMER, after.id)
 
 
-def _told(customer: Customer) -> Customer:
+def _pushed_fields(customer: Customer) -> Customer:
     return replace(
         customer, updated_at=customer.created_at, integration_customers=(), tax_error=None, provider_payment_methods=()
     )
@@ -313,14 +313,14 @@ def _content(reader: Reader, document: SyncedDocument) -> Mapping[str, object]:
             return {"invoice": None if invoice is None else invoice_view(reader, invoice)}
         case SyncSubject.CREDIT_NOTE:
             note = reader.tx.get(CreditNote, id)
-            told = None if note is None else note.invoice_id
+            invoice_id = None if note is None else note.invoice_id
             shown = None if note is None else credit_note_view(reader, note)
-            return {"external_invoice_id": _external_id(reader, document, told), "credit_note": shown}
+            return {"external_invoice_id": _external_id(reader, document, invoice_id), "credit_note": shown}
         case SyncSubject.PAYMENT:
             payment = reader.tx.get(Payment, id)
-            told = None if payment is None else payment.invoice_id
+            invoice_id = None if payment is None else payment.invoice_id
             paid = None if payment is None else payment_view(reader, payment)
-            return {"external_invoice_id": _external_id(reader, document, told), "payment": paid}
+            return {"external_invoice_id": _external_id(reader, document, invoice_id), "payment": paid}
 
 
 def _external_id(reader: Reader, document: SyncedDocument, invoice_id: str | None) -> str | None:
@@ -422,8 +422,8 @@ def _fail(
     link = _link(customer, failed)
     if link is not None:
         _show_error(work, failed, sync_error(link, failed))
-    told = partial(customer_sync_error, customer, connection, failure)
-    work.emit(_REFUSED[connection.category], told, customer.id)
+    message = partial(customer_sync_error, customer, connection, failure)
+    work.emit(_REFUSED[connection.category], message, customer.id)
 
 
 def _show_error(work: Work, document: SyncedDocument, detail: ErrorDetail | None) -> None:

@@ -147,8 +147,8 @@ def _named(transaction: Json) -> NamedPayable | None:
     named = named_payable(meta if isinstance(meta, dict) else {})
     if named.payable_id is not None:
         return named
-    kind, _, rest = (text(transaction, "tx_ref") or "").partition("_")
-    id, _, page = rest.partition("_")
+    kind, _, reference = (text(transaction, "tx_ref") or "").partition("_")
+    id, _, page = reference.partition("_")
     if kind not in _REFERENCES or not id or not page:
         return None
     return NamedPayable(payable_type=_REFERENCES[kind], payable_id=id, payment_id=None, creates=True)

@@ -311,10 +311,10 @@ class _Printer:
         name = self._texts(row.name, "small" if row.kind == "part" else "text")
         name += [paragraph for note in row.notes for paragraph in self._texts(note, "small")]
         style = "small right" if row.kind == "part" else "right"
-        first, *rest = self._cells(name, width)
+        first, *others = self._cells(name, width)
         return [
             [first, *(self._number(text, style, scale) for text in numbers)],
-            *([cell, *[""] * len(numbers)] for cell in rest),
+            *([cell, *[""] * len(numbers)] for cell in others),
         ]
 
     def _totals(self, totals: Sequence[Total]) -> Grid:
@@ -329,8 +329,8 @@ class _Printer:
             style = "strong right" if total.strong else "right"
             font = BOLD if total.strong else REGULAR
             scale = min(1.0, (amounts - _GAP) / max(_width(total.amount, font), 1))
-            first, *rest = self._cells(self._texts(total.label, style), labels - 2 * _GAP)
-            rows += [[first, self._number(total.amount, style, scale)], *([cell, ""] for cell in rest)]
+            first, *others = self._cells(self._texts(total.label, style), labels - 2 * _GAP)
+            rows += [[first, self._number(total.amount, style, scale)], *([cell, ""] for cell in others)]
         look = TableStyle(
             [
                 _FONT,

@@ -95,7 +95,7 @@ def _net_cents(invoice: Invoice, note: CreditNote) -> int:
 def _progressive_billed(
     reader: Reader, invoice: Invoice, billed: Invoice, subscription_id: str, unbilled_cents: int
 ) -> ProgressiveBilled:
-    taken = sum(
+    credited = sum(
         credit.amount_cents
         for other in reader.tx.find(
             Invoice,
@@ -108,7 +108,7 @@ def _progressive_billed(
         if credit.item_type == CreditType.INVOICE and credit.source_id == billed.id
     )
     noted = sum(_net_cents(billed, note) for note in _notes(reader, billed))
-    left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted - unbilled_cents
+    left = billed.fees_amount_cents - billed.coupons_amount_cents - credited - noted - unbilled_cents
     return ProgressiveBilled(
         invoice_id=billed.id,
         number=billed.number,

@@ -208,11 +208,11 @@ def _near(reader: Reader, event: Event, reason: Reason) -> str | None:
 
 
 def _names(reader: Reader, kind: type[BillableMetric] | type[Subscription], column: str) -> Sequence[str]:
-    def found() -> Sequence[str]:
+    def names() -> Sequence[str]:
         records: Sequence[object] = reader.tx.find(kind, limit=_NAMES + 1)
         return [] if len(records) > _NAMES else sorted({getattr(record, column) for record in records})
 
-    return reader.cached(("names of", kind), found)
+    return reader.cached(("names of", kind), names)
 
 
 def _period_is_open(reader: Reader, event: Event) -> bool | None:

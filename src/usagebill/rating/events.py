@@ -316,14 +316,14 @@ def _values_that_tell(reader: Reader, place: _Place, terms: PercentageProperties
     start = cut_to_seconds(place.window.start)
     question = place.up_to if place.question.earliest is not None else replace(place.up_to, earliest=start)
     first: list[Decimal] = []
-    rest = terms.free_total
+    free_left = terms.free_total
     for event in reader.tx.events.scan(question):
-        if event.id == place.event.id or (rest <= ZERO and len(first) >= terms.free_events):
+        if event.id == place.event.id or (free_left <= ZERO and len(first) >= terms.free_events):
             break
         for value in event_values(place.metric, [event], place.window.start):
             first.append(value)
-            if rest > ZERO:
-                rest = subtract(rest, value) if value < rest else ZERO
+            if free_left > ZERO:
+                free_left = subtract(free_left, value) if value < free_left else ZERO
     return (*first, *event_values(place.metric, [place.event], place.window.start))
 
 

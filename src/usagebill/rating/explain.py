@@ -63,13 +63,13 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     invoice = visible_invoice(reader, invoice_id)
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
     plans = coupon_plans(plans_of(reader, fees))
-    taken = discounts(invoice, fees, _targets(reader, invoice), plans, _billed_before(reader, invoice))
+    discounts_by_fee = discounts(invoice, fees, _targets(reader, invoice), plans, _billed_before(reader, invoice))
     paying = [(wallet_of(reader, transaction), transaction) for transaction in transactions_paying(reader, invoice.id)]
     prepaid = _prepaid(reader, paying)
     return ExplainedInvoice(
         invoice=invoice,
         fees=tuple(
-            replace(_explained(reader, invoice, fee, taken[fee.id]), prepaid=tuple(prepaid.get(fee.id, ())))
+            replace(_explained(reader, invoice, fee, discounts_by_fee[fee.id]), prepaid=tuple(prepaid.get(fee.id, ())))
             for fee in fees
         ),
         steps=invoice_steps(invoice, fees, [(wallet.code, transaction.amount_cents) for wallet, transaction in paying]),
@@ -96,13 +96,13 @@ def _prepaid(
     return parts
 
 
-def _explained(reader: Reader, invoice: Invoice, fee: Fee, taken: tuple[Discount, ...]) -> ExplainedFee:
+def _explained(reader: Reader, invoice: Invoice, fee: Fee, fee_discounts: tuple[Discount, ...]) -> ExplainedFee:
     usage, priced = _usage(reader, invoice, fee)
     return ExplainedFee(
         fee=fee,
         usage=usage,
         arithmetic=arithmetic(fee, priced or _fixed_charge_priced(reader, fee)),
-        discounts=taken,
+        discounts=fee_discounts,
         taxes=fee_taxes(fee),
     )
 

@@ -67,7 +67,7 @@ class Intake:
         What is refused is listed (`usagebill events refused`) and logged as a warning, and so is what is not billed as
         things stand; not if this was made without `lists_refused`, by a caller who tells somebody of the outcome.
         """
-        taken = self._billing.writing(
+        ingested = self._billing.writing(
             lambda work: event_sources.take(
                 work,
                 self.source,
@@ -78,13 +78,18 @@ class Intake:
                 lists_refused=self._lists_refused,
             )
         )
-        outcome = Outcome(len(taken.events), taken.duplicates, dict(taken.refused))
-        if taken.refused and self._lists_refused:
-            first, problem = next(iter(taken.refused.items()))
+        outcome = Outcome(len(ingested.events), ingested.duplicates, dict(ingested.refused))
+        if ingested.refused and self._lists_refused:
+            first, problem = next(iter(ingested.refused.items()))
             _log.warning(
-                "events_refused", source=self.source, part=part, count=len(taken.refused), first=first, problem=problem
+                "events_refused",
+                source=self.source,
+                part=part,
+                count=len(ingested.refused),
+                first=first,
+                problem=problem,
             )
-        self._note_unbilled(taken.events, outcome)
+        self._note_unbilled(ingested.events, outcome)
         return outcome
 
     def _note_unbilled(self, events: Sequence[Event], outcome: Outcome) -> None:

@@ -95,7 +95,7 @@ def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCoupon
     coupon = find_coupon(reader, applied.coupon_id)
     if coupon is None:
         raise LookupError(f"applied coupon {applied.id} has lost its coupon")
-    taken = sum(
+    credited = sum(
         credit.amount_cents for invoice, credit in coupon_credits(reader, applied) if invoice.status not in UNDONE
     )
     return {
@@ -110,7 +110,7 @@ def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCoupon
         "external_customer_id": customer.external_id,
         "status": applied.status,
         "amount_cents": applied.amount_cents,
-        "amount_cents_remaining": remaining_amount(applied, taken),
+        "amount_cents_remaining": remaining_amount(applied, credited),
         "amount_currency": applied.amount_currency,
         "percentage_rate": optional_decimal(applied.percentage_rate),
         "frequency": applied.frequency,

@@ -283,8 +283,8 @@ def _sync_errors(reader: Reader, customer: Customer) -> list[ErrorDetailView]:
 
 def tax_errors(customer: Customer) -> list[ErrorDetailView]:
     """Why the customer's taxes are unknown: the last errors of its tax provider and of its VAT number's check."""
-    told = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
-    return [*told, *vat_errors(customer)]
+    errors = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
+    return [*errors, *vat_errors(customer)]
 
 
 def vat_errors(customer: Customer) -> list[ErrorDetailView]:

@@ -495,9 +495,9 @@ def payment_failure_view(
 ) -> PaymentFailure:
     """An invoice whose payment failed, and why, as its message carries it."""
     customer = customer_of(reader, invoice)
-    told: ProviderErrorView | None = None
+    error: ProviderErrorView | None = None
     if failure is not None:
-        told = {"message": failure.message, "error_code": failure.code}
+        error = {"message": failure.message, "error_code": failure.code}
     return {
         "svc_invoice_id": invoice.id,
         "svc_customer_id": customer.id,
@@ -505,6 +505,6 @@ def payment_failure_view(
         "provider_customer_id": customer.provider_customer_id,
         "payment_provider": customer.payment_provider,
         "payment_provider_code": customer.payment_provider_code,
-        "provider_error": told,
+        "provider_error": error,
         "error_details": details,
     }

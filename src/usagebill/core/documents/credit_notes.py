@@ -36,7 +36,7 @@ def credit_note_content(source: CreditNoteSource) -> Content:
         issuer=issuer,
         recipient=recipient,
         amount=_money(source, note.total_amount_cents),
-        about=(_given(source, words),),
+        about=(_settlement_line(source, words),),
         pages=(Page(tables=(_table(source, words),), totals=tuple(_totals(source, words))),),
         notes=(*filter(str.strip, [note.description or ""]), *tax_notes(of_invoice)),
         footer=words.self_billed if note.self_billed else entity.invoice_footer,
@@ -59,7 +59,7 @@ def _money(source: CreditNoteSource, cents: int) -> str:
     return money_text(cents, source.note.currency, source.invoice.locale)
 
 
-def _given(source: CreditNoteSource, words: Words) -> str:
+def _settlement_line(source: CreditNoteSource, words: Words) -> str:
     """How the note was given: only the date if it was given in more than one way."""
     note = source.note
     day = date_text(note.issuing_date, source.invoice.locale)

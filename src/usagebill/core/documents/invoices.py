@@ -170,9 +170,9 @@ def _summary(source: InvoiceSource, naming: Naming, fees: dict[str, list[Fee]]) 
     words = naming.words
     rows: list[Row] = []
     for id, subscription_fees in fees.items():
-        rest = [fee for fee in subscription_fees if fee.fee_type != FeeType.COMMITMENT]
+        other_fees = [fee for fee in subscription_fees if fee.fee_type != FeeType.COMMITMENT]
         name = source.subscription_names.get(id, "")
-        rows.append(Row(name=name, amount=_money(source, sum(fee.amount_cents for fee in rest))))
+        rows.append(Row(name=name, amount=_money(source, sum(fee.amount_cents for fee in other_fees))))
         rows += [
             Row(name=f"{name} - {fee_name(fee, naming)}", amount=_money(source, fee.amount_cents))
             for fee in subscription_fees

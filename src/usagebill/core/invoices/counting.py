@@ -50,17 +50,17 @@ def _text(number: Decimal) -> str:
 def _sum(terms: Sequence[Decimal]) -> str:
     """The terms with plus signs, those beyond `MOST_TERMS` as one."""
     shown = [_text(term) for term in terms[:MOST_TERMS]]
-    rest = terms[MOST_TERMS:]
-    if rest:
-        shown.append(f"{_text(total(rest))} ({len(rest)} more)")
+    unlisted = terms[MOST_TERMS:]
+    if unlisted:
+        shown.append(f"{_text(total(unlisted))} ({len(unlisted)} more)")
     return " + ".join(shown) or "0.0"
 
 
 def _listed(lines: Iterable[str]) -> list[str]:
     """At most `MOST_TERMS` lines, and how many more there are."""
     all_lines = list(lines)
-    rest = len(all_lines) - MOST_TERMS
-    return all_lines if rest <= 0 else [*islice(all_lines, MOST_TERMS), f"{rest} more of the same kind"]
+    unlisted = len(all_lines) - MOST_TERMS
+    return all_lines if unlisted <= 0 else [*islice(all_lines, MOST_TERMS), f"{unlisted} more of the same kind"]
 
 
 def counting(

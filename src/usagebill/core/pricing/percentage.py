@@ -121,14 +121,14 @@ def free_events_of(properties: PercentageProperties, running_totals: tuple[Decim
 def event_costs(properties: PercentageProperties, values: tuple[Decimal, ...]) -> Iterator[tuple[Decimal, Decimal]]:
     """What each event that is not free is charged for, in units, and its price, in order of time."""
     if properties.free_total > ZERO:
-        rest = properties.free_total
+        free_left = properties.free_total
         for value in values:
-            if rest > ZERO and value < rest:
-                rest = subtract(rest, value)
+            if free_left > ZERO and value < free_left:
+                free_left = subtract(free_left, value)
                 continue
-            paid = subtract(value, rest)
+            paid = subtract(value, free_left)
             yield paid, bounded(properties, paid)
-            rest = ZERO
+            free_left = ZERO
         return
     for value in values[properties.free_events :]:
         yield value, bounded(properties, value)

@@ -136,12 +136,12 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     request: list[CreditNote] = []
     if items and balance.worth(items) > 0:
         request.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
-    rest = cents - sum(taken for _, _, taken in pieces)
+    remaining = cents - sum(piece_cents for _, _, piece_cents in pieces)
     for credit in earlier:
         source = _standing(work, credit.source_id)
-        if source is not None and rest > 0:
-            request += on_surplus(work, source, min(rest, credit.amount_cents))
-            rest -= min(rest, credit.amount_cents)
+        if source is not None and remaining > 0:
+            request += on_surplus(work, source, min(remaining, credit.amount_cents))
+            remaining -= min(remaining, credit.amount_cents)
     return request
 
 
@@ -178,6 +178,6 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
         balance = balance_of(work, invoice)
     left = Parts(credit=balance.remainder.total_cents)
     if round_cents(balance.creditable()) > 0 and left.total > 0:
-        rest = balance.rest()
-        made.append(make(work, balance, rest, left, reason=reason, description=text, checked=True, void=True))
+        creditable = balance.rest()
+        made.append(make(work, balance, creditable, left, reason=reason, description=text, checked=True, void=True))
     return made

@@ -137,7 +137,7 @@ def _gives_nothing(note: CreditNote) -> bool:
 def note_reached(work: Work, job: Job, task: SendEmail, reached: Sequence[str]) -> None:
     """These have the job's e-mail by now: it is left to be sent to all others that it is for then."""
     # What comes next is noted when the failure is; should that never happen, the job is taken up again by itself.
-    rest = replace(task, reached=(*task.reached, *reached))
-    waiting = replace(job, payload=payload_of(rest), run_at=work.now + _NOTED_WITHIN)
+    remaining = replace(task, reached=(*task.reached, *reached))
+    waiting = replace(job, payload=payload_of(remaining), run_at=work.now + _NOTED_WITHIN)
     work.tx.jobs.complete(job)
     work.tx.jobs.add(waiting)

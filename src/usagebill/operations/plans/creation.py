@@ -186,12 +186,12 @@ def add_charges(work: Work, plan: Plan, items: Iterable[tuple[int, ChargeInput, 
 
     Each comes with its position in the request.
     """
-    taken = {charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id"))}
+    codes = {charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id"))}
     added = []
     for position, request, metric in items:
         with placed(f"charges[{position}]"):
-            charge = new_charge(work, plan, metric, request, code=request.code or generated_code(metric.code, taken))
-        taken.add(charge.code)
+            charge = new_charge(work, plan, metric, request, code=request.code or generated_code(metric.code, codes))
+        codes.add(charge.code)
         added.append(charge)
     return added
 
@@ -203,12 +203,12 @@ def add_fixed_charges(
 
     Each comes with its position in the request.
     """
-    taken = {charge.code for charge in work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))}
+    codes = {charge.code for charge in work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))}
     added = []
     for position, request, add_on in items:
-        code = request.code or generated_code(add_on.code, taken)
+        code = request.code or generated_code(add_on.code, codes)
         with placed(f"fixed_charges[{position}]"):
             fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code)
-        taken.add(code)
+        codes.add(code)
         added.append(fixed_charge)
     return added

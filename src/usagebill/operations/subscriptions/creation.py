@@ -84,7 +84,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
     if external_id and work.tx.count(Subscription, *same, eq("status", SubscriptionStatus.INCOMPLETE)):
         raise Invalid(subscription="subscription_incomplete")
     current = _current(work, customer, external_id) if external_id else None
-    if external_id and current is None and _taken(work, customer, external_id):
+    if external_id and current is None and _is_used_by_another(work, customer, external_id):
         raise Invalid(external_id="value_already_exist")
     if not external_id:
         raise Invalid(external_id="value_is_mandatory")
@@ -149,7 +149,7 @@ def _current(reader: Reader, customer: Customer, external_id: str) -> Subscripti
     )
 
 
-def _taken(work: Work, customer: Customer, external_id: str) -> bool:
+def _is_used_by_another(work: Work, customer: Customer, external_id: str) -> bool:
     """Whether another customer has a subscription of this external id, or will: its usage is of one of them."""
     live = within("status", HOLDING_ID)
     others = (eq("external_id", external_id), live, ne("customer_id", customer.id))

@@ -67,26 +67,26 @@ def signed_event(connection: PaymentConnection, headers: Mapping[str, str], body
 def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice) -> Outcome:
     """What an event means; of a method, Stripe is asked for the details. Raises `ProviderFailed` and ValueError."""
     event = parse_json(notice.body.encode())
-    thing = value(event, "data", "object")
-    if text(thing, "metadata", "svc_organization_id") not in (None, connection.organization_id):
+    subject = value(event, "data", "object")
+    if text(subject, "metadata", "svc_organization_id") not in (None, connection.organization_id):
         return Unhandled(reason="it is about another organization")
     match notice.type:
         case "payment_intent.succeeded" | "payment_intent.payment_failed" | "payment_intent.canceled":
-            return _payment_moved(client, connection, thing, has_succeeded=notice.type.endswith(".succeeded"))
+            return _payment_moved(client, connection, subject, has_succeeded=notice.type.endswith(".succeeded"))
         case "setup_intent.succeeded":
-            return _method_set_up(client, connection, thing)
+            return _method_set_up(client, connection, subject)
         case "customer.updated":
-            id, default = required_text(thing, "id"), default_method(thing)
+            id, default = required_text(subject, "id"), default_method(subject)
             if default is None:
                 return DefaultMethodCleared(provider_customer_id=id)
             return _method_added(client, connection, id, default)
         case "payment_method.detached":
-            return MethodRemoved(provider_method_id=required_text(thing, "id"))
+            return MethodRemoved(provider_method_id=required_text(subject, "id"))
         case "charge.refund.updated":
-            id, word = required_text(thing, "id"), required_text(thing, "status")
+            id, word = required_text(subject, "id"), required_text(subject, "status")
             return RefundMoved(provider_refund_id=id, status=word, refund_status=refund_status(word))
         case "charge.dispute.closed":
-            return _dispute(event, thing)
+            return _dispute(event, subject)
     return Unhandled(reason=f"{notice.type} is not known", known=False)
 
 

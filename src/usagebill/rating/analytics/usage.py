@@ -281,8 +281,8 @@ def _of_fee(options: UsageFilters, metric_ids: frozenset[str]) -> Iterator[Condi
         yield related(Subscription, "subscription_id", related(Plan, "plan_id", eq("code", options.plan_code)))
 
 
-def _zone(own: object, inherited: object) -> ZoneInfo:
-    return ZoneInfo(str(own or inherited or "UTC"))
+def _zone(chosen: object, inherited: object) -> ZoneInfo:
+    return ZoneInfo(str(chosen or inherited or "UTC"))
 
 
 def _span(periods: Sequence[_Period]) -> tuple[datetime, datetime]:
@@ -313,15 +313,15 @@ def _count_billed(reader: Reader, options: UsageFilters, metric_ids: frozenset[s
     )
     divided: dict[tuple[datetime, datetime, ZoneInfo, tuple[object, ...]], _Amounts] = defaultdict(dict)
     for group in reader.tx.grouped(Fee, keys, ["amount_cents", "units"], *conditions):
-        since, until, own, inherited, *rest, metric_id = group.key
-        tz = _zone(own, inherited)
+        since, until, chosen, inherited, *names, metric_id = group.key
+        tz = _zone(chosen, inherited)
         first, last = _local(_instant(since), tz), _local(_instant(until), tz)
         amount = _Amount(int(group.sums[0]), group.sums[1])
         period = result.period_of(first, last)
         if period is not None:
-            result.count(period, str(metric_id), str(rest[2]), amount)
+            result.count(period, str(metric_id), str(names[2]), amount)
         else:
-            divided[_instant(since), _instant(until), tz, tuple(rest)][str(metric_id)] = amount
+            divided[_instant(since), _instant(until), tz, tuple(names)][str(metric_id)] = amount
     for (opens, closes, tz, (subscription_id, invoice_id, currency)), whole in divided.items():
         subscription = find_subscription(reader, str(subscription_id))
         billed = reader.tx.first(BillingPeriod, eq("invoice_id", invoice_id), eq("subscription_id", subscription_id))

@@ -68,10 +68,10 @@ def _added_units(
             return CHANGED
         return INVOICES_CHANGED if are_others_changed(reader, invoice, invoice.created_at) else None
 
-    yield from _told(fee, invoice.number, invoice.id, expected, doubt, notes)
+    yield from _line_findings(fee, invoice.number, invoice.id, expected, doubt, notes)
 
 
-def _told(
+def _line_findings(
     fee: Fee, number: str, id: str, expected: Fee | None, doubt: Callable[[], str | None], notes: Recounts
 ) -> Iterator[Finding]:
     """What is wrong with a single line."""
@@ -125,7 +125,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         before = list(differences("", "", expected(at - _INSTANT), fee))
         return SAME_INSTANT if before != list(differences("", "", expected(at), fee)) else None
 
-    yield from _told(fee, number, fee.invoice_id or fee.id, expected(at), doubt, notes)
+    yield from _line_findings(fee, number, fee.invoice_id or fee.id, expected(at), doubt, notes)
 
 
 def _event_fee(
@@ -142,7 +142,7 @@ def _event_fee(
     event = next((candidate for candidate in named if candidate.code == metric.code), None)
     if event is None:
         reason = CHANGED if touched(metric, fee.created_at) else None
-        yield from _told(fee, number, fee.invoice_id or fee.id, None, lambda: reason, notes)
+        yield from _line_findings(fee, number, fee.invoice_id or fee.id, None, lambda: reason, notes)
         return
     billing = _event_billing(reader, fee, charge, subscription, event, period)
     if billing is None:
@@ -179,7 +179,7 @@ def _event_fee(
         alone = list(differences("", "", expected(event.created_at - _INSTANT, is_stored=False), fee))
         return SAME_INSTANT if alone != list(differences("", "", expected(event.created_at), fee)) else None
 
-    yield from _told(fee, number, fee.invoice_id or fee.id, expected(event.created_at), doubt, notes)
+    yield from _line_findings(fee, number, fee.invoice_id or fee.id, expected(event.created_at), doubt, notes)
 
 
 def _is_first_day(fee: Fee, start: datetime) -> bool:

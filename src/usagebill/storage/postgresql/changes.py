@@ -70,11 +70,11 @@ def _split(text: str, joint: str) -> Iterator[str]:
 def _shape(sql: str) -> _Shape:
     tables = tuple(_TABLE.findall(sql))
     unknown = _Shape(None, (), (), tables)
-    head, *rest = _split(sql, " WHERE ")
+    head, *conditions = _split(sql, " WHERE ")
     first = _FROM_ONE.fullmatch(head)
-    if first is None or len(rest) != 1:
+    if first is None or len(conditions) != 1:
         return unknown
-    where = rest[0]
+    where = conditions[0]
     for tail in _TAILS:
         where = next(_split(where, tail))
     if len(list(_split(where, " OR "))) > 1:

@@ -58,7 +58,7 @@ def _empty() -> bytes:
     return "; ".join(f'DELETE FROM "{name}"' for name in names).encode()
 
 
-def _taken(server: _Connection, url: str) -> str:
+def _claimed(server: _Connection, url: str) -> str:
     """The name of a database whose lock the session has now; made if all that there are belong to others."""
     for number in count():
         name = f"{_prefix()}{number}"
@@ -84,4 +84,4 @@ def temporary_database(url: str) -> Iterator[str]:
     """
     # The lock is let go when this session ends, however it does.
     with psycopg.connect(url, autocommit=True) as server:
-        yield database_url(url, _taken(server, url))
+        yield database_url(url, _claimed(server, url))

@@ -97,8 +97,8 @@ def _copy_records(source: sqlite3.Connection, target: PostgresStore, table: Tabl
     codec, rows = codec_of(table.kind), rows_of(table.kind)
     names = ", ".join(map(quoted, rows.columns))
     last = target.ask(lambda connection: _scalar(connection, f"SELECT MAX(id) FROM {quoted(table.name)}"))
-    found = source.execute(f"{_records_sql(table)} WHERE t.id > ? ORDER BY t.id", (last or "",))
-    for some in _slices(iter(found)):
+    cursor = source.execute(f"{_records_sql(table)} WHERE t.id > ? ORDER BY t.id", (last or "",))
+    for some in _slices(iter(cursor)):
         stored = [rows.row(codec.record(row)) for row in some]
         target.transact(partial(_append, f"{quoted(table.name)} ({names})", stored))
     return int(source.execute(f"SELECT COUNT(*) FROM {quoted(table.name)}").fetchone()[0])
@@ -111,12 +111,12 @@ def _copy_events(source: sqlite3.Connection, target: PostgresStore, organization
             connection, "SELECT MAX(sequence) FROM events WHERE organization_id = ?", (organization_id,)
         )
     )
-    found = source.execute(
+    cursor = source.execute(
         f"SELECT {COLUMNS}, sequence, in_advance, uncounted FROM events WHERE organization_id = ? AND sequence > ?"
         " ORDER BY sequence",
         (organization_id, last or 0),
     )
-    for some in _slices(iter(found)):
+    for some in _slices(iter(cursor)):
         stored = [row_of(row[-3], event_of(row[:-3]), bool(row[-2]), bool(row[-1])) for row in some]
         target.transact(partial(_append, f"events ({STORED})", stored))
     counted = source.execute("SELECT COUNT(*) FROM events WHERE organization_id = ?", (organization_id,))

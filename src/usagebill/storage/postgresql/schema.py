@@ -175,9 +175,9 @@ def _versions(connection: Connection) -> tuple[int, int] | None:
 
 
 def _check_not_newer(versions: tuple[int, int]) -> None:
-    for found, known in zip(versions, (VERSION, RECORDS), strict=True):
-        if found > known:
-            raise NewerFile(found, known)
+    for version, known in zip(versions, (VERSION, RECORDS), strict=True):
+        if version > known:
+            raise NewerFile(version, known)
 
 
 def identity_of(connection: Connection) -> str:

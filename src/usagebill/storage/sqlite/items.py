@@ -136,7 +136,7 @@ def remove_items_sql(table: Table) -> Iterator[str]:
         names = ", ".join(("organization_id", "key", "value", *_columns(table), "id"))
         yield (
             f'DELETE FROM "{table.name}_{column}" WHERE ({names}) IN'
-            f' (SELECT {_values(table)} FROM "{table.name}" t, {_each(column)} WHERE t.id = ?)'
+            f' (SELECT {_values(table)} FROM "{table.name}" t, {_elements(column)} WHERE t.id = ?)'
         )
 
 
@@ -145,8 +145,8 @@ def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
     for column in () if table.listing is None else table.listing.items:
         # A key that a record had twice would count twice.
         yield (
-            f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)} FROM "{table.name}" t, {_each(column)}'
-            f" WHERE {tests} AND {shown_sql(table, 't')} AND NOT EXISTS (SELECT 1 FROM {_each(column, 'earlier')}"
+            f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)} FROM "{table.name}" t, {_elements(column)}'
+            f" WHERE {tests} AND {shown_sql(table, 't')} AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')}"
             " WHERE earlier.key < item.key"
             " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
             " ON CONFLICT DO NOTHING"
@@ -172,5 +172,5 @@ def _values(table: Table) -> str:
     return f"t.organization_id, {key}, {value}{order}, t.id"
 
 
-def _each(column: str, name: str = "item") -> str:
+def _elements(column: str, name: str = "item") -> str:
     return f"""json_each(coalesce(t."{column}", '[]')) {name}"""

@@ -160,12 +160,12 @@ def _narrowed(sql: str) -> tuple[tuple[str, int], ...]:
     """
     if len(_tables(sql)) != 1 or sql.count(" WHERE ") != 1:
         return ()
-    before, rest = sql.split(" WHERE ")
-    where = _TAIL.split(_LIST.sub("?", rest))[0]
+    before, condition = sql.split(" WHERE ")
+    where = _TAIL.split(_LIST.sub("?", condition))[0]
     if "?" in before or "(" in where or " OR " in where:
         return ()
     columns, place = [], 0
-    for term, options in zip(where.split(" AND "), _TAIL.split(rest)[0].split(" AND "), strict=True):
+    for term, options in zip(where.split(" AND "), _TAIL.split(condition)[0].split(" AND "), strict=True):
         if match := _EQUAL.fullmatch(term):
             columns.append((match[1] or match[2], place))
         place += options.count("?")

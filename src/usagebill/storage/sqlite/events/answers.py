@@ -226,8 +226,8 @@ def _bucket(query: EventSql, bucket: EventScope) -> list[str]:
     for keys, combinations in combined.items():
         texts = ", ".join(query.text(key) for key in keys)
         members = ", ".join(f"value ->> {place}" for place in range(len(keys)))
-        given = f"json_each({query.bind(_json(list(combinations)))})"
-        parts.append(f"NOT coalesce(({texts}) IN (SELECT {members} FROM {given}), 0)")
+        listed = f"json_each({query.bind(_json(list(combinations)))})"
+        parts.append(f"NOT coalesce(({texts}) IN (SELECT {members} FROM {listed}), 0)")
     if apart:
         parts.append(f"NOT {_any_of(apart)}")
     return parts
@@ -253,8 +253,8 @@ def from_millionths(value: int | None) -> Decimal:
     """The number that so many whole millionths are; 0 for none."""
     if value is None:
         return ZERO
-    whole, rest = divmod(value, MILLION)
-    return CONTEXT.normalize(CONTEXT.scaleb(Decimal(value), -6)) if rest else Decimal(whole)
+    whole, millionths = divmod(value, MILLION)
+    return CONTEXT.normalize(CONTEXT.scaleb(Decimal(value), -6)) if millionths else Decimal(whole)
 
 
 class Asked:
@@ -390,8 +390,8 @@ def answer(connection: sqlite3.Connection, organization_id: str, question: Event
     ask = _ANSWERS.get(question.aggregation_type)
     if ask is None:
         raise ValueError(f"no query answers {question.aggregation_type}")
-    found = ask(Asked(connection, organization_id, question), question.field_name)
-    return found or {(None,) * len(question.group_keys): AggregateResult()}
+    by_group = ask(Asked(connection, organization_id, question), question.field_name)
+    return by_group or {(None,) * len(question.group_keys): AggregateResult()}
 
 
 def answer_of(
@@ -420,27 +420,27 @@ def _sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
         asked.amounts(counting),
     )
     try:
-        found = asked.per_group(*columns, f"SUM({short})", "0", counting=counting)
+        by_group = asked.per_group(*columns, f"SUM({short})", "0", counting=counting)
     except sqlite3.OperationalError as problem:
         if "overflow" not in str(problem):
             raise
         # Beyond 64 bits: the billions and what lies below them apart, neither of which can pass them.
         halves = (f"SUM({short} % {BILLION})", f"SUM({short} / {BILLION})")
-        found = asked.per_group(*columns, *halves, counting=counting)
+        by_group = asked.per_group(*columns, *halves, counting=counting)
     return {
         group: AggregateResult(
             units=add(from_millionths((low or 0) + (high or 0) * BILLION), _number(rest)),
             events_count=count + long_count,
             amount_cents=_number(amount),
         )
-        for group, (count, long_count, rest, amount, low, high) in found.items()
+        for group, (count, long_count, rest, amount, low, high) in by_group.items()
     }
 
 
 def _max(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    found = asked.per_group(
+    by_group = asked.per_group(
         f"COUNT({short})",
         f"COUNT({long})",
         f"MAX({short})",
@@ -449,7 +449,7 @@ def _max(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
         counting=counting,
     )
     tallies = {}
-    for group, (count, long_count, largest, longest, amount) in found.items():
+    for group, (count, long_count, largest, longest, amount) in by_group.items():
         values = [from_millionths(largest)] if count else []
         values += [Decimal(longest)] if long_count else []
         tallies[group] = AggregateResult(
@@ -461,7 +461,7 @@ def _max(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
 def _latest(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     is_number = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    found = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number), counting=is_number)
+    by_group = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number), counting=is_number)
     order = "timestamp DESC, created_at DESC, id DESC"
     where = f"{asked.where} AND ({is_number})"
     if asked.keys:
@@ -479,23 +479,23 @@ def _latest(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
         group: AggregateResult(
             units=max(values.get(group, ZERO), ZERO), events_count=count, amount_cents=_number(amount)
         )
-        for group, (count, amount) in found.items()
+        for group, (count, amount) in by_group.items()
     }
 
 
 def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     value = "NULL" if field is None else f"({asked.query.text(field)})"
     # Hardly any event says what it does to its value, and then it adds it.
-    found = asked.per_group(
+    by_group = asked.per_group(
         f"COUNT(DISTINCT {value})",
         "MAX(instr(properties, '\"operation_type\"'))",
         asked.amounts(f"{value} IS NOT NULL"),
         counting=f"{value} IS NOT NULL",
     )
-    if not any(spoken for _, spoken, _ in found.values()):
+    if not any(spoken for _, spoken, _ in by_group.values()):
         return {
             group: AggregateResult(units=Decimal(units), events_count=units, amount_cents=_number(amount))
-            for group, (units, _, amount) in found.items()
+            for group, (units, _, amount) in by_group.items()
         }
     # Each value counts where its latest event adds it.
     operation = f"coalesce({asked.query.text('operation_type')}, 'add')"

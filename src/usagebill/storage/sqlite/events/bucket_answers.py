@@ -272,11 +272,11 @@ def _largest(rows: Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]) -> dict[
     for places, (count, long_count, amount, largest, longest) in rows:
         if not count and not long_count:
             continue
-        found = ([from_millionths(largest)] if count else []) + ([Decimal(longest)] if long_count else [])
+        largest_values = ([from_millionths(largest)] if count else []) + ([Decimal(longest)] if long_count else [])
         for place in places:
             cell = cells.setdefault(place, Cell())
             cell.events += count + long_count
-            values[place] = max((*found, values[place]) if place in values else found)
+            values[place] = max((*largest_values, values[place]) if place in values else largest_values)
             cell.pay(amount)
     for place, value in values.items():
         cells[place].rest = value

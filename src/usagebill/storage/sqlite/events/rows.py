@@ -113,5 +113,5 @@ def member_in(column: str | None, key: str) -> int | str | None:
     """The member `key` of the JSON object in a column, for keys that SQLite's JSON paths cannot name."""
     if column is None:
         return None
-    found = _decode(column).get(key)
-    return found if isinstance(found, (int, str)) else None
+    value = _decode(column).get(key)
+    return value if isinstance(value, (int, str)) else None

@@ -155,9 +155,9 @@ class Wants:
     def take(self) -> list[tuple[_Pair, Shape]]:
         """All of them, which are forgotten: they are noted again with the next question."""
         with self._lock:
-            taken = list(self._wanted)
+            wanted = list(self._wanted)
             self._wanted.clear()
-        return taken
+        return wanted
 
 
 @dataclass(frozen=True, slots=True)
