@@ -61,7 +61,7 @@ _LONGEST_REFERENCE = 80
 # A link lives at most 70 days from when Adyen makes it.
 _SETUP_DAYS = timedelta(days=69)
 _LONGEST_LINK = timedelta(days=70) - timedelta(minutes=1)
-# "Request already processed or in progress": the first one with this key is still at work.
+# "Request already processed or in progress": the first request with this key is still running.
 _IN_PROGRESS = "704"
 # Adyen keeps a key for at least a week.
 _KEYS_LAST = timedelta(days=6)
@@ -71,10 +71,10 @@ _METHOD = ("recurring.recurringDetailReference", "tokenization.storedPaymentMeth
 
 
 class AdyenProvider(PaymentProvider):
-    """Adyen's Checkout API. A customer is its shopper reference, and exists once it has left a card."""
+    """Adyen's Checkout API. A customer is a shopper reference, which exists once a card was saved under it."""
 
     def setup_url(self, connection: PaymentConnection, request: SetupUrl) -> PageUrl:
-        """A link to leave a card on, by authorising nothing."""
+        """A link for saving a card: an authorization of zero."""
         payer = request.payer
         fields = {
             **_link(connection, payer, request.at + _SETUP_DAYS),
@@ -85,14 +85,14 @@ class AdyenProvider(PaymentProvider):
         return _page(self._post(connection, "/paymentLinks", fields, request.key))
 
     def list_methods(self, connection: PaymentConnection, request: ListMethods) -> Methods:
-        """The cards that Adyen keeps for the shopper, as it orders them."""
+        """The shopper's cards on file, in Adyen's order."""
         asked = {"shopperReference": _shopper(request.payer)}
         said = self._post(connection, "/paymentMethods", asked)
         stored = value(said, "storedPaymentMethods") or []
         return Methods(methods=tuple(_stored(item) for item in stored))
 
     def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
-        """Charge a card on file. What comes back is the last word, unless it is still under way."""
+        """Charge a card on file. The answer is final unless the payment is still being processed."""
         payer = request.payer
         amount = minor_units("adyen", request.amount_cents, request.currency)
         check_age(request, _KEYS_LAST)
@@ -121,7 +121,7 @@ class AdyenProvider(PaymentProvider):
         return _charged(said, card)
 
     def _gone(self, connection: PaymentConnection, request: Charge) -> tuple[str, ...]:
-        """The card that was named, if Adyen does not keep it any more."""
+        """The requested card, if it is no longer on file."""
         if request.provider_method_id is None:
             return ()
         try:
@@ -159,7 +159,7 @@ class AdyenProvider(PaymentProvider):
         )
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
-        """A link to pay on, and to leave the card for later charges."""
+        """A payment link that also saves the card for later charges."""
         is_invoice = request.payable.type is PayableType.INVOICE
         reference = (request.payable.number or request.payable.id) if is_invoice else "Overdue invoices"
         longest = request.at + _LONGEST_LINK
@@ -176,7 +176,7 @@ class AdyenProvider(PaymentProvider):
         return _page(self._post(connection, "/paymentLinks", fields, request.key))
 
     def expire_page(self, connection: PaymentConnection, request: ExpirePage) -> Done:
-        """End a link that has not been paid."""
+        """Expire an unpaid link."""
         path = f"/paymentLinks/{quote(request.provider_page_id, safe='')}"
         said = self._said(connection, "PATCH", path, {"status": "expired"})
         if said.status in (401, 403):
@@ -188,7 +188,7 @@ class AdyenProvider(PaymentProvider):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """The items of a message, each under its own signature: of eight of its fields, without any time."""
+        """The items of a message. Each is signed separately, over eight of its fields; none of them is a timestamp."""
         try:
             secret = bytes.fromhex(connection.secret("hmac_key").value)
         except ValueError:
@@ -208,7 +208,7 @@ class AdyenProvider(PaymentProvider):
         return tuple(notices)
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What an item means."""
+        """Translate an item."""
         item = parse_json(notice.body.encode())
         if text(item, "merchantAccountCode") != connection.credentials.get("merchant_account"):
             return (Unhandled(reason="it is about another merchant account"),)
@@ -235,7 +235,7 @@ class AdyenProvider(PaymentProvider):
     # Requests
 
     def _post(self, connection: PaymentConnection, path: str, fields: JsonObject, key: str | None = None) -> JsonObject:
-        """The answer, if it is a good one. Raises `ProviderFailed`."""
+        """The JSON of a successful answer. Raises `ProviderFailed`."""
         return _good(self._said(connection, "POST", path, fields, key))
 
     def _said(
@@ -251,7 +251,7 @@ class AdyenProvider(PaymentProvider):
 
 
 _APPLICATION: JsonObject = {"applicationInfo": {"merchantApplication": {"name": "usagebill"}}}
-# The card is kept, to be charged without the customer.
+# The card is saved, to be charged without the customer present.
 _KEPT: JsonObject = {"storePaymentMethodMode": "enabled", "recurringProcessingModel": "UnscheduledCardOnFile"}
 
 
@@ -284,7 +284,7 @@ def _good(said: Said) -> JsonObject:
 
 
 def _is_passing(said: Said) -> bool:
-    """Whether the same request, sent again with its key, may well be answered."""
+    """Whether retrying the request with the same key may succeed."""
     return said.headers.get("transient-error") == "true" or text(said.json, "errorCode") == _IN_PROGRESS
 
 
@@ -322,7 +322,7 @@ def _stored(item: Json) -> MethodDetails:
 
 def _charged(said: Json, card: str) -> Charged:
     result = required_text(said, "resultCode")
-    # Of a word that Adyen has not used before, a notification will tell more.
+    # For a status that is not known here, wait for the notification.
     status = charge_status("adyen", result) or ChargeStatus.PROCESSING
     code, reason = text(said, "refusalReasonCode"), text(said, "refusalReason")
     id = text(said, "pspReference")
@@ -424,7 +424,7 @@ def _refund_moved(item: Json, *, has_succeeded: bool) -> RefundMoved:
 def _dispute(item: Json) -> DisputeLost:
     lost_at = datetime.fromisoformat(required_text(item, "eventDate"))
     return DisputeLost(
-        # The message's own reference is that of the dispute.
+        # The message's reference is the dispute's.
         provider_payment_id=required_text(item, "originalReference"),
         lost_at=lost_at if lost_at.tzinfo else lost_at.replace(tzinfo=UTC),
         reason=text(item, "reason"),

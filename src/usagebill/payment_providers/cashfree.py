@@ -1,4 +1,4 @@
-"""Cashfree: payment links, and notices of what became of them. It charges nobody by itself and refunds nothing here."""
+"""Cashfree: payment links and notices about them. There are no automatic charges and no refunds."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ __all__ = ["CashfreeProvider"]
 _HOST = "https://api.cashfree.com/pg"
 _TEST_HOST = "https://sandbox.cashfree.com/pg"
 _VERSION = "2023-08-01"
-# Cashfree takes no link without a number; this one is nobody's.
+# Cashfree requires a phone number; this one belongs to nobody.
 _NO_PHONE = "9999999999"
 _LONGEST_ID = 50
 _REQUEST_LINK = timedelta(minutes=10)
-# A notice that was signed longer ago may be a recorded one.
+# An older signature may be a replay.
 _TOLERANCE = timedelta(seconds=300)
-# Later than any time in seconds: such a stamp counts milliseconds.
+# Above this a timestamp is in milliseconds, not seconds.
 _MILLISECONDS = 10**11
 _LINK_EVENT = "PAYMENT_LINK_EVENT"
 _UNPAID = ("PARTIALLY_PAID", "EXPIRED", "CANCELLED", "ACTIVE")
 
 
 class CashfreeProvider(PaymentProvider):
-    """Cashfree's payment links. Each is named by the id of our page, so that a page has one."""
+    """Cashfree's payment links, identified by the id of our page, so that each page has one link."""
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
-        """A link to pay on."""
+        """A payment link."""
         id = request.page_id[:_LONGEST_ID]
         said = self._said(connection, "POST", "/links", _link(connection, request, id), request.key)
         if said.status == 409 or text(said.json, "code") == "link_already_exists":
-            # An earlier attempt has made it.
+            # An earlier attempt created it.
             said = self._said(connection, "GET", f"/links/{quote(id, safe='')}")
         if not said.is_good:
             kind = FailureKind.UNAUTHORIZED if said.status in (401, 403) else FailureKind.REFUSED
@@ -64,7 +64,7 @@ class CashfreeProvider(PaymentProvider):
         return PageUrl(url=required_text(said.json, "link_url"), provider_page_id=id)
 
     def expire_page(self, connection: PaymentConnection, request: ExpirePage) -> Done:
-        """Cancel a link that has not been paid."""
+        """Cancel an unpaid link."""
         path = f"/links/{quote(request.provider_page_id, safe='')}/cancel"
         said = self._said(connection, "POST", path, {})
         if said.status in (401, 403):
@@ -94,7 +94,7 @@ class CashfreeProvider(PaymentProvider):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """One event, signed at most five minutes ago. It has no id of its own."""
+        """One event, signed at most five minutes ago. Cashfree gives it no id."""
         stamp = headers.get("x-webhook-timestamp") or headers.get("x-cashfree-timestamp") or ""
         signature = headers.get("x-webhook-signature") or headers.get("x-cashfree-signature") or ""
         secrets = [connection.secret(name) for name in ("client_secret", "webhook_secret")]
@@ -115,7 +115,7 @@ class CashfreeProvider(PaymentProvider):
         return (Notice(id=digest((type, content)), type=type, body=content),)
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What an event means: only that a link is paid changes anything."""
+        """Translate an event: only the payment of a link matters."""
         event = parse_json(notice.body.encode())
         if notice.type != _LINK_EVENT:
             return (Unhandled(reason=f"{notice.type} changes nothing", known=notice.type.endswith("_WEBHOOK")),)

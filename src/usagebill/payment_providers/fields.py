@@ -1,4 +1,4 @@
-"""What is read out of the JSON of others: each value is there, and of its type, or that is said."""
+"""Typed access to JSON from outside: a missing value or one of the wrong type is an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["digest", "items", "number", "required_int", "required_text", "text",
 
 
 def value(said: Json, *path: str) -> Json:
-    """What stands at the end of a path of names; null if any of them is missing."""
+    """The value at a path of names; null if any name is missing."""
     for name in path:
         if not isinstance(said, dict):
             return None
@@ -20,7 +20,7 @@ def value(said: Json, *path: str) -> Json:
 
 
 def text(said: Json, *path: str) -> str | None:
-    """A text that is not empty, else None. Whole numbers count: some providers number what they make."""
+    """A text that is not empty, else None. Integers are converted: some providers use them as ids."""
     item = value(said, *path)
     if isinstance(item, int) and not isinstance(item, bool):
         return str(item)
@@ -28,7 +28,7 @@ def text(said: Json, *path: str) -> str | None:
 
 
 def required_text(said: Json, *path: str) -> str:
-    """Likewise. Raises ValueError if there is none."""
+    """The same, but ValueError if there is none."""
     item = text(said, *path)
     if item is None:
         raise ValueError(f"{'.'.join(path)} is missing")
@@ -64,5 +64,5 @@ def year(digits: str | None) -> int | None:
 
 
 def digest(parts: Iterable[str]) -> str:
-    """A name for an event that the provider gives none, from what tells it from others."""
+    """An id for an event without one, derived from its distinguishing values."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Flutterwave: hosted payment pages, and notices that are verified by asking it. It charges nobody by itself."""
+"""Flutterwave: hosted payment pages, and notices that are verified with a request. There are no automatic charges."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = ["FlutterwaveProvider"]
 _HOST = "https://api.flutterwave.com/v3"
 _LONGEST_SESSION = 1440
 _COMPLETED = "charge.completed"
-# What a reference of ours begins with, by what is paid.
+# Prefixes of our references, by what is paid.
 _REFERENCES = {"inv": PayableType.INVOICE, "req": PayableType.PAYMENT_REQUEST}
 
 
 class FlutterwaveProvider(PaymentProvider):
-    """Flutterwave's pages. A reference names what is paid and the page, so that each page has its own."""
+    """Flutterwave's pages. A reference contains the payable and the page, so that it is unique to the page."""
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
-        """A page to pay on, for as long as ours lasts, at most a day."""
+        """A payment page that expires with ours, after a day at most."""
         payer, payable = request.payer, request.payable
         is_invoice = payable.type is PayableType.INVOICE
         numbers = ", ".join(line.name for line in payable.lines)
@@ -74,7 +74,7 @@ class FlutterwaveProvider(PaymentProvider):
     def _ask(
         self, connection: PaymentConnection, method: str, path: str, fields: JsonObject | None = None
     ) -> JsonObject:
-        """The answer, if Flutterwave calls it a success. Raises `ProviderFailed`."""
+        """The JSON of a successful answer. Raises `ProviderFailed`."""
         headers = {"authorization": f"Bearer {connection.secret('secret_key').value}"}
         said = self.http.ask(method, f"{(connection.url or _HOST).rstrip('/')}{path}", headers, fields)
         if said.is_good and not isinstance(said.json, dict):
@@ -90,7 +90,7 @@ class FlutterwaveProvider(PaymentProvider):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """One event, with a word that only Flutterwave and we know; its contents are not signed."""
+        """One event. A shared secret authenticates it; its body is not signed."""
         secret = connection.secret("webhook_secret")
         word = headers.get("verif-hash", "")
         if not secret.value.strip() or not hmac.compare_digest(secret.value.encode(), word.encode()):
@@ -100,7 +100,7 @@ class FlutterwaveProvider(PaymentProvider):
         return (Notice(id=digest((type, content)), type=type, body=content),)
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What an event means. All that counts is what Flutterwave says of the transaction when asked."""
+        """Translate an event. Only what Flutterwave answers about the transaction is trusted."""
         if notice.type != _COMPLETED:
             return (Unhandled(reason=f"{notice.type} changes nothing"),)
         event = parse_json(notice.body.encode())
@@ -142,7 +142,7 @@ def _reference(request: CheckoutUrl) -> str:
 
 
 def _named(transaction: Json) -> NamedPayable | None:
-    """What was paid, by what Flutterwave repeats of it; not every account repeats the metadata."""
+    """What was paid, from the metadata or, on accounts that do not return it, from the reference."""
     meta = value(transaction, "meta")
     named = named_payable(meta if isinstance(meta, dict) else {})
     if named.payable_id is not None:

@@ -1,4 +1,4 @@
-"""GoCardless: customers, mandates, direct debits that take days, refunds, and signed batches of events."""
+"""GoCardless: customers, mandates, direct debits (which take days), refunds and signed batches of events."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _TEST_HOST = "https://api-sandbox.gocardless.com"
 _VERSION = "2015-07-06"
 _PAGE = 500
 _USABLE_MANDATES = "pending_customer_approval,pending_submission,submitted,active"
-# The direct debit of each currency; a mandate of another one cannot be charged in it.
+# The scheme of each currency: a mandate can only be charged in the currency of its scheme.
 _SCHEMES = {
     "AUD": "becs",
     "CAD": "pad",
@@ -79,7 +79,7 @@ _REFUND_STATUSES = {
 _PAYMENT_ACTIONS = ("paid_out", "failed", "cancelled", "customer_approval_denied", "charged_back")
 _REFUND_ACTIONS = ("created", "funds_returned", "paid", "refund_settled", "failed", "bounced")
 _MANDATE_ENDS = ("cancelled", "failed", "expired", "consumed", "blocked")
-# What GoCardless reports about.
+# The resources that events are about.
 _KNOWN = """
 billing_requests creditors customers exports instalment_schedules mandates outbound_payments payer_authorisations
 payments payouts refunds scheme_identifiers subscriptions
@@ -88,10 +88,10 @@ _LONGEST_METADATA = 500
 
 
 class GoCardlessProvider(PaymentProvider):
-    """GoCardless's API. Whether a debit is paid is known days after it is made, by a notice."""
+    """GoCardless's API. A notice says days later whether a debit was paid."""
 
     def create_customer(self, connection: PaymentConnection, request: CreateCustomer) -> CustomerCreated:
-        """Make the customer."""
+        """Create the customer."""
         payer = request.payer
         fields = {
             "email": payer.email,
@@ -103,7 +103,7 @@ class GoCardlessProvider(PaymentProvider):
         return CustomerCreated(provider_customer_id=required_text(made, "id"))
 
     def setup_url(self, connection: PaymentConnection, request: SetupUrl) -> PageUrl:
-        """A page on which the customer signs a mandate for the direct debit of its currency."""
+        """A page where the customer signs a mandate for the scheme of its currency."""
         scheme = _SCHEMES.get(request.payer.currency, _UK_SCHEME)
         links = {"customer": _customer_id(request.payer)}
         wanted = {"mandate_request": {"scheme": scheme}, "links": links}
@@ -115,7 +115,7 @@ class GoCardlessProvider(PaymentProvider):
         return PageUrl(url=required_text(made, "authorisation_url"), provider_page_id=text(made, "id"))
 
     def list_methods(self, connection: PaymentConnection, request: ListMethods) -> Methods:
-        """The customer's mandates that can be charged, as GoCardless orders them."""
+        """The customer's chargeable mandates, in GoCardless's order."""
         return Methods(methods=tuple(_mandate(item) for item in self._mandates(connection, request.payer)))
 
     def _mandates(self, connection: PaymentConnection, payer: Payer) -> list[Json]:
@@ -123,7 +123,7 @@ class GoCardlessProvider(PaymentProvider):
         return items(self._ask(connection, "GET", f"/mandates?{urlencode(query)}"), "mandates")
 
     def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
-        """Debit the mandate, or another of the customer's if that has ended."""
+        """Debit the mandate, or another of the customer's if it has ended."""
         amount = minor_units("gocardless", request.amount_cents, request.currency)
         named = request.provider_method_id
         if named is not None:
@@ -155,7 +155,7 @@ class GoCardlessProvider(PaymentProvider):
         return _charged(made)
 
     def cancel(self, connection: PaymentConnection, request: Cancel) -> Charged | None:
-        """Cancel a debit that the bank has not been told of yet."""
+        """Cancel a debit that was not submitted to the bank yet."""
         path = f"/payments/{quote(request.provider_payment_id, safe='')}/actions/cancel"
         said = self._said(connection, "POST", path, {})
         if not said.is_good and "cancellation_failed" in _reasons(said):
@@ -163,7 +163,7 @@ class GoCardlessProvider(PaymentProvider):
         return _charged(value(_good(said), "payments"))
 
     def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
-        """Pay back part of a debit. GoCardless checks what all refunds of it come to, so that none is made twice."""
+        """Refund part of a debit. GoCardless checks the total of its refunds, so that none is made twice."""
         amount = minor_units("gocardless", request.amount_cents, request.currency)
         before = minor_units("gocardless", request.refunded_before_cents, request.currency)
         name, mark = request.mark
@@ -182,7 +182,7 @@ class GoCardlessProvider(PaymentProvider):
         except ProviderFailed as problem:
             if problem.failure.kind is not FailureKind.REFUSED:
                 raise
-            # The sum is wrong if an earlier attempt went through without our hearing of it.
+            # The total is wrong if an earlier attempt succeeded and its answer was lost.
             query = urlencode({"payment": request.provider_payment_id})
             for known in items(self._ask(connection, "GET", f"/refunds?{query}"), "refunds"):
                 if text(known, "metadata", name) == mark:
@@ -190,12 +190,12 @@ class GoCardlessProvider(PaymentProvider):
             raise problem from None
 
     def list_charges(self, connection: PaymentConnection, request: ListCharges) -> ProviderCharges:
-        """All debits that were made in the time."""
+        """All debits created in the time."""
         times = {"created_at[gte]": _instant(request.since), "created_at[lt]": _instant(request.until)}
         return ProviderCharges(charges=tuple(_listed(item) for item in self._all(connection, "payments", times)))
 
     def _all(self, connection: PaymentConnection, resource: str, query: Mapping[str, str]) -> Iterator[Json]:
-        """Every record of a list, page by page."""
+        """All records of a list, page by page."""
         after: str | None = None
         while True:
             asked = {**query, "limit": _PAGE, **({"after": after} if after else {})}
@@ -210,7 +210,7 @@ class GoCardlessProvider(PaymentProvider):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """Up to 250 events, under one signature. There is no time in it: repeated events are known by their ids."""
+        """Up to 250 events with one signature. It contains no timestamp: replays are recognized by their ids."""
         secret = connection.secret("webhook_secret")
         expected = hmac.new(secret.value.encode(), body, hashlib.sha256).hexdigest()
         signature = headers.get("webhook-signature", "")
@@ -226,7 +226,7 @@ class GoCardlessProvider(PaymentProvider):
         )
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What an event means; of a new mandate, GoCardless is asked whose it is."""
+        """Translate an event. GoCardless is asked who owns a new mandate."""
         event = parse_json(notice.body.encode())
         about, action = required_text(event, "resource_type"), required_text(event, "action")
         if about == "payments" and action in _PAYMENT_ACTIONS:
@@ -241,7 +241,7 @@ class GoCardlessProvider(PaymentProvider):
             added = self._mandate_added(connection, required_text(event, "links", "new_mandate"))
             return (added, MethodRemoved(provider_method_id=required_text(event, "links", "mandate")))
         if about == "mandates" and action in _MANDATE_ENDS:
-            # Where the bank or the customer ended it, the merchant still sees it, and that it cannot be used.
+            # A mandate ended by the bank or the customer is still listed for the merchant, as unusable.
             elsewhere = action == "cancelled" and text(event, "details", "origin") != "api"
             mandate = required_text(event, "links", "mandate")
             return (MethodRemoved(provider_method_id=mandate, stays_listed=elsewhere),)
@@ -253,14 +253,14 @@ class GoCardlessProvider(PaymentProvider):
             return Unhandled(reason="GoCardless does not know the mandate any more")
         mandate = value(_good(said), "mandates")
         if text(mandate, "status") in _MANDATE_ENDS:
-            # Events come late and in any order.
+            # Events may be late and out of order.
             return Unhandled(reason="the mandate has ended since")
         return MethodAdded(method=_mandate(mandate), provider_customer_id=required_text(mandate, "links", "customer"))
 
     # Requests
 
     def _create(self, connection: PaymentConnection, resource: str, fields: JsonObject, key: str | None) -> Json:
-        """A new record, or the one that an earlier attempt with this key has made. Raises `ProviderFailed`."""
+        """A new record, or the one created by an earlier attempt with this key. Raises `ProviderFailed`."""
         kept = {name: item for name, item in fields.items() if item is not None}
         said = self._said(connection, "POST", f"/{resource}", {resource: kept}, key)
         existing = _conflicting(said)
@@ -288,11 +288,11 @@ class GoCardlessProvider(PaymentProvider):
 
 
 class _MandateEnded(ProviderFailed):
-    """The mandate cannot be charged any more."""
+    """The mandate can no longer be charged."""
 
 
 def _good(said: Said) -> Json:
-    """The JSON of an answer that is one. Raises `ProviderFailed`."""
+    """The JSON of a successful answer. Raises `ProviderFailed`."""
     if said.is_good:
         if not isinstance(said.json, dict):
             raise failed(FailureKind.UNREACHABLE, "invalid_response", "the answer cannot be read")
@@ -316,12 +316,12 @@ def _errors(said: Said) -> list[Json]:
 
 
 def _reasons(said: Said) -> set[str]:
-    """Why GoCardless refuses. (The `code` of its errors is the HTTP status.)"""
+    """The reason of a refusal. (The `code` of an error is the HTTP status.)"""
     return {reason for item in _errors(said) if (reason := text(item, "reason")) is not None}
 
 
 def _conflicting(said: Said) -> str | None:
-    """The id of what was made with this key before."""
+    """The id of the record created with this key before."""
     if "idempotent_creation_conflict" not in _reasons(said):
         return None
     ids = (text(item, "links", "conflicting_resource_id") for item in _errors(said))
@@ -348,7 +348,7 @@ def _charged(payment: Json) -> Charged:
     return Charged(
         provider_payment_id=required_text(payment, "id"),
         status=status,
-        # Of a word that GoCardless has not used before, an event will tell more.
+        # For a status that is not known here, wait for the event.
         payment_status=charge_status("gocardless", status) or ChargeStatus.PROCESSING,
         method=None if mandate is None else MethodDetails(provider_method_id=mandate),
     )

@@ -1,4 +1,4 @@
-"""HTTP to payment providers: JSON or forms, one deadline, and what goes wrong on the way as a `ProviderFailure`."""
+"""HTTP to payment providers: JSON or forms, one deadline per request, and transport errors as `ProviderFailure`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_CODE = 255
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer: status, body, the body as JSON (null if it is none), and headers by their names in lower case."""
+    """An answer: status, body, the body as JSON (null if it is not JSON), and headers by lower-case name."""
 
     status: int
     body: bytes
@@ -27,18 +27,18 @@ class Said:
 
     @property
     def is_good(self) -> bool:
-        """Whether the status is one of success (2xx)."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 class ProviderHttp:
-    """The client that all adapters share. `timeout` is in seconds, for all of one request."""
+    """The client shared by all adapters. `timeout` is in seconds, for a whole request."""
 
     def __init__(self, timeout: float) -> None:
         self._asking = Asking(timeout, _LARGEST_ANSWER)
 
     def close(self) -> None:
-        """Give up what is on its way."""
+        """Abort the requests in flight."""
         self._asking.close()
 
     def ask(
@@ -48,7 +48,7 @@ class ProviderHttp:
         headers: Mapping[str, str],
         content: bytes | Mapping[str, object] | None = None,
     ) -> Said:
-        """The answer, whatever its status, except 429, 408 and 5xx: those raise `ProviderFailed`, as does no answer.
+        """The answer. Statuses 408, 429 and 5xx, and no answer at all, raise `ProviderFailed`.
 
         A mapping is sent as JSON; bytes as they are, with the content type that `headers` name.
         """
@@ -59,7 +59,7 @@ class ProviderHttp:
         try:
             answer = self._asking.request(method, url, sent, content or b"")
         except Exception as problem:
-            # The words of the problem may repeat headers: only its kind is told.
+            # The message may contain headers: only the kind of error is passed on.
             text = f"no answer: {type(problem).__name__}"
             raise failed(FailureKind.UNREACHABLE, "network_error", text) from None
         try:
@@ -75,7 +75,7 @@ class ProviderHttp:
 
 
 def failed(kind: FailureKind, code: str | None, message: str) -> ProviderFailed:
-    """A failure with texts no longer than what is kept."""
+    """A failure, its texts cut to what is stored."""
     return ProviderFailed(
         ProviderFailure(
             kind=kind, code=None if code is None else code[:_LONGEST_CODE], message=message[:LONGEST_MESSAGE]

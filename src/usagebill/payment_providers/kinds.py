@@ -1,4 +1,4 @@
-"""Which adapter speaks to which kind of payment provider."""
+"""The adapter of each kind of payment provider."""
 
 from __future__ import annotations
 
@@ -41,34 +41,34 @@ ADAPTERS: Mapping[str, type[PaymentProvider]] = {
 
 
 class HttpPaymentProviders:
-    """All kinds of payment provider, over the network. `timeout` is in seconds, for all of one request."""
+    """All kinds of payment provider, over the network. `timeout` is in seconds, for a whole request."""
 
     def __init__(self, timeout: float) -> None:
         self._http = ProviderHttp(timeout)
         self._providers = {kind: adapter(self._http) for kind, adapter in ADAPTERS.items()}
 
     def close(self) -> None:
-        """Give up what is on its way."""
+        """Abort the requests in flight."""
         self._http.close()
 
     def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
-        """What the connection's provider answers. Raises `ProviderFailed`."""
+        """The answer of the connection's provider. Raises `ProviderFailed`."""
         return asked(self._of(connection), connection, request)
 
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """The events of a message, if it is the provider's. Raises `NoticeRejected`."""
+        """The events of a message that comes from the provider. Raises `NoticeRejected`."""
         try:
             return self._of(connection).notices(connection, headers, body, now)
         except NoticeRejected:
             raise
         except Exception as problem:
-            # Anybody may send anything here: what cannot be read is not the provider's.
+            # Anybody can post here: a message that cannot be parsed is not the provider's.
             raise NoticeRejected(f"it cannot be read: {type(problem).__name__}") from None
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What follows from an event. Raises `ProviderFailed` if the provider has to be asked and does not answer."""
+        """Translate an event. Raises `ProviderFailed` if the provider has to be asked and does not answer."""
         try:
             return self._of(connection).outcomes(connection, notice, now)
         except (ValueError, TypeError, LookupError, ArithmeticError) as problem:

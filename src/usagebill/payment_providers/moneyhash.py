@@ -46,9 +46,9 @@ _TEST_HOST = "https://staging-web.moneyhash.io"
 _INTENTS = "/api/v1.1/payments/intent/"
 # MoneyHash keeps a key for a day.
 _KEYS_LAST = timedelta(hours=23)
-# What an intent to leave a card on is over; whether it is taken depends on the flow at MoneyHash.
+# The amount of an intent for saving a card; whether it is charged depends on the flow at MoneyHash.
 _SETUP_MAJOR_UNITS = 5
-# What each type of notice says of a charge: the status, and what it means.
+# For each type of notice about a charge: MoneyHash's status, and ours.
 _INTENT_EVENTS = {
     "intent.processed": ("SUCCESSFUL", ChargeStatus.SUCCEEDED),
     "intent.time_expired": ("FAILED", ChargeStatus.FAILED),
@@ -62,17 +62,17 @@ _TOKEN_EVENTS = ("card_token.created", "card_token.updated", "card_token.deleted
 
 
 class MoneyHashProvider(PaymentProvider):
-    """MoneyHash's API, the customers and intents of its version 1.1."""
+    """MoneyHash's API: customers and intents, version 1.1."""
 
     def connect(self, connection: PaymentConnection, request: Connect) -> Connected:
-        """Fetch the key that notices are signed with, unless the connection came with it."""
+        """Fetch the key that signs notices, unless the connection already has it."""
         if connection.credentials.get("signature_key"):
             return Connected()
         said = self._ask(connection, "GET", "/api/v1/organizations/get-webhook-signature-key/")
         return Connected(credentials={"signature_key": required_text(said, "data", "webhook_signature_secret")})
 
     def create_customer(self, connection: PaymentConnection, request: CreateCustomer) -> CustomerCreated:
-        """Make the customer."""
+        """Create the customer."""
         payer, address = request.payer, request.payer.address
         lines = ", ".join(line for line in (address.address_line1, address.address_line2) if line)
         fields = {
@@ -91,7 +91,7 @@ class MoneyHashProvider(PaymentProvider):
         return CustomerCreated(provider_customer_id=required_text(said, "data", "id"))
 
     def setup_url(self, connection: PaymentConnection, request: SetupUrl) -> PageUrl:
-        """A page on which the customer leaves a card."""
+        """A page where the customer saves a card."""
         fields = {
             "amount": _SETUP_MAJOR_UNITS,
             "amount_currency": request.payer.currency,
@@ -121,13 +121,13 @@ class MoneyHashProvider(PaymentProvider):
         return Charged(
             provider_payment_id=required_text(said, "data", "id"),
             status=status,
-            # Of a word that MoneyHash has not used before, a notice will tell more.
+            # For a status that is not known here, wait for the notice.
             payment_status=charge_status("moneyhash", status) or ChargeStatus.PROCESSING,
             method=MethodDetails(provider_method_id=request.provider_method_id),
         )
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
-        """A page to pay on."""
+        """A payment page."""
         left = None
         if request.expires_at is not None:
             left = max(1, int((request.expires_at - request.at).total_seconds()))
@@ -168,7 +168,7 @@ class MoneyHashProvider(PaymentProvider):
         fields: JsonObject | None = None,
         key: str | None = None,
     ) -> JsonObject:
-        """The answer, if it is a good one. Raises `ProviderFailed`."""
+        """The JSON of a successful answer. Raises `ProviderFailed`."""
         headers = {"x-api-key": connection.secret("api_key").value}
         if key is not None:
             headers["x-idempotency-key"] = _key(key)
@@ -188,14 +188,14 @@ class MoneyHashProvider(PaymentProvider):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """One event. Its age does not matter: MoneyHash may repeat it, and repeated ones change nothing."""
+        """One event, of any age: MoneyHash may repeat events, and a repeated one changes nothing."""
         secret = connection.secret("signature_key")
         pairs = [part.strip().partition("=") for part in headers.get("moneyhash-signature", "").split(",")]
         signed = {name: item for name, _, item in pairs}
         if not secret.value or "t" not in signed or "v3" not in signed:
             raise NoticeRejected("it is not signed")
         event = parse_json(body)
-        # What MoneyHash signs is its JSON without spaces, which it may send with some.
+        # The signature is over JSON without spaces; the body may have some.
         expected = [_signature(secret.value, content, signed["t"]) for content in (body, encode_json(event))]
         if not any(hmac.compare_digest(signature, signed["v3"].encode()) for signature in expected):
             raise NoticeRejected("the signature is not MoneyHash's")
@@ -203,7 +203,7 @@ class MoneyHashProvider(PaymentProvider):
         return (Notice(id=digest((type, content)), type=type, body=content),)
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What an event means."""
+        """Translate an event."""
         event = parse_json(notice.body.encode())
         if notice.type in _TOKEN_EVENTS:
             return (_token(connection, event, notice.type),)
@@ -235,14 +235,14 @@ class MoneyHashProvider(PaymentProvider):
                 payable_type=named.payable_type,
                 payable_id=named.payable_id,
                 payment_id=named.payment_id,
-                # A page that nobody has paid on in time is no payment.
+                # An expired page is not a payment.
                 creates=named.creates and notice.type != "intent.time_expired",
             ),
         )
 
 
 def _key(key: str) -> str:
-    """MoneyHash takes no other keys than random UUIDs (version 4): one that is always the same for ours."""
+    """MoneyHash only accepts version 4 UUIDs as keys: this derives one from our key, always the same."""
     return str(uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4))
 
 
@@ -275,7 +275,7 @@ def _billing(payer: Payer) -> JsonObject:
 
 
 def _custom_fields(payer: Payer, purpose: str, payable: Payable | None = None) -> dict[str, str]:
-    """What MoneyHash repeats in its notices, all of it text."""
+    """Metadata that MoneyHash returns in its notices; all values are texts."""
     fields = {
         "svc_mh_connection_id": payer.connection_id,
         "svc_mh_connection_code": payer.connection_code,

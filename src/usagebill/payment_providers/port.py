@@ -1,4 +1,4 @@
-"""The port: what every kind of payment provider is asked in the same words."""
+"""The port: the same requests for every kind of payment provider."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ A = TypeVar("A")
 
 
 class PaymentProvider(ABC):
-    """One kind of payment provider. An adapter overrides what its kind does; the rest it does not support.
+    """One kind of payment provider. An adapter overrides what its kind supports.
 
-    Every method may take while the HTTP client allows, and is called while no transaction is open, perhaps from
-    several threads at once: an adapter keeps no state. Each raises `ProviderFailed`, with the kind of failure that the
-    request's outcome calls for, and nothing else; `UnsupportedAmount` becomes a refusal in `asked`. An answer that
-    cannot be read is `UNREACHABLE`: what it was an answer to may have happened.
+    Methods may take as long as the HTTP client's timeout allows, and are called while no transaction is open, possibly
+    from several threads at once: an adapter keeps no state. They raise `ProviderFailed` and nothing else;
+    `UnsupportedAmount` becomes a refusal in `asked`. An answer that cannot be parsed is `UNREACHABLE`: the request may
+    have succeeded.
 
     Amounts are cents of the currency in requests and answers; `minor_units` and `from_minor_units`, or
     `major_from_cents`, turn them into the provider's form.
@@ -62,7 +62,7 @@ class PaymentProvider(ABC):
         self.http = http
 
     def connect(self, connection: PaymentConnection, request: Connect) -> Connected:
-        """See `Connect`. Where the kind registers nothing there is nothing to do."""
+        """See `Connect`. Does nothing for kinds without registration."""
         return Connected()
 
     def disconnect(self, connection: PaymentConnection, request: Disconnect) -> Done:
@@ -86,11 +86,11 @@ class PaymentProvider(ABC):
         return Methods(methods=())
 
     def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
-        """See `Charge`. An answer that the provider has taken and refused at once is `Charged` with `FAILED` where the
-        provider says it in an ordinary answer, and `DECLINED` or `ACTION_REQUIRED` where it says it as an error.
+        """See `Charge`. A charge refused at once is `Charged` with `FAILED` if the provider reports it in an ordinary
+        answer, and raises `DECLINED` or `ACTION_REQUIRED` if it reports it as an error.
 
-        Raises `DECLINED`, `ACTION_REQUIRED`, `TOO_SMALL`, `CONFLICT`, `REFUSED` and `UNAUTHORIZED` where nothing was
-        taken, `UNREACHABLE` and `THROTTLED` where that is not known.
+        Raises `DECLINED`, `ACTION_REQUIRED`, `TOO_SMALL`, `CONFLICT`, `REFUSED` and `UNAUTHORIZED` if nothing was
+        charged, `UNREACHABLE` and `THROTTLED` if that is not known.
         """
         raise _unsupported(connection, "charges")
 
@@ -130,23 +130,23 @@ class PaymentProvider(ABC):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """The events of a message from outside, if its signature over the raw `body` is right. Talks to nobody.
+        """The events of a message whose signature over the raw `body` is valid. Sends no requests.
 
         Names of `headers` are in lower case. Signatures are compared in constant time. Raises `NoticeRejected`, also
-        where the connection has nothing to check with.
+        if the connection has no secret to verify them with.
         """
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What a notice of this connection means; asks the provider for what it does not say itself.
+        """Translate a notice of this connection; the provider is asked for what it lacks.
 
-        An event of a type that is not known is `Unhandled(known=False)`, and so is one that lacks what it should have.
-        Raises `ProviderFailed`: `UNREACHABLE` and `THROTTLED` to be asked again later.
+        An event of an unknown type, or without a field that it needs, is `Unhandled(known=False)`. Raises
+        `ProviderFailed`; after `UNREACHABLE` and `THROTTLED` it is retried.
         """
         return (Unhandled(reason=f"{notice.type} is not known", known=False),)
 
 
 def check_age(request: Charge | Refund, keys_last: timedelta) -> None:
-    """Raise `FORGOTTEN` for what may have been sent so long ago that it could be done a second time."""
+    """Raise `FORGOTTEN` if the provider may have forgotten the idempotency key, so that a retry might run twice."""
     if request.age > keys_last:
         message = "it may have been done days ago: look at the provider before you try again"
         raise ProviderFailed(ProviderFailure(kind=FailureKind.FORGOTTEN, code="outcome_unknown", message=message))
@@ -192,7 +192,7 @@ def asked(provider: PaymentProvider, connection: PaymentConnection, request: Req
         failure = ProviderFailure(kind=FailureKind.REFUSED, code=problem.code, message=str(problem))
         raise ProviderFailed(failure) from problem
     except Exception as problem:
-        # Whatever an adapter trips over while it reads an answer: what was asked may have happened.
+        # An adapter failed to parse the answer: the request may have succeeded.
         failure = ProviderFailure(
             kind=FailureKind.UNREACHABLE,
             code="invalid_response",

@@ -1,7 +1,7 @@
-"""Files of events: tables (.csv), JSON lines (.jsonl) and Parquet (.parquet), taken from where they were left.
+"""Files of events: tables (.csv), JSON lines (.jsonl) and Parquet (.parquet). Imports resume where they stopped.
 
-A line or row that is no event is refused; the others are taken. How far a file was taken is noted with the checksum of
-what was read, in the transaction of its events: after a crash it is taken on from there, unless it is another file.
+A line or row that is not an event is refused; the others are ingested. A file's progress is stored with the checksum of
+what was read, in the transaction of its events: after a crash the import resumes there, unless the file has changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 
 
 class Unreadable(Exception):
-    """The rest of a file cannot be read: it is no text, no table or no Parquet."""
+    """The rest of a file cannot be parsed: it is not text, not a table or not Parquet."""
 
 
 class MissingPackage(Exception):
@@ -38,7 +38,7 @@ class MissingPackage(Exception):
 
 
 class _Row(NamedTuple):
-    """What a line or row is, how many have been read with it, and the checksum of all of them."""
+    """A line or row, how many were read so far, and the checksum of all of them."""
 
     arrival: Arrival | None
     position: int
@@ -46,12 +46,12 @@ class _Row(NamedTuple):
 
 
 def source_name(path: Path) -> str:
-    """What a file is called in the list of sources."""
+    """The name of a file in the list of sources."""
     return f"file:{path.resolve()}"
 
 
 def length_of(path: Path) -> int:
-    """How many lines or rows a file has, for a bar of progress."""
+    """How many lines or rows a file has, for the progress bar."""
     if path.suffix == ".parquet":
         return int(_parquet(path).metadata.num_rows)
     with path.open("rb") as raw:
@@ -67,11 +67,11 @@ def take_file(
     starts_over: bool = False,
     progress: Callable[[int], None] = lambda position: None,
 ) -> None:
-    """Take what was not taken of a file yet, and count in `outcome` what became of it.
+    """Ingest what is new in a file, and count the results in `outcome`.
 
-    Unless it `is_complete`, a last line without its end is left for later, as somebody may be writing it.
-    `starts_over`: once all was taken, the next time begins at the first line again. Raises `Unreadable`, after what
-    stands before was taken.
+    Unless the file `is_complete`, a last line without a line end is left for later: it may still be being written.
+    `starts_over`: once everything is ingested, the next import begins at the first line. Raises `Unreadable` once all
+    that precedes the unreadable part is ingested.
     """
     position = start = _start(path, intake.noted())
     rows = _rows(path, start) if path.suffix == ".parquet" else _lines(path, start, is_complete)
@@ -85,7 +85,7 @@ def take_file(
 
 
 def _start(path: Path, noted: EventSource | None) -> int:
-    """How many lines or rows were taken before; 0 if what stood before that place is not what stands there now."""
+    """How many lines or rows were ingested before; 0 if the file has changed before that place."""
     if noted is None or noted.checksum is None:
         return 0
     checksum = _whole_checksum(path) if path.suffix == ".parquet" else _checksum_of_lines(path, noted.position)
@@ -112,7 +112,7 @@ def _checksum_of_lines(path: Path, count: int) -> str | None:
 
 
 class _Text:
-    """The lines of a file as text, with how many were read and their checksum."""
+    """The lines of a file as text, with their number so far and their checksum."""
 
     def __init__(self, raw: BinaryIO, is_complete: bool) -> None:
         self.count = 0
@@ -151,7 +151,7 @@ def _objects(text: _Text, start: int) -> Iterator[_Row]:
 
 
 def _table(text: _Text, start: int, is_complete: bool) -> Iterator[_Row]:
-    # While a table is being written, a quoted value that does not end yet is no value.
+    # While a table is still being written, a quoted value without its end is incomplete.
     rows = csv.DictReader(text, strict=not is_complete)
     try:
         for row in rows:
@@ -205,7 +205,7 @@ def _rows(path: Path, start: int) -> Iterator[_Row]:
 
 
 def _parquet_row(position: int, row: Mapping[str, Any]) -> Arrival:
-    """A column `properties` holds properties as a struct or a map; so does every other column that is no field."""
+    """Properties come from a column `properties` (a struct or a map) and from every column that is not a field."""
     values = {name: _as_json(value) for name, value in row.items() if value is not None}
     nested = row.get("properties")
     event: dict[str, object] = {name: values.pop(name) for name in _FIELDS if name in values}
@@ -220,7 +220,7 @@ def _parquet_row(position: int, row: Mapping[str, Any]) -> Arrival:
 
 
 def _as_json(value: object) -> object:
-    """A value as JSON would hold it; bytes, which have no such form, as their hexadecimal digits."""
+    """A value as JSON; bytes as hexadecimal digits."""
     match value:
         case bool() | int() | str() | Decimal():
             return value

@@ -1,4 +1,4 @@
-"""Intake: what a source held goes into the database, with everything that is noted about it, in one transaction."""
+"""Intake: stores events of a source together with its progress, in one transaction."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _log = structlog.get_logger("usagebill.sources")
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of everything that was taken: counts, and the problem of each refusal by its position.
+    """What became of all arrivals: counts, and the problem of each refused one by its position.
 
-    `unbilled` counts those of the ingested that are not billed as things stand, by reason, subscription and code;
-    `undeclared` those billed at a default price for a value that no filter declares, by code, key and value.
+    `unbilled` counts the ingested events that are currently not billed, by reason, subscription and code; `undeclared`
+    the events billed at a default price because no filter declares a value, by code, key and value.
     """
 
     ingested: int = 0
@@ -35,7 +35,7 @@ class Outcome:
     undeclared: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def add(self, other: Outcome) -> None:
-        """Count what became of more."""
+        """Add the outcome of further arrivals."""
         self.ingested += other.ingested
         self.duplicates += other.duplicates
         self.refused |= other.refused
@@ -44,10 +44,10 @@ class Outcome:
 
 
 class Intake:
-    """Takes what one source holds. `source` names it in the list of sources: "kafka:usage", "file:/var/usage/a.csv".
+    """Ingests the events of one source. `source` is its name in the list of sources: "kafka:usage", "file:/var/a.csv".
 
-    For a broker that usagebill does not know: read messages with `payloads.arrival_of`, `take` them, and acknowledge
-    them once that has returned.
+    To support another broker: parse its messages with `payloads.arrival_of`, pass them to `take`, and acknowledge them
+    once it has returned.
     """
 
     def __init__(self, billing: Billing, source: str, *, lists_refused: bool = True) -> None:
@@ -56,16 +56,16 @@ class Intake:
         self._lists_refused = lists_refused
 
     def noted(self, part: str = "") -> EventSource | None:
-        """How far a part of the source was taken before, None if never."""
+        """How far a part of the source was ingested before; None if it never was."""
         return self._billing.reading(lambda reader: event_sources.source_of(reader, self.source, part))
 
     def take(
         self, arrivals: Sequence[Arrival], *, position: int, part: str = "", checksum: str | None = None
     ) -> Outcome:
-        """Ingest the arrivals, durably, and note that everything before `position` was taken.
+        """Ingest the arrivals durably, and record that everything before `position` is done.
 
-        What is refused is listed (`usagebill events refused`) and logged as a warning, and so is what is not billed as
-        things stand; not if this was made without `lists_refused`, by a caller who tells somebody of the outcome.
+        Refused events are listed (`usagebill events refused`) and logged as a warning, as are events that are currently
+        not billed. Without `lists_refused` the caller reports the outcome instead.
         """
         ingested = self._billing.writing(
             lambda work: event_sources.take(

@@ -37,7 +37,7 @@ class JetStreamConsumer:
     async def connect(
         cls, billing: Billing, servers: Sequence[str], *, stream: str, durable: str, batch: int = 1000, **options: Any
     ) -> Self:
-        """Connect, and make the durable consumer if it is not there. `options` are those of `nats.connect`.
+        """Connect, and create the durable consumer if there is none. `options` are those of `nats.connect`.
 
         Raises `RuntimeError` if the package is missing.
         """
@@ -48,13 +48,13 @@ class JetStreamConsumer:
         return cls(billing, connection, subscription, stream, batch)
 
     async def close(self) -> None:
-        """Disconnect; what was not acknowledged comes again, to another member or to this one."""
+        """Disconnect; messages that were not acknowledged are delivered again, to any member."""
         await self._connection.close()
 
     async def poll(self, seconds: float) -> Outcome:
-        """Take what comes within so many seconds, at most a batch, and acknowledge it.
+        """Ingest what arrives within so many seconds, at most a batch, and acknowledge it.
 
-        If the events cannot be stored, the messages are given back at once and the problem is raised.
+        If the events cannot be stored, the messages are returned to the broker at once and the problem is raised.
         """
         try:
             messages = await self._subscription.fetch(self._batch, timeout=seconds)

@@ -1,7 +1,7 @@
 """Kafka, and what speaks its protocol (Redpanda, WarpStream, Event Hubs): a member of a consumer group.
 
 Offsets are committed once the events are durable, never before. Members share the partitions of the topics; when one
-dies, another takes on from the last commit, and what comes twice is known by its transaction id.
+dies, another resumes at the last commit, and events read twice are recognized by their transaction ids.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ except ModuleNotFoundError:  # the extra `kafka` is not installed
 __all__ = ["KafkaConsumer"]
 
 _log = structlog.get_logger("usagebill.sources")
-# What the guarantee rests on; the rest of the consumer's settings are the caller's.
+# At-least-once delivery depends on these; all other settings are the caller's.
 _OURS: Mapping[str, object] = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 
 
@@ -55,13 +55,13 @@ class KafkaConsumer:
         self.close()
 
     def close(self) -> None:
-        """Leave the group, so that others take the partitions at once."""
+        """Leave the group, so that its partitions are reassigned at once."""
         self._consumer.close()
 
     def poll(self, seconds: float) -> Outcome:
-        """Take what comes within so many seconds, at most a batch, and commit its offsets.
+        """Ingest what arrives within so many seconds, at most a batch, and commit its offsets.
 
-        If the events cannot be stored, the partitions are read again from where they were, and the problem is raised.
+        If the events cannot be stored, the partitions are rewound and the problem is raised.
         """
         partitions: dict[tuple[str, int], list[Any]] = {}
         for message in self._consumer.consume(self._batch, seconds):
@@ -91,7 +91,7 @@ class KafkaConsumer:
 
     def _go_back(self, partitions: Mapping[tuple[str, int], Sequence[Any]]) -> None:
         for (topic, partition), messages in partitions.items():
-            # A partition that is another member's by now is read by that one, from the last commit.
+            # A partition that was reassigned is read by its new member, from the last commit.
             with suppress(confluent_kafka.KafkaException):
                 self._consumer.seek(confluent_kafka.TopicPartition(topic, partition, messages[0].offset()))
 
@@ -103,7 +103,7 @@ class KafkaConsumer:
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException as problem:
-            # The group is being shared out anew, or the broker is away. Whoever reads them next knows the events.
+            # The group is rebalancing, or the broker is away. The next reader recognizes duplicates.
             _log.warning("offsets_not_committed", problem=str(problem))
 
 

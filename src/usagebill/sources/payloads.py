@@ -1,4 +1,4 @@
-"""Payloads: a message of a broker, or a line of a file, read as an event of ours or as a CloudEvent."""
+"""Payloads: broker messages and lines of files, parsed as usage events or CloudEvents."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from usagebill.operations.event_sources import Arrival
 __all__ = ["arrival_of", "timed"]
 
 _NO_HEADERS: Mapping[str, str] = {}
-# How CloudEvents name their attributes among the headers of Kafka and of NATS, when `data` alone is the message.
+# Header prefixes of CloudEvents attributes in Kafka and NATS, if the message is `data` alone (binary mode).
 _ATTRIBUTES = ("ce_", "ce-")
 
 
 def arrival_of(position: int, payload: bytes, headers: Mapping[str, str] = _NO_HEADERS) -> Arrival:
-    """What a payload says: a JSON object with the fields of `POST /events`, or a CloudEvent, structured or binary.
+    """Parse a payload: a JSON object with the fields of `POST /events`, or a CloudEvent, structured or binary.
 
-    Never raises: what cannot be read is an `Arrival` with its problem.
+    Never raises: a payload that cannot be parsed gives an `Arrival` with its problem.
     """
     text = payload.decode("utf-8", "backslashreplace")
     if len(text) > LONGEST_PAYLOAD:
@@ -43,7 +43,7 @@ def arrival_of(position: int, payload: bytes, headers: Mapping[str, str] = _NO_H
 
 
 def timed(event: Mapping[str, object]) -> Mapping[str, object]:
-    """The event with its time in seconds, if it was written as a date."""
+    """The event with a date as timestamp converted to seconds."""
     timestamp = event.get("timestamp")
     instant = parse_instant(timestamp) if isinstance(timestamp, str) and "-" in timestamp[1:] else None
     return event if instant is None else {**event, "timestamp": _plain(unix_seconds(instant))}

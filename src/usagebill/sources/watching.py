@@ -1,4 +1,4 @@
-"""A directory that is watched: files of events that are put into it, or go on growing there, are taken."""
+"""A watched directory: event files that appear or grow in it are ingested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = structlog.get_logger("usagebill.sources")
 
 
 class _State(NamedTuple):
-    """What tells a file that has changed from one that has not."""
+    """What identifies a state of a file."""
 
     inode: int
     size: int
@@ -33,11 +33,11 @@ class _State(NamedTuple):
 
 
 class WatchedDirectory:
-    """Takes the .csv, .jsonl and .parquet files of a directory, each as far as it is written.
+    """Ingests the .csv, .jsonl and .parquet files of a directory, as far as they are written.
 
-    A file that nobody has written to for `settled_after` seconds is complete; until then its last line is left for
-    later if it has no end, and a Parquet file altogether. Names that begin with a dot are left alone: write a file
-    under such a name, and rename it.
+    A file that was not written to for `settled_after` seconds is complete. Until then a last line without a line end is
+    left for later, and so is a whole Parquet file. Names that begin with a dot are ignored: write a file under such a
+    name, then rename it.
     """
 
     def __init__(self, billing: Billing, directory: Path, *, settled_after: float = 10) -> None:
@@ -48,7 +48,7 @@ class WatchedDirectory:
         self._told: set[str] = set()
 
     def scan(self) -> dict[str, Outcome]:
-        """Take what is new; returns what became of it, by the name of the file. One bad file keeps no other."""
+        """Ingest what is new; returns the outcomes by file name. A bad file does not hold up others."""
         outcomes: dict[str, Outcome] = {}
         with os.scandir(self._directory) as entries:
             files = sorted((entry for entry in entries if entry.is_file()), key=lambda entry: entry.name)
@@ -77,7 +77,7 @@ class WatchedDirectory:
         except Unreadable as problem:
             outcome.add(self._refused(intake, str(problem)))
         except OSError as problem:
-            # Gone again, or not ours to read: it is tried once more with the next scan.
+            # Gone again, or not readable: retried with the next scan.
             _log.warning("file_not_read", file=str(path), problem=str(problem))
             return outcome
         if is_complete:
@@ -85,7 +85,7 @@ class WatchedDirectory:
         return outcome
 
     def _refused(self, intake: Intake, problem: str) -> Outcome:
-        """List that the rest of a file cannot be read."""
+        """Record that the rest of a file cannot be parsed."""
         noted = intake.noted()
         position = 0 if noted is None else noted.position
         arrival = Arrival(position + 1, problem, problem={"file": ["unreadable"]})

@@ -27,19 +27,19 @@ class StripeClient:
         self._http = http
 
     def get(self, connection: PaymentConnection, path: str, fields: JsonObject | None = None) -> JsonObject:
-        """What stands at a path below `/v1`."""
+        """The resource at a path below `/v1`."""
         return self._ask(connection, "GET", f"{path}?{_form(fields)}" if fields else path)
 
     def post(self, connection: PaymentConnection, path: str, fields: JsonObject, key: str | None = None) -> JsonObject:
-        """The answer to a form; fields that are null are left out. `key` is the idempotency key."""
+        """Post a form, without its null fields. `key` is the idempotency key."""
         return self._ask(connection, "POST", path, _form(fields).encode(), key)
 
     def delete(self, connection: PaymentConnection, path: str) -> JsonObject:
-        """The answer to a deletion."""
+        """Delete a resource."""
         return self._ask(connection, "DELETE", path)
 
     def all(self, connection: PaymentConnection, path: str, fields: JsonObject) -> Iterator[Json]:
-        """Every record of a list, page by page."""
+        """All records of a list, page by page."""
         after: str | None = None
         while True:
             page = self.get(connection, path, {**fields, "limit": _PAGE, "starting_after": after})
@@ -52,7 +52,7 @@ class StripeClient:
     def _ask(
         self, connection: PaymentConnection, method: str, path: str, body: bytes | None = None, key: str | None = None
     ) -> JsonObject:
-        """The answer, if it is a good one. Raises `ProviderFailed`."""
+        """The JSON of a successful answer. Raises `ProviderFailed`."""
         headers = {"authorization": f"Bearer {connection.secret('secret_key').value}", "stripe-version": VERSION}
         if body is not None:
             headers["content-type"] = "application/x-www-form-urlencoded"
@@ -67,7 +67,7 @@ class StripeClient:
 
 
 def segment(id: str) -> str:
-    """An id as a part of a path."""
+    """An id as a path segment."""
     return quote(id, safe="")
 
 
@@ -76,7 +76,7 @@ def _form(fields: JsonObject) -> str:
 
 
 def _pairs(fields: Mapping[str, Json], inside: str = "") -> Iterator[tuple[str, str]]:
-    """Each value by its name, `a[b][0]` where it is nested; what is null is left out."""
+    """Form fields by name, nested ones as `a[b][0]`, without nulls."""
     for name, item in fields.items():
         whole = f"{inside}[{name}]" if inside else name
         if isinstance(item, (list, tuple)):
@@ -90,13 +90,13 @@ def _pairs(fields: Mapping[str, Json], inside: str = "") -> Iterator[tuple[str, 
 
 
 def _failure(said: Said) -> ProviderFailure:
-    """What an error answer says, in Stripe's words."""
+    """The failure that an error answer describes."""
     error = value(said.json, "error")
     code, kind = text(error, "code"), text(error, "type")
     message = text(error, "message") or f"Stripe answered {said.status}"
     shown = parse_json(encode_json(said.json)) if isinstance(said.json, dict) else {}
     if isinstance(value(shown, "error", "payment_intent"), dict):
-        # Whoever has it may act on the intent.
+        # It is a credential: whoever has it can act on the intent.
         shown["error"]["payment_intent"].pop("client_secret", None)
     details = {
         "code": code,
@@ -113,7 +113,7 @@ def _failure_kind(status: int, kind: str | None, code: str | None) -> FailureKin
     if status in (401, 403):
         return FailureKind.UNAUTHORIZED
     if status in (409, 424) or kind == "api_error" or not 400 <= status < 500:
-        # 409: the first request with this key is still at work.
+        # 409: the first request with this key is still running.
         return FailureKind.UNREACHABLE
     if kind == "idempotency_error":
         return FailureKind.CONFLICT

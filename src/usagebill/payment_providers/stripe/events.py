@@ -42,19 +42,19 @@ EVENTS = (
     "charge.refund.updated",
     "charge.dispute.closed",
 )
-# An event that was signed longer ago may be a recorded one.
+# An older signature may be a replay.
 _TOLERANCE = timedelta(seconds=300)
 
 
 def signed_event(connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime) -> Notice:
-    """The event of a message, whose signature is right and at most five minutes old. Raises `NoticeRejected`."""
+    """The event of a message whose signature is valid and at most five minutes old. Raises `NoticeRejected`."""
     secret = connection.secret("webhook_secret")
     pairs = [part.strip().partition("=") for part in headers.get("stripe-signature", "").split(",")]
     stamps = [stamp for name, _, stamp in pairs if name == "t"]
     if not secret.value or len(stamps) != 1 or not stamps[0].isascii() or not stamps[0].isdigit():
         raise NoticeRejected("it is not signed")
     expected = hmac.new(secret.value.encode(), stamps[0].encode() + b"." + body, hashlib.sha256).hexdigest()
-    # More than one while a secret is being replaced.
+    # There are several while a secret is rotated.
     signatures = [signature.encode() for name, _, signature in pairs if name == "v1"]
     if not any(hmac.compare_digest(expected.encode(), signature) for signature in signatures):
         raise NoticeRejected("the signature is not Stripe's")
@@ -65,7 +65,7 @@ def signed_event(connection: PaymentConnection, headers: Mapping[str, str], body
 
 
 def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice) -> Outcome:
-    """What an event means; of a method, Stripe is asked for the details. Raises `ProviderFailed` and ValueError."""
+    """Translate an event; Stripe is asked for the details of a method. Raises `ProviderFailed` and ValueError."""
     event = parse_json(notice.body.encode())
     subject = value(event, "data", "object")
     if text(subject, "metadata", "svc_organization_id") not in (None, connection.organization_id):
@@ -118,7 +118,7 @@ def _details_of(client: StripeClient, connection: PaymentConnection, id: str) ->
     try:
         return details(client.get(connection, f"/payment_methods/{segment(id)}"))
     except ProviderFailed:
-        # That something is paid does not wait for what the card looks like.
+        # A payment is recorded even if the card's details cannot be fetched.
         return MethodDetails(provider_method_id=id)
 
 
@@ -141,7 +141,7 @@ def _method_added(client: StripeClient, connection: PaymentConnection, customer:
             raise
         return Unhandled(reason="Stripe does not know the method any more")
     if text(method, "customer") != customer:
-        # Events come late and in any order: it has been detached since.
+        # Events may be late and out of order: the method was detached since.
         return Unhandled(reason="the method is not the customer's")
     return MethodAdded(method=details(method), provider_customer_id=customer)
 

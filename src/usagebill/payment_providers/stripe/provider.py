@@ -1,4 +1,4 @@
-"""What Stripe does of what payment providers are asked."""
+"""Stripe's implementation of the payment provider port."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from usagebill.payment_providers.stripe.events import EVENTS, meaning, signed_ev
 
 __all__ = ["StripeProvider"]
 
-# Sessions last at most 24 hours from when Stripe makes them; its clock may be behind ours.
+# Sessions last at most 24 hours after their creation by Stripe's clock, which may be behind ours.
 _LONGEST_SESSION = timedelta(hours=23, minutes=59)
 _NEEDS_SETUP = frozenset(("card", "sepa_debit", "us_bank_account", "bacs_debit", "link", "boleto"))
-# Where cards may not be charged without the customer, nor kept for that.
+# Countries where cards may not be saved for charges without the customer present.
 _ON_SESSION_COUNTRIES = ("IN",)
 _REASONS = {
     "duplicated_charge": "duplicate",
@@ -59,16 +59,16 @@ _REASONS = {
     "order_cancellation": "requested_by_customer",
     "fraudulent_charge": "fraudulent",
 }
-# Where an intent carries the key that it was authorized with.
+# The metadata key that holds the idempotency key of an authorization.
 _AUTHORIZATION = "svc_authorization_key"
-# Stripe may forget a key a day after it was used.
+# Stripe may forget an idempotency key after a day.
 _KEYS_LAST = timedelta(hours=23)
-# How far its clock may be off ours.
+# The largest difference between its clock and ours.
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
 class StripeProvider(PaymentProvider):
-    """Stripe, spoken to in the API version of `client`."""
+    """Stripe, in the API version of `client`."""
 
     def __init__(self, http: ProviderHttp) -> None:
         super().__init__(http)
@@ -77,7 +77,7 @@ class StripeProvider(PaymentProvider):
     # The connection
 
     def connect(self, connection: PaymentConnection, request: Connect) -> Connected:
-        """Register the address for notices, or tell Stripe the new one.
+        """Register the address for notices, or update it.
 
         A connection that came with a secret for notices has had its address registered by hand.
         """
@@ -108,7 +108,7 @@ class StripeProvider(PaymentProvider):
     # Customers and their methods
 
     def create_customer(self, connection: PaymentConnection, request: CreateCustomer) -> CustomerCreated:
-        """Make the customer. After a conflict of keys, the only one with its e-mail address is taken for it."""
+        """Create the customer. After a key conflict, a single customer with its e-mail address is assumed to be it."""
         payer = request.payer
         metadata = {"svc_customer_id": payer.customer_id, "customer_id": payer.external_id}
         fields = {**shapes.customer(payer), "metadata": metadata}
@@ -124,12 +124,12 @@ class StripeProvider(PaymentProvider):
         return CustomerCreated(provider_customer_id=required_text(made, "id"))
 
     def update_customer(self, connection: PaymentConnection, request: UpdateCustomer) -> Done:
-        """Tell Stripe the customer's name and addresses; what it does not have is left as it is there."""
+        """Update the customer's name and addresses; values that are missing here stay as they are at Stripe."""
         self._client.post(connection, _customer_path(request.payer), shapes.customer(request.payer))
         return Done()
 
     def setup_url(self, connection: PaymentConnection, request: SetupUrl) -> PageUrl:
-        """A checkout session in which the customer leaves a payment method."""
+        """A checkout session for saving a payment method."""
         types = [kind for kind in request.payer.method_types if kind in _NEEDS_SETUP]
         if not types:
             code = "no_payment_methods_to_setup_available"
@@ -144,7 +144,7 @@ class StripeProvider(PaymentProvider):
         return shapes.page(self._client.post(connection, "/checkout/sessions", fields, request.key))
 
     def list_methods(self, connection: PaymentConnection, request: ListMethods) -> Methods:
-        """The customer's default method, then those of the kinds that it may use, newest first."""
+        """The customer's default method, then its methods of the allowed kinds, newest first."""
         path, kinds = _customer_path(request.payer), request.payer.method_types
         default = shapes.default_method(self._client.get(connection, path))
         listed = list(self._client.all(connection, f"{path}/payment_methods", {}))
@@ -155,7 +155,7 @@ class StripeProvider(PaymentProvider):
     # Charges
 
     def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
-        """Make a payment intent and confirm it."""
+        """Create a payment intent and confirm it."""
         payer = request.payer
         amount = minor_units("stripe", request.amount_cents, request.currency)
         is_transfer = payer.method_types == (shapes.BANK_TRANSFER,)
@@ -189,7 +189,7 @@ class StripeProvider(PaymentProvider):
         return shapes.charged(intent, method, gone)
 
     def _usable_method(self, connection: PaymentConnection, request: Charge) -> tuple[Json, tuple[str, ...]]:
-        """The method to charge, null if there is none, and which of ours are gone."""
+        """The method to charge (null if there is none), and which stored methods Stripe no longer has."""
         path = _customer_path(request.payer)
         default = shapes.default_method(self._client.get(connection, path))
         gone: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ class StripeProvider(PaymentProvider):
         return (listed[0] if listed else None), gone
 
     def _charged_before(self, connection: PaymentConnection, request: Charge) -> Json:
-        """The intent that an earlier attempt at this charge has made; None if Stripe lists none.
+        """The intent created by an earlier attempt at this charge; None if Stripe lists none.
 
         A key may be forgotten, or refused as it comes with other fields: the customer's method may have changed since.
         """
@@ -224,13 +224,13 @@ class StripeProvider(PaymentProvider):
         return None
 
     def update_charge(self, connection: PaymentConnection, request: UpdateCharge) -> Done:
-        """Give the intent the number that its invoice has now."""
+        """Write the invoice's new number to the intent."""
         fields = {"description": request.reference, "metadata": request.metadata}
         self._client.post(connection, f"/payment_intents/{segment(request.provider_payment_id)}", fields)
         return Done()
 
     def cancel(self, connection: PaymentConnection, request: Cancel) -> Charged | None:
-        """Cancel the intent, if it can still be cancelled."""
+        """Cancel the intent if that is still possible."""
         path = f"/payment_intents/{segment(request.provider_payment_id)}/cancel"
         try:
             return shapes.charged(self._client.post(connection, path, {"cancellation_reason": "abandoned"}), None, ())
@@ -240,7 +240,7 @@ class StripeProvider(PaymentProvider):
             raise
 
     def authorize(self, connection: PaymentConnection, request: Authorize) -> Authorized:
-        """Make a payment intent that is confirmed and not captured."""
+        """Create a payment intent, confirmed but not captured."""
         method = request.provider_method_id
         if method is None:
             listed = self.list_methods(connection, ListMethods(payer=request.payer)).methods
@@ -263,7 +263,7 @@ class StripeProvider(PaymentProvider):
         return Authorized(provider_payment_id=required_text(intent, "id"), status=required_text(intent, "status"))
 
     def release(self, connection: PaymentConnection, request: ReleaseHold) -> Done:
-        """Cancel the intent, or whichever of the customer's intents carries the key."""
+        """Cancel the intent, or the customer's intent with the key."""
         ids = [request.provider_payment_id]
         if request.provider_payment_id is None:
             since = int((request.since - _CLOCK_SKEW).timestamp())
@@ -276,7 +276,7 @@ class StripeProvider(PaymentProvider):
         return Done()
 
     def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
-        """Pay back part of an intent."""
+        """Refund part of an intent."""
         name, mark = request.mark
         fields = {
             "payment_intent": request.provider_payment_id,
@@ -300,7 +300,7 @@ class StripeProvider(PaymentProvider):
     # Pages
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
-        """A checkout session in which the customer pays."""
+        """A checkout session for paying."""
         payer, ends = request.payer, request.expires_at
         intent: JsonObject = {"description": request.payable.reference, "metadata": request.metadata}
         keeps = request.keeps_method and request.payable.type is PayableType.INVOICE
@@ -319,7 +319,7 @@ class StripeProvider(PaymentProvider):
         return shapes.page(self._client.post(connection, "/checkout/sessions", fields, request.key))
 
     def expire_page(self, connection: PaymentConnection, request: ExpirePage) -> Done:
-        """End a session that is open."""
+        """Expire an open session."""
         path = f"/checkout/sessions/{segment(request.provider_page_id)}"
         try:
             if text(self._client.get(connection, path), "status") == "open":
@@ -330,7 +330,7 @@ class StripeProvider(PaymentProvider):
         return Done()
 
     def list_charges(self, connection: PaymentConnection, request: ListCharges) -> ProviderCharges:
-        """All payment intents that were made in the time."""
+        """All payment intents created in the time."""
         created = {"gte": int(request.since.timestamp()), "lt": int(request.until.timestamp())}
         fields: JsonObject = {"created": created, "expand": ["data.latest_charge"]}
         intents = self._client.all(connection, "/payment_intents", fields)
@@ -345,7 +345,7 @@ class StripeProvider(PaymentProvider):
         return (signed_event(connection, headers, body, now),)
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What the event means."""
+        """Translate an event."""
         return (meaning(self._client, connection, notice),)
 
 

@@ -1,4 +1,4 @@
-"""Our requests as Stripe's fields, and Stripe's objects as our answers."""
+"""Requests as Stripe's fields, and Stripe's objects as answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REFUND_STATUSES = {
 
 
 def refund_status(word: str) -> PaymentStatus:
-    """What Stripe's word for the state of a refund means; pending, whatever else it is (`requires_action`)."""
+    """The status of a refund; pending for anything but success and failure (such as `requires_action`)."""
     return _REFUND_STATUSES.get(word, PaymentStatus.PENDING)
 
 
@@ -100,7 +100,7 @@ def details(method: Json) -> MethodDetails:
 
 
 def transfer(payer: Payer, currency: str) -> JsonObject:
-    """How a customer that only pays by bank transfer is told where to."""
+    """Payment instructions for customers that pay by bank transfer only."""
     balance: JsonObject = {"funding_type": "bank_transfer"}
     kind = _TRANSFER_TYPES.get(currency.lower())
     if kind is not None:
@@ -125,7 +125,7 @@ def charged(intent: Json, method: Json, gone: tuple[str, ...]) -> Charged:
     return Charged(
         provider_payment_id=required_text(intent, "id"),
         status=status,
-        # Of a word that Stripe has not used before, an event will tell more.
+        # For a status that is not known here, wait for the event.
         payment_status=charge_status("stripe", status) or ChargeStatus.PROCESSING,
         next_action=action if isinstance(action, dict) and status == "requires_action" else {},
         method=None if method is None else details(method),
@@ -136,7 +136,7 @@ def charged(intent: Json, method: Json, gone: tuple[str, ...]) -> Charged:
 
 
 def lines(request: CheckoutUrl) -> list[JsonObject]:
-    """What is paid, invoice by invoice; as one sum if that is not what they come to."""
+    """What is paid, invoice by invoice; one amount if the invoices do not add up to it."""
     lines = [(line.name, line.amount_cents) for line in request.payable.lines]
     if sum(cents for _, cents in lines) != request.amount_cents:
         lines = [(request.payable.reference, request.amount_cents)]
