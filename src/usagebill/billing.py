@@ -445,9 +445,8 @@ class Billing(Resources):
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
         """Schedule the retry of a failed job, or leave it to a person once it has failed too often."""
-        final = isinstance(problem, Undelivered) and problem.final
         most = problem.ATTEMPTS if isinstance(problem, Undelivered) else ATTEMPTS
-        failed = final or job.attempts + 1 >= most
+        failed = job.attempts + 1 >= most or (isinstance(problem, Undelivered) and problem.final)
         reason = f"{type(problem).__name__}: {problem}"
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)

@@ -1,4 +1,4 @@
-"""Conditions: what a query asks of records, as values that every engine translates."""
+"""Conditions of queries, as values that every engine translates."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class SameText:
-    """The column's text is `text`, whatever the case of either."""
+    """The column's text is `text`, ignoring case."""
 
     column: str
     text: str
@@ -191,7 +191,7 @@ def eq(column: str, value: object) -> Condition:
 
 
 def ne(column: str, value: object) -> Condition:
-    """`column` is there and differs from `value`."""
+    """`column` is present and differs from `value`."""
     return Compare(column, "!=", value)
 
 
@@ -231,12 +231,12 @@ def missing(column: str) -> Condition:
 
 
 def present(column: str) -> Condition:
-    """`column` is there."""
+    """`column` is present."""
     return Null(column, True)
 
 
 def contains(columns: Iterable[str], text: str) -> Condition:
-    """One of the columns contains `text`, whatever its case."""
+    """One of the columns contains `text`, ignoring case."""
     return Search(tuple(columns), text)
 
 
@@ -246,7 +246,7 @@ def like(column: str, pattern: str) -> Condition:
 
 
 def same_text(column: str, text: str) -> Condition:
-    """`column` is `text`, whatever the case of either."""
+    """`column` is `text`, ignoring case."""
     return SameText(column, text)
 
 
@@ -256,7 +256,7 @@ def has_item(column: str, members: str | None = None, **equal: object) -> Condit
 
 
 def not_empty(column: str) -> Condition:
-    """The list in `column` has an item, whatever it is."""
+    """The list in `column` is not empty."""
     return NotEmpty(column)
 
 

@@ -1,4 +1,4 @@
-"""What every engine does alike, whatever its SQL."""
+"""What engines have in common, independent of their SQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORKERS = "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers
 
 
 def worker_of(row: Sequence[Any]) -> WorkerSeen:
-    """The worker that a row of `WORKERS` is."""
+    """The worker of a row of `WORKERS`."""
     return WorkerSeen(
         id=row[0],
         name=row[1],

@@ -1,4 +1,4 @@
-"""Jobs as the queue keeps them, and the tasks that they are for."""
+"""Jobs as the queue stores them, and their tasks."""
 
 from __future__ import annotations
 

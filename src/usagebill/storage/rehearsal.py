@@ -1,4 +1,4 @@
-"""A rehearsal: an operation run on a snapshot up to its first write, for what it works out before that."""
+"""A rehearsal: an operation run on a snapshot up to its first write, to compute beforehand what it needs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class RunEnds(Exception):
-    """A run of an operation ends here because there will be another: no failure of the operation."""
+    """The run ends here and the operation is run again: this is not a failure."""
 
 
 class RehearsalEnds(RunEnds):
-    """The operation wants to write."""
+    """The operation is about to write."""
 
 
 def _end(*_: object, **__: object) -> Any:

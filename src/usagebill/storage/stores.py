@@ -1,4 +1,4 @@
-"""Which engine keeps what: files and memory are SQLite's, `postgresql://` names a database of a server."""
+"""Choice of the engine: SQLite for files and memory, PostgreSQL for `postgresql://` URLs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 
 
 def is_url(path: str | Path) -> bool:
-    """Whether it names a database of a PostgreSQL server, not a file."""
+    """Whether it is the URL of a PostgreSQL database, not a path."""
     return str(path).startswith(("postgresql://", "postgres://"))
 
 
@@ -34,7 +34,7 @@ def store_at(path: str | Path, *, read_only: bool = False) -> Store:
 
 
 def within(store: Store, connection: object) -> CallersTransaction:
-    """The transaction that is open on a connection to the database of `store`, to work in.
+    """The caller's open transaction on a connection to the database of `store`, to work in.
 
     Raises `UnusableTransaction` if the store is no PostgreSQL database.
     """
@@ -47,7 +47,7 @@ def within(store: Store, connection: object) -> CallersTransaction:
 
 
 def shown(path: str) -> str:
-    """The path as it may be shown: a URL without its user and password."""
+    """The path for display: a URL without user and password."""
     if not is_url(path):
         return path
     parts = urlsplit(path)
@@ -55,7 +55,7 @@ def shown(path: str) -> str:
 
 
 def is_engine_error(problem: Exception) -> bool:
-    """Whether the database itself refused or failed: a file that cannot be read, a server that does not answer."""
+    """Whether the database failed: a file that cannot be read, a server that does not answer."""
     if isinstance(problem, sqlite3.DatabaseError):
         return True
     if "psycopg" not in sys.modules:
@@ -68,7 +68,7 @@ def is_engine_error(problem: Exception) -> bool:
 
 @contextmanager
 def emptied(url: str) -> Iterator[str]:
-    """The URL of an empty database on the PostgreSQL server of `url`, nobody else's meanwhile."""
+    """The URL of an empty database on the PostgreSQL server of `url`, reserved for the caller."""
     if not is_url(url):
         raise ValueError("a sandbox works in memory, or on a server: postgresql://...")
     try:

@@ -1,4 +1,4 @@
-"""Sums: exact totals of records in groups, added up where the records are."""
+"""Sums: exact totals of grouped records, computed by the engine."""
 
 from __future__ import annotations
 

@@ -30,17 +30,17 @@ T = TypeVar("T")
 # At most this many writes share one commit, so that none waits long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
-# SQLite's own way of waiting for another process sleeps up to 100 ms, and may miss its turn for seconds on end. So the
+# SQLite's busy handler sleeps up to 100 ms and may miss its turn for seconds, so the
 # lock is asked for more often.
 _BETWEEN_TRIES = 0.001
-# What the last commit says of how often the lock is taken; those before it say the rest.
+# The weight of the latest commit in the moving average of how often the lock is taken.
 _LAST_COMMIT = 1 / 8
-# The first with `->>` and `RETURNING`.
+# The first version with `->>` and `RETURNING`.
 _OLDEST = (3, 38, 0)
 
 
 def _begin(connection: sqlite3.Connection) -> bool:
-    """Begin to write as soon as no other process does: whether one did.
+    """Begin a write as soon as no other process is writing. Returns whether one was.
 
     Raises `sqlite3.OperationalError` after a minute of waiting.
     """
@@ -58,8 +58,8 @@ def _begin(connection: sqlite3.Connection) -> bool:
 
 
 def _make_private(path: str) -> None:
-    """Make a file that is not there yet readable by its owner alone; SQLite gives the files beside it the same mode."""
-    # Where it cannot be made SQLite says why, in words that callers know.
+    """Create a missing file, readable by its owner only; SQLite gives the files beside it the same mode."""
+    # If it cannot be created, SQLite reports why, with an error that callers handle.
     with suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
@@ -69,7 +69,7 @@ def _address(path: str, options: str) -> str:
 
 
 def functions(connection: sqlite3.Connection) -> None:
-    """Give a connection the functions that queries use. Indexes use none of them: any tool can check the file."""
+    """Register the SQL functions that queries use. No index uses them, so that any tool can check the file."""
     connection.create_function("casefold", 1, _casefold)
     connection.create_function("folded", 1, folded)
     connection.create_function("short_tokens", -1, short_tokens, deterministic=True)
@@ -95,13 +95,13 @@ def _empty() -> sqlite3.Connection:
 
 
 def _fill_memory(connection: sqlite3.Connection) -> None:
-    """Give a new database in memory its tables by copying one that has them: 3 ms, where to make them takes 60."""
+    """Create the tables of a database in memory by copying one that has them: 3 ms instead of 60."""
     with _empty_lock:
         _empty().backup(connection)
 
 
 class _StoredSum:
-    """Sums of cents and decimals as they are stored. SQLite's own are floats, or end at 64 bits."""
+    """Exact sums of stored cents and decimals: SQLite's are floats, or limited to 64 bits."""
 
     def __init__(self) -> None:
         self._whole = 0
@@ -118,13 +118,13 @@ class _StoredSum:
 
 
 class _Write(Generic[T]):
-    """One caller's change, waiting for the commit that it will share."""
+    """A caller's change, waiting for the commit that it shares with others."""
 
     def __init__(self, organization_id: str | None, change: Callable[[Any], T]) -> None:
         self.organization_id = organization_id
         self.change = change
         self.done = False
-        # The organizations whose entitlements it changed.
+        # The organizations whose entitlements the change affects.
         self.entitling: Set[str] = frozenset()
         # Released when the write is done, or when its thread is to take over.
         self.signal = threading.Lock()
@@ -148,7 +148,7 @@ class _EntitlingCommits:
         self._counts: dict[str, int] = {}
 
     def count(self, organization_ids: Set[str]) -> None:
-        """One more for each of these organizations."""
+        """Count a change of each of these organizations."""
         if organization_ids:
             with self._lock:
                 for id in organization_ids:
@@ -158,7 +158,7 @@ class _EntitlingCommits:
         return self._counts.get(organization_id, 0)
 
 
-# By the real path of a file, for a process may open it more than once.
+# By the real path of the file: a process may open it more than once.
 _entitling_commits: dict[str, _EntitlingCommits] = {}
 
 
@@ -179,13 +179,13 @@ class SqliteStore:
         if not self._memory and not read_only:
             _make_private(self.path)
         self._turn = threading.Lock()
-        # Who writes is settled under `_guard`: one thread commits for all who wait, then hands over to the next.
+        # `_guard` decides who writes: one thread commits for all that wait, then hands over to the next.
         self._guard = threading.Lock()
         self._waiting: deque[_Write[Any]] = deque()
         self._busy = False
         self._sharing = False
         self._contention = 0.0
-        # What has been committed, as far as the writer has noticed.
+        # What was committed, as far as the writer has noticed.
         self._version = Version()
         self._data_version: int | None = None
         self._entitling_commits = _EntitlingCommits()
@@ -193,7 +193,7 @@ class SqliteStore:
             path = os.path.realpath(self.path)
             self._entitling_commits = _entitling_commits.setdefault(path, self._entitling_commits)
         self._wants = Wants()
-        # What each thread has open.
+        # The open transaction of each thread.
         self._transactions = OneTransaction()
         self._readers: list[sqlite3.Connection] = []
         self._idle: deque[sqlite3.Connection] = deque()
@@ -227,7 +227,7 @@ class SqliteStore:
                 connection.execute("SELECT 1 FROM sqlite_schema")
             except sqlite3.OperationalError:
                 connection.close()
-                # The files beside it cannot be made. Without them it can be read where there is nothing in them.
+                # The files beside it cannot be created. The database can be read without them if they would be empty.
                 wal = Path(f"{self.path}-wal")
                 if wal.exists() and wal.stat().st_size:
                     raise
@@ -235,7 +235,7 @@ class SqliteStore:
         else:
             connection = self._connected(self.path)
         try:
-            # Before anything of it is changed, the way that it is written included.
+            # Before anything is changed, the journal mode included.
             check_ours(connection)
         except BaseException:
             connection.close()
@@ -280,7 +280,7 @@ class SqliteStore:
         self, connection: sqlite3.Connection, organization_id: str | None, question: Callable[[SqliteTransaction], T]
     ) -> T:
         connection.execute("PRAGMA query_only = ON")
-        # Before the snapshot is taken, which may be of something later: that is seen to differ.
+        # Before the snapshot is taken: should it see a later commit, the versions differ.
         version = self._version
         connection.execute("BEGIN")
         try:
@@ -304,7 +304,7 @@ class SqliteStore:
         return mine.result
 
     def _commit_all(self, mine: _Write[T]) -> None:
-        """Commit for all who wait until `mine` is done; then the first who still waits takes over."""
+        """Commit for all that wait until `mine` is done; then the first that still waits takes over."""
         while not mine.done:
             with self._guard:
                 writes = [self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))]
@@ -323,7 +323,7 @@ class SqliteStore:
         return not self._memory
 
     def is_awaited(self) -> bool:
-        # Those who share the commit wait for it too.
+        # The others that share the commit wait for it too.
         return self._sharing or bool(self._waiting)
 
     def entitling_commits(self, organization_id: str) -> int:
@@ -342,7 +342,7 @@ class SqliteStore:
             self._notice_others()
             for write in writes:
                 if not self._sharing:
-                    # Alone, it is undone with the transaction.
+                    # A single change is undone with the transaction.
                     sole = SqliteTransaction(
                         connection, write.organization_id, version=self._version, wants=self._wants
                     )
@@ -350,7 +350,7 @@ class SqliteStore:
                     write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
-                # It is asked for what it has of a connection, and no more.
+                # It has only those methods of a connection that are called here.
                 tx = SqliteTransaction(alone, write.organization_id, wants=self._wants)  # type: ignore[arg-type]
                 transactions.append(tx)
                 try:
@@ -359,22 +359,22 @@ class SqliteStore:
                     write.error = problem
             connection.execute("COMMIT")
         except BaseException as problem:
-            # Before anything else can go wrong: nobody is to believe that it was done.
+            # Before anything else can fail: no caller may take it for committed.
             for write in writes:
                 write.error = write.error or (problem.cause if isinstance(problem, TransactionLost) else problem)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         finally:
-            # Whether or not it was committed: a write too many costs no more than reading again.
+            # Committed or not: counting a write too many only costs another read.
             for transaction in transactions:
                 self._version = self._version.after(transaction.writes)
-            # Whatever became of it: a number too many costs those who ask one look at the file.
+            # Committed or not: a number too many only costs another look at the file.
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
 
     def _notice_others(self) -> None:
-        """Count it, at the beginning of a write, if another connection has committed since the last one."""
+        """At the beginning of a write, note whether another connection has committed since the last one."""
         data_version = self._writer.execute("PRAGMA data_version").fetchone()[0]
         if data_version != self._data_version:
             self._data_version = data_version
@@ -389,7 +389,7 @@ class SqliteStore:
         return True
 
     def close(self) -> None:
-        """Close every connection. The store is not to be used afterwards."""
+        """Close every connection. The store cannot be used afterwards."""
         with self._turn:
             for connection in (*self._readers, self._writer):
                 connection.close()

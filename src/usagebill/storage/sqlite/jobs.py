@@ -23,8 +23,8 @@ _COLUMNS = (
     "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
     " error, failed"
 )
-# A job waits for its `due_at` unless a retry or a lease holds it until a later `run_at`. Those that are held have an
-# index of their own, so that no claim walks over them.
+# A job waits for its `due_at`, or for a later `run_at` if a retry or a lease holds it. Held jobs have an
+# index of their own, so that claims skip them.
 _READY = "failed = 0 AND run_at = due_at"
 _HELD = "failed = 0 AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
@@ -105,7 +105,7 @@ class SqliteJobs:
         return [job for job in map(_job, rows) if self._organization_id in (None, job.organization_id)]
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
-        """The first jobs of a lane whose time has come, those included that were held until now."""
+        """The first due jobs of a lane, including those that were held until now."""
         self._connection.execute(
             f"UPDATE jobs SET run_at = due_at WHERE {_HELD} AND lane = ? AND run_at <= ?", (lane, sql_value(now))
         )
@@ -141,7 +141,7 @@ class SqliteJobs:
     def lanes(self, prefix: str = "") -> dict[str, datetime]:
         first: dict[str, str] = {}
         for state, column in _STATES:
-            # One look at an index for each lane, however many jobs wait in it.
+            # One index look-up per lane, however many jobs wait in it.
             after, lane = (">=" if prefix else ">"), prefix
             while row := self._connection.execute(
                 f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"
@@ -214,7 +214,7 @@ class SqliteJobs:
         at = sql_value(now)
         backlog: list[LaneBacklog] = []
         for lane in ("", *self.lanes()):
-            # What was held until now, for another try or because its worker died, is due too.
+            # Jobs held until now, for a retry or by a worker that died, are due too.
             row = self._connection.execute(
                 "SELECT COUNT(*), MIN(due_at) FROM ("
                 f"SELECT due_at FROM jobs WHERE {_READY} AND lane = ? AND due_at <= ?"

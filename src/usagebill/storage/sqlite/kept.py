@@ -1,4 +1,4 @@
-"""Kept: what makes lists quick is written with the records, in their transaction.
+"""Kept: counts, texts and items, which make lists quick, are written in the transaction of their records.
 
 Counts, texts and items of a record are taken away before it changes, and added for many records at once: before the
 transaction commits, or asks for them. Triggers would do the same row by row, and have SQLite copy every page that a
@@ -48,7 +48,7 @@ def _statements(kind: type) -> _Statements | None:
 
 @dataclass(frozen=True, slots=True)
 class _Referring:
-    """Records of `table` that are counted by what another record says; each statement takes that record's id."""
+    """Records of `table` that are counted by columns of another record; each statement takes that record's id."""
 
     table: Table
     columns: frozenset[str]
@@ -71,21 +71,21 @@ def _referring(kind: type) -> tuple[_Referring, ...]:
 
 
 class Kept:
-    """What a transaction still has to add."""
+    """What a transaction has yet to add."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._pending: dict[type, dict[str, None]] = {}
 
     def state(self) -> dict[type, dict[str, None]]:
-        """What `restore` takes when what was done since is undone."""
+        """The state for `restore`, if later changes are undone."""
         return {kind: dict(ids) for kind, ids in self._pending.items()}
 
     def restore(self, state: dict[type, dict[str, None]]) -> None:
         self._pending = state
 
     def inserted(self, kind: type, id: str) -> None:
-        """A record has been written that was not there."""
+        """A record was inserted."""
         if _statements(kind) is not None:
             self._pending.setdefault(kind, {})[id] = None
 
@@ -94,7 +94,7 @@ class Kept:
         columns = frozenset(columns)
         touched = [referring for referring in _referring(kind) if not referring.columns.isdisjoint(columns)]
         if touched:
-            # Those that wait would be taken away without having been added.
+            # Records that wait would be removed without having been added.
             self.flush([referring.table.kind for referring in touched])
             for referring in touched:
                 self._run(referring.remove, id)
@@ -107,12 +107,12 @@ class Kept:
         return touched
 
     def changed(self, id: str, touched: Iterable[_Referring]) -> None:
-        """The record with this id has changed."""
+        """The record with this id was changed."""
         for referring in touched:
             self._run(referring.add, id)
 
     def goes(self, kind: type, id: str) -> None:
-        """A record is about to be removed for good."""
+        """A record is about to be deleted."""
         statements = _statements(kind)
         if statements is None:
             return
@@ -124,7 +124,7 @@ class Kept:
         self._run(statements.forget, id)
 
     def flush(self, kinds: Iterable[type] | None = None) -> None:
-        """Add what waits, of these kinds only where they are named, so that lists know it."""
+        """Add what waits (of `kinds` only, if named), so that lists see it."""
         for kind in list(self._pending if kinds is None else kinds):
             ids = self._pending.pop(kind, None)
             statements = _statements(kind)

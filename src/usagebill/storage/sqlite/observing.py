@@ -1,4 +1,4 @@
-"""Observations: what a snapshot was asked and what it answered, so that a later transaction can ask it again.
+"""Observations: the queries of a snapshot with their answers, so that a later transaction can repeat them.
 
 What is worked out on a snapshot is written later, under the lock of the writer. It stands if everything that it was
 worked out from is answered in the same way then: each statement is repeated and its rows compared. Events are never
@@ -32,7 +32,7 @@ _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 _TAIL = re.compile(r" (?:ORDER BY|LIMIT|GROUP BY) ")
 _LIST = re.compile(r"\([?,]+\)")
 _EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
-# What most rows are asked for by: a transaction keeps the values of these in the rows that it writes.
+# Most queries select by these: a transaction keeps their values in the rows that it writes.
 TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
 
 
@@ -48,41 +48,41 @@ class Version:
     writes: Mapping[type, int] = field(default_factory=dict)
 
     def after(self, writes: Mapping[type, int]) -> Version:
-        """The version once these writes are committed too."""
+        """The version after these writes."""
         kinds = {*self.writes, *writes}
         return replace(self, writes={kind: self.writes.get(kind, 0) + writes.get(kind, 0) for kind in kinds})
 
     def after_others(self) -> Version:
-        """The version once another connection has committed."""
+        """The version after a commit of another connection."""
         return replace(self, others=self.others + 1)
 
 
 class Observation:
-    """Statements with their rows, and questions about events that had come up to the event `latest`."""
+    """Statements with their rows, and questions about events up to `latest`, the last event stored."""
 
     def __init__(self, organization_id: str | None, latest: int, version: Version | None) -> None:
         self.organization_id = organization_id
         self.latest = latest
         self.version = version
         self.statements: dict[Statement, Rows] = {}
-        # The statements by the tables that they look at.
+        # Statements by the tables that they read.
         self.asked_of: dict[tuple[str, ...], list[Statement]] = {}
         self.questions: list[EventQuery] = []
 
     def note(self, statement: Statement, rows: Rows) -> None:
-        """Keep what was asked and answered."""
+        """Record a statement and its rows."""
         if statement not in self.statements:
             self.asked_of.setdefault(_tables(statement[0]), []).append(statement)
         self.statements[statement] = rows
 
     @property
     def looks_at_lists(self) -> bool:
-        """Whether anything was answered from what is kept for lists, which is written after the records."""
+        """Whether an answer came from what is kept for lists, which is written after the records."""
         return any(map(_is_kept, self.asked_of))
 
 
 class _Answered:
-    """The rows of a statement, in the form of a cursor."""
+    """The rows of a statement, as a cursor."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = iter(rows)
@@ -133,13 +133,13 @@ class ObservedEvents(NotedQuestions, SqliteEvents):
         observation: Observation,
         wants: Wants | None,
     ) -> None:
-        # An observer answers what a connection answers, as far as reading goes.
+        # An observer has the methods of a connection that read.
         SqliteEvents.__init__(self, observer, organization_id)  # type: ignore[arg-type]
         NotedQuestions.__init__(self, SqliteEvents(connection, organization_id, wants), observation.questions)
 
 
 def latest_event(connection: sqlite3.Connection) -> int:
-    """The place of the event that came last, of whatever organization."""
+    """The sequence number of the last event stored, of any organization."""
     return int(connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0])
 
 
@@ -180,7 +180,7 @@ def observation_holds(
     is_unchanged: Callable[[str], bool],
     touched: Callable[[str], Collection[tuple[str, object]] | None],
 ) -> bool:
-    """Whether everything that was observed is answered in the same way now.
+    """Whether all observed queries give the same answers now.
 
     `written` counts the writes of this transaction to each table that it keeps count of. What was `repeated` in this
     transaction already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is

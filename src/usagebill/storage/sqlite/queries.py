@@ -64,10 +64,10 @@ __all__ = [
     "where_sql",
 ]
 
-# A statement takes some 32,000 values in all: longer lists come as one.
+# A statement takes some 32,000 values: longer lists are bound as one JSON value.
 _MOST_VARIABLES = 500
 _json = msgspec.json.Encoder()
-# Conditions on columns of the record itself.
+# Conditions on the record's own columns.
 _PLAIN = (Compare, Columns, Within, Null, NotEmpty)
 _NOTHING: frozenset[type] = frozenset()
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
@@ -98,7 +98,7 @@ def _options(condition: Condition) -> tuple[str, frozenset[object]] | None:
 
 @cache
 def quoted(name: str) -> str:
-    """The name of a column, safe inside SQL. ValueError for what cannot be one."""
+    """The name of a column, quoted for SQL. ValueError for an invalid name."""
     if not name.replace("_", "").isalnum():
         raise ValueError(f"not a column: {name!r}")
     return f'"{name}"'
@@ -106,12 +106,12 @@ def quoted(name: str) -> str:
 
 @cache
 def can_be_deleted(kind: type) -> bool:
-    """Whether records of this kind have `deleted_at`."""
+    """Whether the kind has `deleted_at`."""
     return any(item.name == "deleted_at" for item in fields(kind))
 
 
 def kinds_in(condition: Condition) -> frozenset[type]:
-    """The other kinds of records that the condition looks at."""
+    """The other kinds of records that the condition reads."""
     if type(condition) in _PLAIN:
         return _NOTHING
     match condition:
@@ -125,7 +125,7 @@ def kinds_in(condition: Condition) -> frozenset[type]:
 
 
 def kinds_among(conditions: Sequence[Condition]) -> frozenset[type]:
-    """The other kinds of records that the conditions look at."""
+    """The other kinds of records that the conditions read."""
     kinds = _NOTHING
     for condition in conditions:
         if type(condition) not in _PLAIN:
@@ -135,13 +135,13 @@ def kinds_among(conditions: Sequence[Condition]) -> frozenset[type]:
 
 @cache
 def is_nullable(kind: type, column: str) -> bool:
-    """Whether records of this kind may lack a value in the column."""
+    """Whether the column may be null in records of this kind."""
     return any(item.name == column and "None" in str(item.type) for item in fields(kind))
 
 
 @cache
 def _narrowing(kind: type) -> frozenset[str]:
-    """The columns whose values lead to few records each, by an index."""
+    """The indexed columns whose values are shared by few records each."""
     table = table_of(kind)
     listing = table.listing
     wide = {facet for facet in listing.facets if isinstance(facet, str)} if listing else set()
@@ -150,7 +150,7 @@ def _narrowing(kind: type) -> frozenset[str]:
 
 
 def looks_up(conditions: Sequence[Condition]) -> bool:
-    """Whether texts or items are looked for, which are written after their records."""
+    """Whether the conditions search texts or items, which are written after their records."""
     for condition in conditions:
         if type(condition) in _PLAIN:
             continue
@@ -205,7 +205,7 @@ def _comparison(table: str, column: str, operator: str) -> str:
 
 
 def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], gathered: bool) -> str:
-    """The condition on the record of `kind` that `table` names; what it binds is put on `values`."""
+    """The condition as SQL on `table`, which has records of `kind`; bound values are appended to `values`."""
     match condition:
         case Compare(column, operator, value):
             values.append(sql_value(value))
@@ -324,7 +324,7 @@ def where_sql(
     if not deleted and can_be_deleted(kind):
         parts.append("t.deleted_at IS NULL")
     for condition in conditions:
-        # Nearly all are of this kind.
+        # Nearly all conditions are of this kind.
         if type(condition) is Compare:
             values.append(sql_value(condition.value))
             parts.append(_comparison("t", condition.column, condition.operator))
@@ -334,7 +334,7 @@ def where_sql(
 
 
 def group_sql(by: Sequence[GroupKey]) -> tuple[list[str], str]:
-    """What records (aliased `t`) are grouped by, and the joins that lead there."""
+    """The SQL of a group key of records (aliased `t`), with its joins."""
     aliases: dict[tuple[tuple[type, str], ...], str] = {(): "t"}
     names: list[str] = []
     joins: list[str] = []
@@ -355,12 +355,12 @@ def group_sql(by: Sequence[GroupKey]) -> tuple[list[str], str]:
 
 
 def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[str]:
-    """What is sorted by, ending with the id so that it leaves nothing open. Absent values come last either way."""
+    """The sort terms; the id comes last, which makes the order total. Nulls come last in both directions."""
     terms = []
     for item in order:
         column = prefix + quoted(item.column)
         if not item.descending and is_nullable(kind, item.column):
-            # `NULLS LAST` would keep an index from giving this order.
+            # With `NULLS LAST` no index could give this order.
             terms.append(f"({column} IS NULL)")
         terms.append(f"{column} DESC" if item.descending else column)
     if not any(item.column == "id" for item in order):

@@ -1,4 +1,4 @@
-"""Rows: how a record becomes a row of a table and comes back, field by field."""
+"""Rows: the conversion between records and rows of tables, field by field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _json = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, and how its values are written and read (None: as they are).
+    """A column of a table, with the functions that write and read its values (None: unchanged).
 
     `is_plain` says whether equal values are written alike; decimals, also within JSON, may be written in several ways.
     """
@@ -67,7 +67,7 @@ class Codec:
 
 
 def _reader(kind: type, columns: tuple[Column, ...]) -> Callable[[tuple[Any, ...]], Any]:
-    """`record` of a kind, written out: reading rows is most of what a billing run does."""
+    """`record` of a kind, generated as code: billing runs spend most of their time reading rows."""
     known: dict[str, Any] = {"make": maker(kind)}
     arguments = []
     for position, column in enumerate(columns):
@@ -80,7 +80,7 @@ def _reader(kind: type, columns: tuple[Column, ...]) -> Callable[[tuple[Any, ...
 
 
 def _writer(columns: tuple[Column, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """`row` of a kind, written out."""
+    """`row` of a kind, generated as code."""
     known: dict[str, Any] = {}
     values = []
     for position, column in enumerate(columns):
@@ -93,7 +93,7 @@ def _writer(columns: tuple[Column, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _written_out(text: str, known: dict[str, Any]) -> Callable[[Any], Any]:
-    # The text holds nothing but names of record fields.
+    # The text contains only names of record fields.
     made: Callable[[Any], Any] = eval(text, known)
     return made
 
@@ -116,12 +116,12 @@ def _whole(value: int) -> int | str:
 
 
 def bounded(count: int) -> int:
-    """`count`, or the largest number that a statement takes: more rows than any table has."""
+    """`count`, limited to the largest number that a statement takes (more rows than any table has)."""
     return min(count, _LARGEST)
 
 
 def whole_number(stored: int | str) -> int:
-    """The amount that a column of cents holds."""
+    """The amount in a column of cents."""
     return stored if isinstance(stored, int) else int(stored[1:])
 
 
@@ -153,7 +153,7 @@ _codecs: dict[type, Codec] = {}
 
 
 def codec_of(kind: type) -> Codec:
-    """The codec of a kind of record, made once."""
+    """The codec of a kind of record (cached)."""
     codec = _codecs.get(kind)
     if codec is None:
         hints = get_type_hints(kind)
@@ -176,7 +176,7 @@ def made_codec(kind: type, columns: tuple[Column, ...]) -> Codec:
 
 
 def sql_value(value: object) -> object:
-    """A value of a condition as SQLite compares it with a column."""
+    """A value of a condition as it is stored in a column."""
     if type(value) is str or value is None:
         return value
     if isinstance(value, datetime):

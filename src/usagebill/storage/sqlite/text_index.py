@@ -20,7 +20,7 @@ __all__ = ["add_texts_sql", "hidden_index_sql", "remove_texts_sql", "text_column
 
 
 def text_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Type, name and statement of everything that the texts of a table need, in the order to make them."""
+    """Type, name and statement of every schema object for the texts of a table, in order of creation."""
     listing = table.listing
     if listing is None:
         return
@@ -102,7 +102,7 @@ def _short_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     for event, when, actions in (
         (
             "AFTER INSERT",
-            # Documents are hardly ever written before their customers.
+            # Documents are rarely written before their customers.
             f' WHEN EXISTS (SELECT 1 FROM "{texts}" WHERE party IS NULL)',
             f'UPDATE "{texts}" SET party = new.sequence WHERE id IN (SELECT t.id FROM "{table.name}" t'
             f' WHERE t.organization_id = new.organization_id AND t."{joined.column}" = new.id);',
@@ -138,7 +138,7 @@ def _short_sql(table: Table, row: str, command: str) -> str:
 
 
 def _short_of_party_sql(table: Table, party: str, command: str) -> str:
-    """The same of all rows with a party that changes."""
+    """The same for all rows of a party that changes."""
     source = f'FROM "{table.name}_texts" x WHERE x.party = {party}.sequence'
     return f"{_into_short(table, command)}x.sequence, {_tokens_sql(table, 'x', party)} {source};"
 
@@ -156,7 +156,7 @@ def hidden_index_sql(table: Table) -> str:
 
 
 def text_columns(table: Table) -> list[str]:
-    """The columns whose change may change texts."""
+    """The columns that texts depend on."""
     assert table.listing is not None
     listing = table.listing
     if not listing.searched:
@@ -166,14 +166,14 @@ def text_columns(table: Table) -> list[str]:
 
 
 def remove_texts_sql(table: Table) -> Iterator[str]:
-    """Statements that take away the texts of the record with one id."""
+    """Statements that remove the texts of the record with an id."""
     assert table.listing is not None
     if table.listing.searched:
         yield f'DELETE FROM "{table.name}_texts" WHERE id = ?'
 
 
 def add_texts_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_each(?))") -> Iterator[str]:
-    """Statements that add the texts of the records whose ids a JSON list has."""
+    """Statements that add the texts of the records in a JSON list of ids."""
     listing = table.listing
     assert listing is not None
     if listing.searched:

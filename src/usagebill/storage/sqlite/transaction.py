@@ -43,11 +43,11 @@ R = TypeVar("R")
 V = TypeVar("V")
 T = TypeVar("T")
 
-# Rows that one statement reads by their ids.
+# Rows that one statement reads by id.
 _AT_ONCE = 500
-# More records than this are not kept: a transaction may read a whole file.
+# The most records that a transaction caches: it may read a whole file.
 _KNOWN_AT_MOST = 10_000
-# The sequence that counts changes of an organization's entitlements.
+# The sequence that counts changes to an organization's entitlements.
 _ENTITLEMENTS = "entitlements"
 
 
@@ -62,10 +62,9 @@ def _insert_sql(kind: type) -> str:
 
 
 class TransactionLost(BaseException):
-    """The engine has undone the whole transaction, because of `cause`: a full disk makes it do that.
+    """The engine has rolled back the whole transaction because of `cause`, such as a full disk.
 
-    It is no `Exception`, for whoever goes on after an error must not go on after this one: each of its statements would
-    be a transaction of its own.
+    Not an `Exception`: code that continues after errors must not run further statements, each its own transaction.
     """
 
     def __init__(self, cause: BaseException) -> None:
@@ -74,7 +73,7 @@ class TransactionLost(BaseException):
 
 
 class UndoneAlone:
-    """The connection of one of the writes that share a transaction: `run` undoes that write by itself.
+    """The connection of one of several writes in a transaction: `run` can undo this write alone.
 
     A savepoint costs a copy of every page that is changed, so it is set when something else than events is written
     first. Events are only ever appended, and can be deleted again.
@@ -107,7 +106,7 @@ class UndoneAlone:
         self._is_saved = True
 
     def run(self, change: Callable[[], T]) -> T:
-        """Run `change`, which writes over this connection; where it raises, its effects alone are undone."""
+        """Run `change`, which writes over this connection; if it raises, only its effects are undone."""
         try:
             result = change()
         except BaseException as problem:
@@ -117,7 +116,7 @@ class UndoneAlone:
                 self._connection.execute("ROLLBACK TO alone")
                 self._connection.execute("RELEASE alone")
             if self._last_event is not None:
-                # Those that follow are this write's own: nobody else has written since.
+                # Later events are of this write: nobody else has written since.
                 self._connection.execute("DELETE FROM events WHERE sequence > ?", (self._last_event,))
             raise
         if self._is_saved:
@@ -126,10 +125,9 @@ class UndoneAlone:
 
 
 class _Memory:
-    """What a transaction has read: records by id, and the answers to questions.
+    """What a transaction has read: records by id, and answers to queries with the kinds that they read.
 
-    An answer holds until a record of a kind that it looks at is written: `writes` counts those. It comes with that
-    count, and with the other kinds that it looks at. `version` is what the store had committed before.
+    An answer holds until `writes` counts another write of such a kind. `version` is what was committed before.
     """
 
     def __init__(self, connection: sqlite3.Connection, version: Version | None = None) -> None:
@@ -137,10 +135,10 @@ class _Memory:
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any], frozenset[type]]] = {}
         self.writes: Counter[type] = Counter()
-        # Of the rows written: the values of some of their columns, before and after.
+        # Values of tracked columns in the rows written, before and after.
         self.touched: dict[type, set[tuple[str, object]]] = {}
         self.untracked: set[type] = set()
-        # What snapshots were answered, for all their observations; what a writer has repeated of them.
+        # Answers of snapshots, shared by their observations, and answers that a writer has repeated.
         self.answered: dict[Statement, Rows] = {}
         self.shared: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
         self.decoded: dict[tuple[type, str, tuple[Any, ...]], list[Any]] | None = None
@@ -148,7 +146,7 @@ class _Memory:
         self.kept = Kept(connection)
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
-        # Records of logged tables: as they were, as they are.
+        # Records of logged tables, before and after.
         self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
 
     def clear(self) -> None:
@@ -157,7 +155,7 @@ class _Memory:
         self.repeated.clear()
 
     def is_unchanged(self, kind: type, since: Version | None) -> bool:
-        """Whether records of the kind are known to be as they were in an earlier version of the store."""
+        """Whether records of the kind are known to be unchanged since an earlier version of the store."""
         if self.version is None or since is None or self.version.others != since.others:
             return False
         return self.version.writes.get(kind, 0) + self.writes[kind] == since.writes.get(kind, 0)
@@ -170,14 +168,14 @@ class _Memory:
         return self.touched.get(kind, set()) if is_alone else None
 
     def touch(self, kind: type, *records: object) -> None:
-        """Records of the kind are written, from the first to the second if there are two."""
+        """Note that records of the kind are written; with two, the first becomes the second."""
         touched = self.touched.setdefault(kind, set())
         for record in records:
             for column in _tracked(kind):
                 touched.add((column, getattr(record, column)))
 
     def recall(self, earlier: _Memory) -> None:
-        """Take over what an earlier transaction of the store has read and nobody has written since."""
+        """Reuse what an earlier transaction of the store has read, as far as it was not written since."""
         unchanged = {kind for kind in _kinds().values() if self.is_unchanged(kind, earlier.version)}
         for (kind, id), record in earlier.records.items():
             if kind in unchanged:
@@ -189,7 +187,7 @@ class _Memory:
 
 
 class _Written(Mapping[str, int]):
-    """How often this transaction has written to each table of records."""
+    """How often this transaction has written to each table."""
 
     def __init__(self, writes: Counter[type]) -> None:
         self._writes = writes
@@ -221,8 +219,8 @@ def _kinds() -> dict[str, type]:
 class SqliteTransaction:
     """See `storage.ports.Transaction`.
 
-    Records read by id are kept for the rest of the transaction; so are the answers to questions (a billing run asks for
-    prices, taxes and periods over and over), until a record is written that they may depend on.
+    Records read by id are cached for the rest of the transaction, and answers to queries until a record of their kinds
+    is written: a billing run asks for the same prices, taxes and periods over and over.
     """
 
     def __init__(
@@ -256,23 +254,23 @@ class SqliteTransaction:
         return SqliteTransaction(self._connection, organization_id, self._memory, wants=self._wants)
 
     def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
-        """What the question comes to, and what it was worked out from."""
+        """The result of `make`, with the observation that it depends on."""
         observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
         observer = Observer(self._connection, observation, self._memory.answered)
-        # What an observer cannot do, a snapshot is not asked for.
+        # A snapshot uses only what an observer supports.
         tx = SqliteTransaction(observer, self._organization_id)  # type: ignore[arg-type]
         tx._memory.decoded = self._memory.shared
         tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._wants)
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that stands until another event comes that one of the questions is about."""
+        """An observation that holds until an event arrives that one of the questions concerns."""
         observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
         observation.questions += questions
         return observation
 
     def still_holds(self, observation: Observation) -> bool:
-        """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
+        """Whether all queries observed in an earlier snapshot give the same answers now."""
         if observation.looks_at_lists:
             self._kept.flush()
         memory = self._memory
@@ -288,7 +286,7 @@ class SqliteTransaction:
         return observation_holds(self._connection, observation, written, memory.repeated, is_unchanged, touched)
 
     def recall(self, snapshot: SqliteTransaction) -> None:
-        """Take over what an earlier snapshot of the same store has read, as far as it is known to be unchanged."""
+        """Reuse what an earlier snapshot of the same store has read, as far as it is known to be unchanged."""
         self._memory.recall(snapshot._memory)
 
     @property
@@ -297,7 +295,7 @@ class SqliteTransaction:
         return self._memory.writes
 
     def is_usage_behind(self) -> bool:
-        """Whether events wait to be rolled up into running states, or states to be made."""
+        """Whether events are waiting to be rolled up into running states, or states to be built."""
         return is_behind(self._connection, self._wants or Wants())
 
     def roll_up_usage(self) -> None:
@@ -305,9 +303,8 @@ class SqliteTransaction:
         roll_up(self._connection, self._wants or Wants())
 
     def savepoint(self, change: Callable[[], T]) -> T:
-        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
-        kept, entitling = self._kept.state(), set(self._memory.entitling)
-        changes = dict(self._memory.changes)
+        """Run `change`; if it raises, only its effects are undone, and the exception propagates."""
+        kept, entitling, changes = self._kept.state(), set(self._memory.entitling), dict(self._memory.changes)
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
@@ -334,7 +331,7 @@ class SqliteTransaction:
         return 0.0
 
     def flush(self) -> None:
-        """Write what is kept for lists, and versions, before the transaction commits."""
+        """Write what is kept for lists, and versions, before the commit."""
         self._kept.flush()
         for organization_id in self._memory.entitling:
             self._next_number(organization_id, _ENTITLEMENTS, 1)
@@ -385,7 +382,7 @@ class SqliteTransaction:
         rest = where + order_sql(kind, order) + bounds
         memory, question = self._memory, (kind, rest, tuple(values))
         others = kinds_among(conditions) - {kind}
-        # Counts only grow, so that their sum is another one after any write.
+        # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in others)
         known = memory.answers.get(question)
         if known is None or known[0] != written:
@@ -427,7 +424,7 @@ class SqliteTransaction:
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         name = quoted(column)
-        # Added up here: a sum of SQLite's ends at 64 bits.
+        # Added up in Python: SQLite's sums are limited to 64 bits.
         rows = self._connection.execute(f"SELECT t.{name} FROM {quoted(table_of(kind).name)} t{where}", values)
         return sum(whole_number(row[0]) for row in rows if row[0] is not None)
 
@@ -463,7 +460,7 @@ class SqliteTransaction:
             self._check_organization(record)
             table = self._written(kind)
             memory.touch(kind, record)
-            # Also where it is refused: of several the first may be there then.
+            # Even if it is refused: the first of several may be stored then.
             self._kept.inserted(kind, record.id)
         if len(records) == 1:
             self._execute(self._connection.execute, _insert_sql(kind), codec.row(records[0]))
@@ -493,7 +490,7 @@ class SqliteTransaction:
                     self._connection.execute, f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id)
                 )
             finally:
-                # Also where it was refused: it is counted as it stands.
+                # Even if it was refused: it is counted as it is now.
                 self._kept.changed(id, touched)
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
@@ -511,7 +508,7 @@ class SqliteTransaction:
         return [Change(old, new) for old, new in taken.values() if old is not new]
 
     def _written(self, kind: type) -> Table:
-        """The table of a kind that is about to be written."""
+        """The table of a kind that is about to be written to."""
         self._memory.writes[kind] += 1
         return table_of(kind)
 
@@ -521,7 +518,7 @@ class SqliteTransaction:
             id = record.id  # type: ignore[attr-defined]
             owner = record.organization_id  # type: ignore[attr-defined]
             table = self._written(type(record))
-            # What is stored may be another state of it.
+            # The stored record may be a different version.
             self._memory.untracked.add(type(record))
             if self._connection.execute(
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
