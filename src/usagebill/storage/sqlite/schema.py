@@ -1,4 +1,4 @@
-"""The schema of a file, made and brought forward.
+"""The schema of a file: creation and migration.
 
 The tables follow from the records (`storage.tables`). `VERSION` goes up whenever they change. Opening an older file
 adds the tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one
@@ -49,12 +49,12 @@ __all__ = [
 _log = structlog.get_logger("usagebill.storage")
 
 VERSION = 35
-# Decimals were kept in another form before.
+# Decimals were stored in another form before.
 _OLDEST_READ = 2
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
-    """Jobs that talk to the outside have a lane, where it was only said that they do."""
+    """Jobs that call outside services get a lane; before they had a flag."""
     for index in ("jobs_due", "jobs_next", "jobs_immediate"):
         connection.execute(f"DROP INDEX IF EXISTS {index}")
     connection.execute("ALTER TABLE jobs ADD COLUMN lane TEXT NOT NULL DEFAULT ''")
@@ -64,7 +64,7 @@ def _lanes(connection: sqlite3.Connection) -> None:
         " WHERE m.id = subject_id) WHERE EXISTS (SELECT 1 FROM webhook_messages m WHERE m.id = subject_id)"
         " AND kind = 'deliver_webhook'"
     )
-    # A message that is gone is not delivered.
+    # A deleted message is not delivered.
     connection.execute("DELETE FROM jobs WHERE lane = 'deliver_webhook'")
     connection.execute("ALTER TABLE jobs DROP COLUMN leased")
 
@@ -81,7 +81,7 @@ def _payments_of_anything(connection: sqlite3.Connection) -> None:
 
 
 def _refunds_without_note(connection: sqlite3.Connection) -> None:
-    """A payment that nobody was to make any more is given back without a credit note."""
+    """A payment of what was no longer owed is refunded without a credit note."""
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute(
         "UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = 'refunds'",
@@ -106,7 +106,7 @@ def _add_uncounted(connection: sqlite3.Connection) -> None:
 
 
 def _mark_uncounted(connection: sqlite3.Connection) -> None:
-    """Mark the events that came before that."""
+    """Mark the events stored before."""
     metrics = connection.execute(
         "SELECT organization_id, code, aggregation_type, field_name FROM billable_metrics WHERE deleted_at IS NULL"
     ).fetchall()
@@ -136,13 +136,13 @@ def _bring_lists_forward(connection: sqlite3.Connection) -> None:
     _list_events_by_code(connection)
 
 
-# version -> what to do to the tables of a file older than that version that are no records'.
+# version -> the migration of tables that are not of records, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
     35: _bring_lists_forward,
 }
-# version -> what to do to the rows of a file older than that version, once its tables have their columns.
+# version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     3: _lanes,
     7: count_all_events,
@@ -153,7 +153,7 @@ STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
 
 
 class NewerFile(Exception):
-    """The file was written by a later version of usagebill than this one."""
+    """The file was written by a later version of usagebill."""
 
     def __init__(self, version: int, known: int = VERSION) -> None:
         super().__init__(
@@ -164,7 +164,7 @@ class NewerFile(Exception):
 
 
 class OlderFile(Exception):
-    """The file is of an earlier version, and may not be brought forward as it is only read."""
+    """The file is of an earlier version and opened for reading only, so it cannot be migrated."""
 
     def __init__(self, version: int, known: int = VERSION) -> None:
         super().__init__(
@@ -175,7 +175,7 @@ class OlderFile(Exception):
 
 
 class EarlyFile(OlderFile):
-    """The file is of a version so early that its rows are kept in another form."""
+    """The file is of a version too early to be migrated: its rows have another form."""
 
     def __init__(self, version: int) -> None:
         super().__init__(version)
@@ -186,7 +186,7 @@ class EarlyFile(OlderFile):
 
 
 class UnfinishedFile(OlderFile):
-    """The file is being brought forward, or that was interrupted, and it may only be read."""
+    """A migration of the file is running or was interrupted, and the file is opened for reading only."""
 
     def __init__(self) -> None:
         super().__init__(VERSION)
@@ -196,14 +196,14 @@ class UnfinishedFile(OlderFile):
 
 
 class ForeignFile(Exception):
-    """The file is a SQLite database of something else."""
+    """The file is a SQLite database of another application."""
 
     def __init__(self, tables: Sequence[str]) -> None:
         listed = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
         super().__init__(f"this is a database of something else (its tables: {listed}); nothing was written into it")
 
 
-# Some of what every version of ours has.
+# Tables that every version has.
 _OURS = {"jobs": {"organization_id", "kind", "due_at", "run_at"}, "events": {"organization_id", "transaction_id"}}
 
 
@@ -284,7 +284,7 @@ CREATE INDEX IF NOT EXISTS event_counts_by_code ON event_counts (
 
 
 def default_of(kind: type, name: str) -> object:
-    """What an older row has in a column that it lacks: the field's own default, as stored."""
+    """The value of a new column in older rows: the field's default, as stored."""
     for item in fields(kind):
         if item.name != name:
             continue
@@ -348,7 +348,7 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
 
 
 def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
-    """Name and statement of every index that is no rule of uniqueness."""
+    """Name and statement of every index that is not a uniqueness rule."""
     yield from index_definitions(table)
     by_time = has_created_at and (table.listing is None or table.listing.order[0].column != "created_at")
     for index in (("created_at", "id"), *table.indexes) if by_time else table.indexes:
@@ -374,7 +374,7 @@ _LIST_PARTS: dict[str, _ListPart] = {
     "texts": _ListPart(text_definitions, add_texts_sql),
     "items": _ListPart(item_definitions, add_items_sql),
 }
-# So many records are filled in at a time, each time durably.
+# Records filled in per transaction.
 _FILLED_AT_ONCE = 20_000
 
 
@@ -411,9 +411,9 @@ def fill_part(connection: sqlite3.Connection, table: Table, part: str, tests: st
 
 
 def fill_lists(connection: sqlite3.Connection) -> None:
-    """Fill what lists need with the records that older versions wrote.
+    """Fill what lists need from the records that older versions wrote.
 
-    It goes on where it was interrupted, in this process or another: each slice is a transaction of its own.
+    It resumes after an interruption, in any process: each slice is one transaction.
     """
     tables = {table.name: table for table in TABLES}
     while connection.execute("SELECT 1 FROM unfilled_lists LIMIT 1").fetchone():
@@ -448,7 +448,7 @@ def _fill_slice(connection: sqlite3.Connection, table: Table, part: str, done: i
     _log.info("lists_filled", table=table.name, part=part, up_to=last)
 
 
-# How many rows the planner is to believe that a table has, and how many share one value of a column that names a thing.
+# What the planner assumes: rows of a table, and rows that share one value of a column with an id.
 _ROWS = 1_000_000
 _EACH = 10
 _EACH_OF_EVENTS = 1000
@@ -457,9 +457,9 @@ _TIMES = frozenset({"created_at", "updated_at", "issuing_date", "timestamp", "du
 
 
 def _state_statistics(connection: sqlite3.Connection) -> None:
-    """State, instead of measuring, what the query planner goes by, so that plans never change with the data.
+    """Set the query planner's statistics instead of measuring them, so that plans never change with the data.
 
-    Left alone, it takes an organization for something that narrows a search, which in most files is no search at all.
+    Without them it assumes that an organization narrows a search, although most files have a single one.
     """
     connection.execute("ANALYZE sqlite_schema")
     connection.execute("DELETE FROM sqlite_stat1")
@@ -492,7 +492,7 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 def bring_forward(connection: sqlite3.Connection) -> None:
     """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one.
 
-    What lists need of many records is filled in afterwards, in slices: whoever opens the file next goes on with that.
+    What lists need of many records is filled in afterwards, in slices; the next open of the file resumes it.
     """
     current = connection.execute("PRAGMA user_version").fetchone()[0]
     if current > VERSION:
@@ -503,7 +503,7 @@ def bring_forward(connection: sqlite3.Connection) -> None:
 
 
 def _drop_folding_indexes(connection: sqlite3.Connection) -> None:
-    """Version 7 had indexes over a function of ours: no table can be changed while they are there."""
+    """Version 7 had indexes over a Python function: no table can be altered while they exist."""
     indexes = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'index' AND (sql LIKE '%folded(%' OR sql LIKE '%casefold(%')"
     ).fetchall()
@@ -514,7 +514,7 @@ def _drop_folding_indexes(connection: sqlite3.Connection) -> None:
 def _bring_tables_forward(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have brought the file forward while this one waited for the lock.
+        # Another process may have migrated the file while this one waited for the lock.
         current = connection.execute("PRAGMA user_version").fetchone()[0]
         if current < VERSION:
             _drop_folding_indexes(connection)
@@ -539,7 +539,7 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
             _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-        # This connection reads the statistics now; later ones do so when they open the file.
+        # This connection loads the statistics now; later ones load them when they open the file.
         connection.execute("ANALYZE sqlite_schema")
     except BaseException:
         if connection.in_transaction:

@@ -28,21 +28,21 @@ __all__ = [
     "together_sql",
 ]
 
-# Shorter texts have an index of their own.
+# Shorter texts have a separate index.
 SHORTEST = 3
-# The tokenizer stops at a NUL, which therefore stands as this in the index.
+# The tokenizer stops at a NUL, so the index has this instead.
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 # Up to so many records that have a text are looked at one by one.
 _FEW = 10_000
 
 
 def folded(text: str | None) -> str:
-    """What is searched of a text, whatever its case."""
+    """The text in the form that searches compare: case folded."""
     return "" if text is None else str(text).casefold().replace("\0", _REPLACED)
 
 
 def short_tokens(organization_id: str | None, *texts: str | None) -> str:
-    """A token for every one and every two letters of folded `texts`, and one for the organization."""
+    """Tokens of every single letter and pair of letters of folded `texts`, and one for the organization."""
     found: set[str] = set()
     for text in texts:
         if text:
@@ -55,7 +55,7 @@ def short_tokens(organization_id: str | None, *texts: str | None) -> str:
 
 
 def _organization_token(organization_id: str) -> str:
-    # The others have the digits 0 to f alone.
+    # All other tokens are hexadecimal.
     return "o" + organization_id.encode().hex()
 
 
@@ -64,17 +64,17 @@ def _is_short(term: str) -> bool:
 
 
 def _token(term: str) -> str:
-    """What the index of short tokens is asked for a term."""
+    """The query of the short-token index for a term."""
     return f'"{term.encode().hex()}"'
 
 
 def _listed_token(term: str, organization_id: str) -> str:
-    """The same, among what lists of the organization show."""
+    """The same, restricted to what the organization's lists show."""
     return f'{_token(term)} AND "{_organization_token(organization_id)}"'
 
 
 def _is_all(kind: type, columns: Sequence[str]) -> bool:
-    """Whether short tokens are of these columns and of no others."""
+    """Whether the short tokens cover exactly these columns."""
     listing = table_of(kind).listing
     return listing is not None and set(columns) == set(listing.searched) and listing.searched_with is None
 
@@ -154,7 +154,7 @@ def _contained(columns: Sequence[str], term: str, values: list[Any], row: str = 
 def count_found(
     connection: sqlite3.Connection, kind: type, columns: Sequence[str], text: str, organization_id: str
 ) -> int | None:
-    """How many records of lists contain the text; None without an index."""
+    """How many listed records contain the text; None without an index."""
     if not _is_indexed(kind, columns, text):
         return None
     name, term = table_of(kind).name, text.casefold()
@@ -191,7 +191,7 @@ def _count_short(connection: sqlite3.Connection, name: str, term: str, organizat
 
 
 def _is_alone(connection: sqlite3.Connection, organization_id: str) -> bool:
-    """Whether the organization has the file to itself, so that nobody else's texts are to be left out."""
+    """Whether the file has no other organization, whose texts would have to be left out."""
     return connection.execute("SELECT id FROM organizations LIMIT 2").fetchall() == [(organization_id,)]
 
 
