@@ -9,14 +9,14 @@ import pytest
 from hypothesis import settings
 
 from tests.api_shapes import SHAPES, ShapeChecker
+from tests.examples import FAST, FEW
 from tests.scenarios import Scenario
 from usagebill.core.error_codes import UNNAMED
 from usagebill.testing import Sandbox
 
 # How long an example takes says more about the machine than about the subject.
 settings.register_profile("usagebill", deadline=None)
-# For `scripts/test --fast`: properties that do not set their own number of examples try fewer.
-settings.register_profile("fast", deadline=None, max_examples=10)
+settings.register_profile(FAST, deadline=None, max_examples=FEW)
 settings.load_profile("usagebill")
 
 

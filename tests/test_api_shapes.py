@@ -19,6 +19,7 @@ WIDGET: dict[str, Any] = {
     "properties": {
         "svc_id": {"type": "string", "format": "uuid"},
         "code": {"type": "string"},
+        "email": {"type": "string", "format": "email"},
         "size": {"type": "integer"},
         "rate": {"type": "number"},
         "units": {"type": "string", "pattern": "^[0-9]+.?[0-9]*$"},

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenarios import Scenario, plan_fields
 from usagebill import Billing
 from usagebill.core.errors import NotFound
@@ -123,7 +124,7 @@ CHANGES: dict[str, Callable[[Billing, int], object]] = {
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(1, 9)), max_size=8))
-@settings(max_examples=40)
+@examples(40)
 def test_after_every_change_of_this_process_it_is_what_a_list_shows(changes: list[tuple[str, int]]) -> None:
     with Billing() as billing:
         fill(billing)

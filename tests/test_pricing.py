@@ -6,9 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenarios import Scenario, charge_on
 from usagebill.core.errors import Invalid
 from usagebill.pricing import price, price_cents
@@ -100,7 +101,7 @@ def test_there_are_no_price_lists_of_prices_that_events_bring() -> None:
         price_lists("dynamic")
 
 
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@examples(25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(offer=price_lists(), units=st.integers(0, 20_000))
 def test_an_invoice_says_the_same(offer: PriceList, units: int) -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:

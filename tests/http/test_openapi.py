@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -15,6 +16,7 @@ from usagebill import Billing
 from usagebill.core.webhooks import OBJECT_TYPES
 from usagebill.http.app import create_app, endpoints
 from usagebill.http.openapi import document
+from usagebill.json_text import encode_json
 from usagebill.operations import api_keys
 
 
@@ -95,14 +97,14 @@ def test_a_message_says_what_it_carries(described: dict[str, Any]) -> None:
     assert headers == {"X-Svc-Signature", "X-Svc-Signature-Algorithm", "X-Svc-Unique-Key"}
 
 
-def test_page_shows_the_description_without_anything_from_elsewhere() -> None:
+def test_page_shows_the_description_without_anything_from_elsewhere(described: dict[str, Any]) -> None:
     with Billing() as billing:
         app = create_app(billing)
         page = send(app, "GET", "/docs")
         assert page.headers["content-type"].startswith("text/html")
         assert re.findall(r"https?://|src=|href=\"(?!#)|@import|url\(", page.text) == []
         assert 'fetch("openapi.json")' in page.text
-        validate(send(app, "GET", "/openapi.json").json())
+        assert send(app, "GET", "/openapi.json").json() == json.loads(encode_json(described))
 
 
 def test_mounted_below_a_path_everything_is_found_there() -> None:

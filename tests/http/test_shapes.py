@@ -119,7 +119,7 @@ def unfound(checker: ShapeChecker, verb: str, path: str, answer: Any, value: obj
     noticed, missed = 0, set()
     for position, record in enumerate(records(answer)):
         for field in record:
-            if checker.check(verb, path, 200, with_change(answer, position, field, value)):
+            if not checker.accepts(verb, path, 200, with_change(answer, position, field, value)):
                 noticed += 1
             else:
                 missed.add(field)

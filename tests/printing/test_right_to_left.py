@@ -5,10 +5,11 @@ from __future__ import annotations
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PdfReader
 from tests.core.documents.builders import fee, source
+from tests.examples import examples
 
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.printing.fonts import REGULAR, load_fonts, width_of
@@ -45,7 +46,7 @@ def test_lines_are_broken_before_they_are_turned() -> None:
     assert (first, second) == ("םייתש תחא", "שולש")
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(alphabet="אבגד هوز ab 12(),.•", min_size=1, max_size=120), st.floats(30, 400))
 def test_no_line_is_too_wide_and_no_letter_is_lost(text: str, width: float) -> None:
     lines = drawn_lines(text, width, measured)

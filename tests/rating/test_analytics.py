@@ -9,8 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scenarios import Scenario
 from tests.storage.contract import Tenant
 
@@ -339,7 +340,7 @@ FIELDS = {
 }
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@examples(40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sent=st.lists(invoices(), max_size=5),
     loose=st.lists(LOOSE, max_size=3),

@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scenarios import Scenario, charge_on, fees_of, price_ranges
 
 from usagebill.rating.analytics import usage as analytics_usage
@@ -174,7 +175,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
 METRICS = ["sum_agg", "count_agg", "max_agg", "unique_count_agg", "latest_agg"]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@examples(15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(MODELS),
     aggregation=st.sampled_from(METRICS),

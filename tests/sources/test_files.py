@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from tests.examples import examples
 
 from usagebill import Billing
 from usagebill.sources import files
@@ -81,7 +82,7 @@ def test_a_file_is_taken_on_from_where_a_crash_left_it(
 
 
 @given(st.lists(st.integers(0, 12), max_size=6))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_growing_file_is_taken_wherever_it_was_looked_at(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
 ) -> None:

@@ -6,10 +6,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.documents.builders import CUSTOMER, entity, fee, note_source, source, tax
 from tests.core.documents.test_electronic import credit_note, taxed
+from tests.examples import examples
 from tests.official_rules import breaches_of, errors_of
 
 from usagebill.core.countries import COUNTRIES
@@ -106,7 +107,7 @@ def test_only_known_countries_and_currencies_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("seller", SELLERS, ids=["FR", "DE"])
-@settings(max_examples=15, deadline=None)
+@examples(15, deadline=None)
 @given(name=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), data=st.data())
 def test_any_name(seller: Any, name: str, data: st.DataObject) -> None:
     texts = ("name", "legal_name", "external_id", "city", "zipcode", "address_line1", "state", "phone", "firstname")
@@ -127,7 +128,7 @@ _lines = st.tuples(
 
 
 @pytest.mark.parametrize("seller", SELLERS, ids=["FR", "DE"])
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(
     lines=st.lists(_lines, max_size=8),
     times=st.sampled_from([1, 1, 1, 150]),
