@@ -61,6 +61,7 @@ def test_keys_are_shown_once_and_masked_ever_after(file: str) -> None:
     assert made["value"] not in listed
     assert "••••••••" + made["value"][-3:] in listed
     assert "everything" in listed
+    assert made["permissions"] == "everything"
 
 
 def test_keys_may_be_narrow(file: str) -> None:
@@ -219,7 +220,9 @@ def test_permissions_that_do_not_exist_are_named(file: str, permission: str) -> 
 
 @pytest.mark.parametrize("command", [["keys", "list"], ["run-due"], ["work"], ["jobs", "list"], ["audit"]])
 def test_a_missing_file_is_not_made_in_passing(tmp_path: Path, command: list[str]) -> None:
-    assert "does not exist" in run(*command, "--db", str(tmp_path / "typo.db"), code=2)
+    missing = tmp_path / "typo.db"
+    assert f"`usagebill serve --db {missing}` makes it" in run(*command, "--db", str(missing), code=2)
+    assert not missing.exists()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from io import BytesIO
 
 import pikepdf
 import pytest
 from facturx.facturx import get_xml_from_pdf
+from hypothesis import example, given, settings
+from hypothesis.strategies import text
+from page import validate_pdf_bytes
 from pypdf import PdfReader
 from tests.core.documents.builders import fee, source, tax
 
@@ -17,6 +21,7 @@ from usagebill.core.documents.content import Content
 from usagebill.core.documents.electronic import invoice_document
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.sources import InvoiceSource
+from usagebill.printing.fonts import HANGUL
 from usagebill.printing.pdf import pdf_bytes
 
 
@@ -142,6 +147,47 @@ def test_the_xml_is_the_alternative_of_an_archival_file() -> None:
         for font in fonts:
             assert "/FontFile2" in font.FontDescriptor, font.BaseFont
             assert "/ToUnicode" in font
+
+
+def broken_rules(made: bytes) -> set[str]:
+    """What a validator of PDF/A-3b has against a file."""
+    report = validate_pdf_bytes(made, profile="pdfa3b")
+    assert report.rules.total > 100
+    findings = {f"{failure.rule_id}: {failure.message}" for failure in report.failures}
+    # It takes a stream that ends with a CR, and the LF before `endstream`, for one end of line.
+    return {rule for rule in findings if "STREAM-LENGTH" not in rule or not lengths_are_right(made)}
+
+
+def lengths_are_right(made: bytes) -> bool:
+    """Whether each stream has `endstream` on a line of its own just behind its length."""
+    streams = list(re.finditer(rb"/Length (\d+)\b[^>]*>>\nstream\n", made))
+    ends = [made[stream.end() + int(stream[1]) :][:10] for stream in streams]
+    return len(ends) > 3 and set(ends) == {b"\nendstream"}
+
+
+@pytest.mark.parametrize("count", [1, 150])
+@pytest.mark.parametrize("locale", LOCALES)
+def test_an_archival_file_is_valid_in_every_language(locale: str, count: int) -> None:
+    assert broken_rules(archival(invoice(count, locale))) == set()
+
+
+@settings(max_examples=50, deadline=None)
+@given(text(max_size=60))
+@example("\u2068\u05d0\u05d1\u2069 GmbH")
+@example("\U0001e960")
+@example("\u00d9\u00fe")
+def test_an_archival_file_is_valid_whatever_a_name_holds(name: str) -> None:
+    made = archival(named(name))
+    if HANGUL.encode() not in made:
+        assert broken_rules(made) == set()
+
+
+def test_the_validator_refuses_what_is_not_archival() -> None:
+    assert any("ID-SCHEMA" in rule for rule in broken_rules(pdf_bytes(invoice_content(invoice(1)))))
+    assert any(
+        "RGB" in rule for rule in broken_rules(archival(invoice(1)).replace(b"/OutputIntents", b"/OutputIntentz"))
+    )
+    assert any("FONT-EMBEDDING" in rule for rule in broken_rules(archival(named("이름"))))
 
 
 @pytest.mark.parametrize("name", ["Plain", "東京 • נתונים • سلام", "Party \U0001f389 ไทย \x07 \u200d"])

@@ -14,7 +14,7 @@ from tests.examples import examples
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.printing.fonts import REGULAR, load_fonts, width_of
 from usagebill.printing.pdf import pdf_bytes
-from usagebill.printing.right_to_left import drawn_lines, is_mixed
+from usagebill.printing.right_to_left import drawn_lines, is_mixed, visual
 
 # As they are stored, and as they are drawn from left to right.
 DRAWN = {
@@ -68,3 +68,10 @@ def test_a_name_of_many_lines_flows_over_pages() -> None:
 
 def test_other_texts_are_no_concern_of_it() -> None:
     assert not any(is_mixed(text) for text in ("Ünïcødé", "東京", "서울", "Ελλάδα", "Москва", "12 € — 50 %"))
+
+
+@pytest.mark.parametrize("sign", ["\u2066", "\u2067", "\u2068", "\u2069", "\U0001e960", "\U0001efff"])
+def test_isolates_and_unassigned_signs_break_no_line(sign: str) -> None:
+    shown = visual(f"{sign}אב{sign} GmbH")
+    assert "בא" in shown
+    assert "GmbH" in shown

@@ -29,6 +29,8 @@ __all__ = ["keys"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_EVERYTHING = "everything"
+
 
 def _of_organization(command: F) -> F:
     return database()(as_json(organization_option(command)))
@@ -58,7 +60,9 @@ def _shown(key: ApiKey) -> dict[str, object]:
         "id": key.id,
         "name": key.name,
         "value": masked_value(key),
-        "permissions": {resource: list(modes) for resource, modes in key.permissions.items()},
+        "permissions": _EVERYTHING
+        if key.permissions == all_permissions()
+        else {resource: list(modes) for resource, modes in key.permissions.items() if modes},
         "created_at": instant_text(key.created_at),
         "expires_at": instant_text(key.expires_at),
         "last_used_at": instant_text(key.last_used_at),
@@ -110,8 +114,8 @@ def list_all(path: str, organization: str | None, json_output: bool) -> None:
         print_json(rows)
         return
     for row, key in zip(rows, keys, strict=True):
-        everything = key.permissions == all_permissions()
-        row["permissions"] = "everything" if everything else _summary(key.permissions)
+        if row["permissions"] != _EVERYTHING:
+            row["permissions"] = _summary(key.permissions)
     print_table(("id", "name", "value", "permissions", "expires_at", "last_used_at"), rows, "no keys")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
@@ -44,7 +45,16 @@ class _Database(click.Path):
     name = "database"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if is_url(value) else super().convert(value, param, ctx)
+        if is_url(value):
+            return value
+        if self.exists and not Path(value).exists():
+            self.fail(
+                f"there is no file {value!r}; `usagebill serve --db {value}` makes it, with an organization and a first"
+                " API key",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
 
 
 class _Days(click.ParamType[int | None]):

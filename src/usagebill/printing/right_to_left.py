@@ -27,6 +27,9 @@ _POINTS = re.compile(
     "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]"
 )
 
+# Invisible signs around words of the other direction, as phones copy them.
+_ISOLATES = re.compile("[\u2066-\u2069]")
+
 
 def is_mixed(text: str) -> bool:
     """Whether any letter of it is read from right to left."""
@@ -40,8 +43,16 @@ def _reshaper() -> ArabicReshaper:
 
 def visual(line: str, base: str | None = None) -> str:
     """A line whose letters are joined, in the order in which it is drawn; `base` is L or R, by default its own."""
-    drawn: str = get_display(line, base_dir=base or _base(line))
+    drawn: str = get_display(_orderable(line), base_dir=base or _base(line))
     return drawn
+
+
+def _orderable(line: str) -> str:
+    """The line without what `get_display` breaks on: isolates, and signs that Unicode has not assigned yet."""
+    # No font has what is not assigned either.
+    return "".join(
+        sign if unicodedata.bidirectional(sign) else "\N{REPLACEMENT CHARACTER}" for sign in _ISOLATES.sub("", line)
+    )
 
 
 def _base(text: str) -> str:
