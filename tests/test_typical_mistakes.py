@@ -204,8 +204,8 @@ MISTAKES = {
         "events.create",
         {"transaction_id": "new", "code": "storage", "external_subscription_id": "sub", "timestamp": "5 March"},
         codes={"timestamp": ["invalid_format"]},
-        message='timestamp: "5 March" has the wrong form; see the description of the field (when it happened: Unix '
-        "seconds, or ISO 8601 text), for instance 1704067200",
+        message='timestamp: "5 March" has the wrong form; see the description of the field (when it happened, in '
+        "Unix seconds; the library takes a `datetime` too), for instance 1704067200",
     ),
     "too large a batch": Mistake(
         "events.create_batch",
@@ -461,3 +461,13 @@ def test_events_that_are_refused_say_why_line_by_line(file: str, tmp_path: Path)
     assert done.exit_code == 1
     assert "line 1: timestamp: has the wrong form; see the description of the field (when it happened" in done.output
     assert "line 2: code: is missing; send it (the billable metric, by code)" in done.output
+
+
+def test_a_batch_of_mistakes_is_told_in_a_few_lines() -> None:
+    events = [{"transaction_id": str(number), "code": "storage", "timestamp": "5 March"} for number in range(180)]
+    with Billing(deliver=False) as billing, pytest.raises(Invalid) as refused:
+        billing.events.ingest(events)
+    assert len(refused.value.messages) == 180
+    assert refused.value.message.count("5 March") == 10
+    assert refused.value.message.endswith("; and 170 more")
+    assert str(refused.value).count("invalid_format") == 10

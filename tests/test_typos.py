@@ -40,6 +40,12 @@ def charged(**fields: Any) -> dict[str, Any]:
 # Resource and verb, what is sent, the path of what is wrong, and what may have been meant.
 UNKNOWN: dict[str, tuple[str, dict[str, Any], str, str | None]] = {
     "a field": ("plans.create", plan(intervall="monthly"), "intervall", "interval"),
+    "that stands inside another": (
+        "customers.upsert",
+        {"external_id": "acme", "document_locale": "fr"},
+        "document_locale",
+        "billing_configuration.document_locale",
+    ),
     "of a charge": ("plans.create", charged(propertis={}), "charges[0].propertis", "properties"),
     "of a filter": ("plans.create", charged(filters=[{"valus": {}}]), "charges[0].filters[0].valus", "values"),
     "a property": ("plans.create", charged(properties={"amont": "1"}), "charges[0].properties.amont", "amount"),

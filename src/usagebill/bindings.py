@@ -24,7 +24,7 @@ from usagebill.pricing import with_price_texts
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.reference import hints_of, is_price
 from usagebill.refusals import word
-from usagebill.sent_fields import UNKNOWN, slips
+from usagebill.sent_fields import UNKNOWN, near_field, slips
 from usagebill.signatures import Argument, arguments_of, documentation, signature_of
 from usagebill.work import Reader, Work
 
@@ -303,7 +303,8 @@ class Operation(Generic[T]):
         return arguments
 
     def _unknown(self, name: str) -> str:
-        near = near_name(name, [*self.path, *self.fields])
+        inside = [near for kind in self._inputs.values() if (near := near_field(name, kind)) and "." in near]
+        near = inside[0] if inside else near_name(name, [*self.path, *self.fields])
         return f"unknown argument {name}" + (f"; did you mean {near}?" if near else "")
 
     def run(self, runner: Runner, arguments: Mapping[str, Any]) -> T:

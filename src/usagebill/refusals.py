@@ -36,6 +36,8 @@ __all__ = ["word"]
 
 _LONGEST = 80
 _MOST_VALUES = 12
+# So many parts of a batch are named in one message; `messages` has all.
+_MOST_TEXTS = 10
 _HIDDEN = "(not shown)"
 _CURRENCY_FIELDS = frozenset({"currency", "amount_currency", "default_currency"})
 # Codes that the description of the field goes with.
@@ -76,7 +78,9 @@ def word(
     request = _Request({**owner, **(sent or {})}, kind, SECRETS | secrets, prefix)
     if isinstance(problem, Invalid):
         problem.messages = request.messages(problem)
-        problem.message = "; ".join(text for texts in problem.messages.values() for text in texts)
+        texts = [text for texts in problem.messages.values() for text in texts]
+        more = len(texts) - _MOST_TEXTS
+        problem.message = "; ".join(texts[:_MOST_TEXTS]) + (f"; and {more} more" if more > 0 else "")
     else:
         problem.message = _message(problem, request, near)
 

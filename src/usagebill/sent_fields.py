@@ -19,7 +19,7 @@ from usagebill.core.pricing import MODELS
 from usagebill.reference import hints_of, is_price
 from usagebill.reference.structures import MODEL_PROPERTIES, PresentationKey
 
-__all__ = ["FRACTIONAL", "UNKNOWN", "Slip", "field_names", "slips"]
+__all__ = ["FRACTIONAL", "UNKNOWN", "Slip", "field_names", "near_field", "slips"]
 
 UNKNOWN = "unknown_field"
 FRACTIONAL = "value_is_not_an_integer"
@@ -43,13 +43,19 @@ def field_names(kind: type) -> frozenset[str]:
     return frozenset(_hints(kind))
 
 
+def near_field(name: str, kind: type) -> str | None:
+    """The field of an input that may have been meant by an unknown name: one inside another, or one spelled alike."""
+    inside = [f"{outer}.{name}" for outer, field in _hints(kind).items() if field.inner and name in _hints(field.inner)]
+    return inside[0] if len(inside) == 1 else near_name(name, _hints(kind))
+
+
 def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[Slip]:
     """What of `source` an input of `kind` would ignore, or cut to an integer; `path` is where it stands."""
     hints = _hints(kind)
     model = source.get("charge_model")
     for name, value in source.items():
         if name not in hints:
-            yield Slip(path + name, UNKNOWN, near_name(name, hints))
+            yield Slip(path + name, UNKNOWN, near_field(name, kind))
         elif value is not None:
             yield from _within(hints[name], value, name, path + name, model if isinstance(model, str) else None)
 

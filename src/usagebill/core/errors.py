@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 type_of_details = Mapping[str, object] | str
+# A text of an error names so many fields or items at most.
+_MOST_SHOWN = 10
 
 
 class BillingError(Exception):
@@ -188,4 +191,7 @@ class Invalid(BillingError):
         self.details = merged
 
     def __str__(self) -> str:
-        return f"validation_errors: {self.details}" + (f"\n{self.message}" if self.message else "")
+        details = self.details
+        if not isinstance(details, str) and len(details) > _MOST_SHOWN:
+            details = {**dict(islice(details.items(), _MOST_SHOWN)), "...": [f"and {len(details) - _MOST_SHOWN} more"]}
+        return f"validation_errors: {details}" + (f"\n{self.message}" if self.message else "")

@@ -356,6 +356,9 @@ class _Inputs:
         options = [part for part in get_args(hint) if part is not type(None)]
         if is_price(hint):
             return {"anyOf": [*(self.reference(option) for option in options), *_NO_PRICES]}
+        if set(options) == {datetime, Decimal}:
+            # The instant of an event: only the library reads a `datetime`.
+            return dict(self._SCALARS[Decimal])
         if get_origin(hint) in (Union, UnionType):
             shown = [self.schema(option, new=new) for option in options]
             return shown[0] if len(shown) == 1 else {"anyOf": shown}

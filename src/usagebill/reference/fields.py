@@ -362,7 +362,9 @@ FIELDS: Mapping[str, Field] = {
     "webhook_endpoint_id": Field("Keeps messages to this webhook endpoint, by id."),
     # Events
     "transaction_id": Field("Your own id of the event, unique in its subscription: sent again, it counts once."),
-    "timestamp": Field("When it happened: Unix seconds, or ISO 8601 text.", default="now", example=1704067200),
+    "timestamp": Field(
+        "When it happened, in Unix seconds; the library takes a `datetime` too.", default="now", example=1704067200
+    ),
     "precise_total_amount_cents": Field("The event's own price, for dynamic charges.", unit="cents"),
     "events": Field("The events, up to 100; all are stored, or none."),
     # Filters of lists and reports
