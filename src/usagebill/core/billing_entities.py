@@ -16,6 +16,7 @@ __all__ = [
     "ANCHORS",
     "DOCUMENT_NUMBERINGS",
     "EMAIL_SETTINGS",
+    "ORGANIZATION_NUMBERINGS",
     "BillingEntity",
     "BillingEntityVersion",
     "default_document_number_prefix",
@@ -27,6 +28,8 @@ __all__ = [
 ANCHORS = ("current_period_end", "next_period_start")
 ADJUSTMENTS = ("keep_anchor", "align_with_finalization_date")
 DOCUMENT_NUMBERINGS = ("per_customer", "per_billing_entity")
+# What those of an organization, that is of its default entity, are called.
+ORGANIZATION_NUMBERINGS = ("per_customer", "per_organization")
 EMAIL_SETTINGS = ("invoice.finalized", "credit_note.created", "payment_receipt.created")
 _EINVOICING_COUNTRIES = ("FR", "DE")
 _LONGEST_FOOTER = 600

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from usagebill.core.billing_entities import BillingEntity, default_document_number_prefix
+from usagebill.core.billing_entities import ORGANIZATION_NUMBERINGS, BillingEntity, default_document_number_prefix
 from usagebill.core.errors import Invalid
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
@@ -19,8 +19,6 @@ from usagebill.storage.ports import Transaction
 from usagebill.work import Reader, Work
 
 __all__ = ["OrganizationInput", "create", "find_all", "get", "update"]
-
-_NUMBERINGS = ("per_customer", "per_organization")
 
 
 @Input
@@ -75,7 +73,7 @@ def update(work: Work, request: OrganizationInput) -> Organization:
 
     `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
     """
-    if request.document_numbering and request.document_numbering not in _NUMBERINGS:
+    if request.document_numbering and request.document_numbering not in ORGANIZATION_NUMBERINGS:
         raise Invalid(document_numbering="value_is_invalid")
     entity = customers.default_entity(work)
     settings = billing_entities.settings_of(request)

@@ -8,7 +8,13 @@ from usagebill.core.activity_logs import ActivitySource
 from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.alerts import AlertType
 from usagebill.core.billable_metrics import ROUNDING_FUNCTIONS, WEIGHTED_INTERVALS
-from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, EMAIL_SETTINGS
+from usagebill.core.billing_entities import (
+    ADJUSTMENTS,
+    ANCHORS,
+    DOCUMENT_NUMBERINGS,
+    EMAIL_SETTINGS,
+    ORGANIZATION_NUMBERINGS,
+)
 from usagebill.core.contacts import LOCALES
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponStatus, CouponType
 from usagebill.core.credit_notes import CreditNoteReason, CreditStatus
@@ -239,8 +245,9 @@ FIELDS: Mapping[str, Field] = {
     "integration_code": Field("The connection to the system, by code."),
     "subsidiary_id": Field("The provider's subsidiary."),
     "targeted_object": Field("What the provider keeps the customer as."),
-    "document_numbering": Field(
-        "What invoices are numbered by.", values=("per_customer", "per_billing_entity"), default="per_customer"
+    "document_numbering": Field("What invoices are numbered by.", values=DOCUMENT_NUMBERINGS, default="per_customer"),
+    "OrganizationInput.document_numbering": Field(
+        "What invoices are numbered by.", values=ORGANIZATION_NUMBERINGS, default="per_customer"
     ),
     "document_number_prefix": Field("What numbers of invoices begin with, up to ten letters.", example="ACME"),
     "email_settings": Field("Which e-mails are sent.", values=EMAIL_SETTINGS),

@@ -475,7 +475,7 @@ class Organizations(Resource):
         *,
         name: str | None = ...,
         default_currency: str | None = ...,
-        document_numbering: Literal["per_customer", "per_billing_entity"] | None = ...,
+        document_numbering: Literal["per_customer", "per_organization"] | None = ...,
         document_number_prefix: str | None = ...,
         finalize_zero_amount_invoice: bool | None = ...,
         net_payment_term: int | None = ...,
@@ -502,7 +502,7 @@ class Organizations(Resource):
 
         name: The name that people read.
         default_currency: The currency of whoever names none, ISO 4217.
-        document_numbering: What invoices are numbered by. One of per_customer, per_billing_entity. Default: per_customer.
+        document_numbering: What invoices are numbered by. One of per_customer, per_organization. Default: per_customer.
         document_number_prefix: What numbers of invoices begin with, up to ten letters.
         finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
         net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
