@@ -9,6 +9,7 @@
                                                          # and while another one and 500 small ones are billed
     python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
     python -m benchmarks.billing_run --against main 300  # beside another commit, in turn, in one run
+    python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, in turn
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.
@@ -36,7 +37,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from usagebill import Billing
+from usagebill import Billing, rehearsals
 from usagebill.clock import ManualClock
 from usagebill.operations import customers, events, subscriptions
 from usagebill.settings import Settings
@@ -206,7 +207,6 @@ STEPS = (
     ("next run scheduled", "subscriptions/schedule.py", "schedule_billing"),
     ("records read", "sqlite/transaction.py", "_rows"),
     ("records written", "sqlite/transaction.py", "insert"),
-    ("records replaced", "sqlite/transaction.py", "replace"),
     ("definitions read", "queries/plans.py", "plan_definition"),
 )
 
@@ -283,6 +283,24 @@ def measure_against(commit: str, count: int) -> None:
     for name, each in spent.items():
         print(f"{name:12} best {min(each):5.2f} ms an invoice, median {median(each):5.2f}")
     print(f"{min(spent[commit]) / min(spent['this']):.2f} times the invoices a second; load {os.getloadavg()[0]:.1f}")
+
+
+def measure_alike(count: int) -> None:
+    """How many times the invoices a second where customers are billed together: rounds of both ways alternate."""
+    fewest = {"one by one": count + 1, "together": rehearsals.FEWEST_ALIKE}
+    spent: dict[str, list[float]] = {way: [] for way in fewest}
+    for _ in range(ROUNDS):
+        for way, least in fewest.items():
+            rehearsals.FEWEST_ALIKE = least
+            with tempfile.TemporaryDirectory() as folder, open_billing(Path(folder) / "billing.db", START) as billing:
+                fill(billing, count)
+                locked = watch_lock(billing)
+                spent[way].append(run(billing)[0] / count * 1000)
+                assert invoices(billing) == count
+            lock = sum(locked) / count * 1000
+            print(f"{way:10} {spent[way][-1]:5.2f} ms an invoice, {lock:.2f} of them under the lock")
+    ratio = min(spent["one by one"]) / min(spent["together"])
+    print(f"together {ratio:.2f} times the invoices a second, best of {ROUNDS}; load {os.getloadavg()[0]:.1f}")
 
 
 def _spent_in(tree: Path, count: int) -> float:
@@ -430,6 +448,7 @@ def main() -> None:
     )
     reader.add_argument("--logs", action="store_true", help="runs with the activity log and without, in turn, instead")
     reader.add_argument("--against", metavar="COMMIT", help="beside another commit, in turn, instead")
+    reader.add_argument("--alike", action="store_true", help="customers billed together and one by one, instead")
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--end", metavar="FILE", help=argparse.SUPPRESS)
     asked = reader.parse_args()
@@ -446,6 +465,8 @@ def main() -> None:
         print(f"{asked.workers} workers do {together / alone:.2f} times what one does")
     elif asked.against:
         measure_against(asked.against, asked.counts[0])
+    elif asked.alike:
+        measure_alike(asked.counts[0])
     elif asked.logs:
         measure_logs(asked.counts[0])
     elif asked.ingest:
