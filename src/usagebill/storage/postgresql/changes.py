@@ -30,14 +30,14 @@ _MOST_IDS = 5_000
 
 _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 _FROM_ONE = re.compile(r'SELECT [^?]*? FROM "?(\w+)"? t')
-_EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
+_EQUAL = re.compile(r't\."?(\w+)"? = (?:\?|ANY\(\?::text\[\]\))')
 _BY_ID = re.compile(r'EXISTS \(SELECT 1 FROM "?(\w+)"? (\w+) WHERE \2\.id = t\."\w+"')
 _TAILS = (" ORDER BY ", " LIMIT ", " GROUP BY ")
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a statement looks at: rows of `table` in which a tracked column is the value at any of `places`, the rows
+    """What a statement looks at: rows of `table` in which a tracked column is the value at each of `places`, the rows
     that they refer to by id in `referred`, and any rows of `others`.
     """
 
@@ -82,7 +82,7 @@ def _shape(sql: str) -> _Shape:
     places, referred, others, place = [], [], [], 0
     for term in _split(where, " AND "):
         equal = _EQUAL.fullmatch(term)
-        if equal and (equal[1] or equal[2]) in TRACKED:
+        if equal and equal[1] in TRACKED:
             places.append(place)
         place += term.count("?")
         inside = _TABLE.findall(term)
@@ -128,7 +128,14 @@ class Touched:
         if shape.table not in self._ids:
             return False
         ids = self._ids[shape.table]
-        return ids is None or all(values[place] in ids for place in shape.places)
+        return ids is None or all(_is_among(values[place], ids) for place in shape.places)
+
+
+def _is_among(value: Any, ids: set[str]) -> bool:
+    """Whether the value that is asked for, or one of several, is among those that were written."""
+    if value is None or isinstance(value, str):
+        return value in ids
+    return not ids.isdisjoint(value)
 
 
 def is_logged(sql: str) -> bool:

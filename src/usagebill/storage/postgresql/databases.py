@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.locks import lock_key
-from usagebill.storage.postgresql.schema import definitions
+from usagebill.storage.postgresql.schema import RECORDS, VERSION, definitions
 from usagebill.storage.tables import TABLES, table_of
 
 __all__ = ["database_url", "temporary_database"]
@@ -36,7 +36,7 @@ def database_url(url: str, name: str) -> str:
 
 @cache
 def _prefix() -> str:
-    digest = sha256("\n".join(definitions()).encode()).hexdigest()[:12]
+    digest = sha256("\n".join((f"{VERSION}, {RECORDS}", *definitions())).encode()).hexdigest()[:12]
     return f"usagebill_sandbox_{digest}_"
 
 

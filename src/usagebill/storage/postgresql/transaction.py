@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -11,25 +10,25 @@ from functools import cache
 from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
-from usagebill.storage.conditions import Condition, Order
+from usagebill.storage.conditions import Compare, Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
-from usagebill.storage.postgresql.jobs import Claims, PostgresJobs
+from usagebill.storage.postgresql.jobs import PostgresJobs
 from usagebill.storage.postgresql.locks import Locked, Locks
+from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.observing import (
-    Answer,
     Observation,
     ObservedEvents,
     Observer,
-    Statement,
     observation_holds,
 )
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
+from usagebill.storage.postgresql.siblings import asked_by
 from usagebill.storage.sqlite.queries import can_be_deleted, group_sql, kinds_among, quoted
 from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.sums import GroupKey, Sums
@@ -44,8 +43,6 @@ T = TypeVar("T")
 _KNOWN_AT_MOST = 10_000
 # The sequence that counts changes of an organization's entitlements.
 _ENTITLEMENTS = "entitlements"
-
-_Question = tuple[type, str, tuple[Any, ...]]
 
 
 @cache
@@ -74,43 +71,6 @@ def _tracked(kind: Any) -> tuple[str, ...]:
     return tuple(column for column in TRACKED if column in names)
 
 
-class _Memory:
-    """What a transaction has read: records by id, and the answers to questions.
-
-    An answer holds until a record of a kind that it looks at is written: `writes` counts those. It comes with that
-    count.
-    """
-
-    def __init__(self) -> None:
-        self.records: dict[tuple[type, str], Any] = {}
-        self.answers: dict[_Question, tuple[int, list[Any]]] = {}
-        self.writes: Counter[type] = Counter()
-        # What snapshots were answered, for all their observations; what a writer has repeated of them.
-        self.answered: dict[Statement, Answer] = {}
-        self.shared: dict[_Question, list[Any]] = {}
-        self.decoded: dict[_Question, list[Any]] | None = None
-        self.repeated: dict[Statement, tuple[int, ...]] = {}
-        # The organizations whose entitlements may have changed.
-        self.entitling: set[str] = set()
-        # Of each organization, the rows that this transaction has written; of others, what was written since a number.
-        self.touched: dict[str, Touched] = {}
-        self.since: dict[tuple[str, int], Touched | None] = {}
-        # The last transaction that a snapshot shows of those which wrote to an organization.
-        self.change: dict[str, int] = {}
-        self.claims = Claims()
-        # Who has sent events since a place in the order of arrival, as far as this transaction has asked; and the last
-        # place of an organization, in a snapshot.
-        self.senders: dict[tuple[str, int], set[str | None]] = {}
-        self.latest: dict[str, int] = {}
-        # Records of logged tables: as they were, as they are.
-        self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
-
-    def clear(self) -> None:
-        self.records.clear()
-        self.answers.clear()
-        self.repeated.clear()
-
-
 def _stored(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
@@ -126,7 +86,7 @@ class PostgresTransaction:
         self,
         connection: Connection,
         organization_id: str | None,
-        memory: _Memory | None = None,
+        memory: Memory | None = None,
         *,
         locks: Locks | None = None,
         pending: Pending | None = None,
@@ -135,7 +95,7 @@ class PostgresTransaction:
         self._organization_id = organization_id
         self._locks = locks
         self._pending = pending
-        self._memory = memory or _Memory()
+        self._memory = memory or Memory()
         self._known = self._memory.records
         self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
         self.events = PostgresEvents(connection, organization_id, self._memory.senders.clear)
@@ -285,7 +245,7 @@ class PostgresTransaction:
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         record: R | None = self._known.get((kind, id))
         if record is None:
-            record = self._by_id(kind, id)
+            record = self._with_siblings(kind, id) or self._by_id(kind, id)
             if record is None:
                 return None
             self._known[kind, id] = record
@@ -297,6 +257,68 @@ class PostgresTransaction:
 
     def _by_id(self, kind: type[R], id: str) -> R | None:
         return next(iter(self._rows(kind, " WHERE t.id = ?", [id])), None)
+
+    @property
+    def _reads_ahead(self) -> bool:
+        """Whether it is a snapshot, of which nobody notes what it is asked."""
+        return self._locks is None and type(self._connection) is Connection
+
+    def _with_siblings(self, kind: type[R], id: str) -> R | None:
+        """The record with this id, and those of the records that were read with the one that has named it."""
+        ids = self._memory.siblings.of(id) if self._reads_ahead else []
+        wanted = [other for other in ids if (kind, other) not in self._known]
+        if not self._memory.siblings.are_worth_asking_for(kind, id, wanted):
+            return None
+        records = self._rows(kind, ' WHERE t."id" = ANY(?::text[]) ORDER BY t."id"', [wanted])
+        self._keep(kind, records)
+        self._memory.siblings.note(records)
+        return self._known.get((kind, id))
+
+    def _keep(self, kind: type, records: Sequence[Any]) -> None:
+        if len(self._known) > _KNOWN_AT_MOST or len(self._memory.answers) > _KNOWN_AT_MOST:
+            self._memory.clear()
+        for record in records:
+            self._known[kind, record.id] = record
+
+    def _found_with_siblings(
+        self,
+        kind: type[R],
+        conditions: Sequence[Condition],
+        order: Sequence[Order],
+        bounds: str,
+        limit: int | None,
+        deleted: bool,
+    ) -> bool:
+        """Whether the question was answered for all records that it may be asked for next, this one among them."""
+        for place, column, value in asked_by(conditions):
+            values = self._memory.siblings.of(value)
+            others = [condition for other, condition in enumerate(conditions) if other != place]
+            where, bound = where_sql(kind, others, self._organization_id, deleted)
+            asked = kind, where, column, tuple(order), bounds
+            if not self._memory.siblings.are_worth_asking_for(asked, value, values):
+                continue
+            where += f"{' AND' if where else ' WHERE'} t.{quoted(column)} = of.value"
+            codec = rows_of(kind).codec
+            rows = self._connection.execute(
+                "SELECT of.value, rows.* FROM unnest(?::text[]) of(value) CROSS JOIN LATERAL"
+                f" ({_select_sql(codec.kind)}{where}{order_sql(kind, order)}{bounds}) rows",
+                [values, *bound],
+            )
+            answers: dict[str, list[R]] = {other: [] for other in values}
+            for row in rows:
+                answers[row[0]].append(codec.record(row[1:]))
+            self._keep(kind, [record for records in answers.values() for record in records])
+            for other, records in answers.items():
+                alike = [*conditions[:place], Compare(column, "=", other), *conditions[place + 1 :]]
+                where, bound = where_sql(kind, alike, self._organization_id, deleted)
+                rest = where + order_sql(kind, order)
+                if limit is not None:
+                    rest += " LIMIT ? OFFSET ?"
+                    bound += [bounded(limit), 0]
+                self._memory.answers[kind, rest, _stored(bound)] = (0, records)
+            self._memory.siblings.note([record for records in answers.values() for record in records])
+            return True
+        return False
 
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -321,12 +343,14 @@ class PostgresTransaction:
         # Counts only grow, so that their sum is another one after any write.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         known = memory.answers.get(question)
+        if known is None and offset == 0 and self._reads_ahead:
+            bounds = "" if limit is None else f" LIMIT {bounded(limit)}"
+            if self._found_with_siblings(kind, conditions, order, bounds, limit, deleted):
+                known = memory.answers.get(question)
         if known is None or known[0] != written:
             records = self._rows(kind, rest, values)
-            if len(self._known) > _KNOWN_AT_MOST or len(memory.answers) > _KNOWN_AT_MOST:
-                memory.clear()
-            for record in records:
-                self._known[kind, record.id] = record  # type: ignore[attr-defined]
+            self._keep(kind, records)
+            memory.siblings.note(records)
             known = memory.answers[question] = (written, records)
         return list(known[1])
 

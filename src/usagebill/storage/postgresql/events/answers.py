@@ -18,7 +18,7 @@ from usagebill.storage.event_queries import COUNTED, CountedAs, EventQuery, Grou
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.questions import Sql, amount_sql, number_sql, text_sql, where_sql
 
-__all__ = ["answer", "answer_by_bucket"]
+__all__ = ["answer", "answer_by_bucket", "answer_of"]
 
 # Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
 # accepted.
@@ -49,6 +49,14 @@ def answer(connection: Connection, organization_id: str, question: EventQuery) -
     return tallies
 
 
+def answer_of(
+    connection: Connection, organization_id: str, question: EventQuery, external_ids: Sequence[str]
+) -> dict[str, AggregateResult]:
+    """See `storage.ports.EventLog.tallies_of`."""
+    counted = _tallies(connection, organization_id, question, None, external_ids).get(0, {})
+    return {id: counted.get((id,)) or AggregateResult() for id in external_ids}
+
+
 def answer_by_bucket(
     connection: Connection, organization_id: str, question: EventQuery, filters: FilterIndex
 ) -> dict[int, dict[Group, AggregateResult]]:
@@ -57,15 +65,20 @@ def answer_by_bucket(
 
 
 def _tallies(
-    connection: Connection, organization_id: str, question: EventQuery, filters: FilterIndex | None
+    connection: Connection,
+    organization_id: str,
+    question: EventQuery,
+    filters: FilterIndex | None,
+    external_ids: Sequence[str] | None = None,
 ) -> dict[int, dict[Group, AggregateResult]]:
+    """By bucket and group; asked of many subscriptions, the groups are theirs."""
     if question.aggregation_type not in COUNTED:
         raise ValueError(f"no query answers {question.aggregation_type}")
     keys = () if filters is None else filters.keys
     buckets: dict[int, dict[Group, _Tally]] = {}
     positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
-    groups = len(question.group_keys)
-    for row in _rows(connection, organization_id, question, filters):
+    groups = len(question.group_keys) if external_ids is None else 1
+    for row in _rows(connection, organization_id, question, filters, external_ids):
         group, decisive, rest = row[:groups], row[groups : groups + len(keys)], row[groups + len(keys) :]
         if filters is None:
             at: tuple[int, ...] = (0,)
@@ -92,15 +105,23 @@ def _tallies(
 
 
 def _rows(
-    connection: Connection, organization_id: str, question: EventQuery, filters: FilterIndex | None
+    connection: Connection,
+    organization_id: str,
+    question: EventQuery,
+    filters: FilterIndex | None,
+    external_ids: Sequence[str] | None,
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of the group, the decisive values, the place of the first event, how many there are, their prices, and what
     the aggregation says of them.
     """
     aggregation, field_name = question.aggregation_type, question.field_name
-    names = [f"g{place}" for place in range(len(question.group_keys))]
+    keys = question.group_keys if external_ids is None else ()
+    names = [f"g{place}" for place in range(len(keys))]
     sql = Sql().add("SELECT ")
-    for name, key in zip(names, question.group_keys, strict=True):
+    if external_ids is not None:
+        names = ["subscription"]
+        sql.add("external_subscription_id AS subscription, ")
+    for name, key in zip(names, keys, strict=external_ids is None):
         text_sql(sql.add("nullif("), key).add(f", '') AS {name}, ")
     for place, key in enumerate(() if filters is None else filters.keys):
         assert filters is not None
@@ -126,7 +147,7 @@ def _rows(
     else:
         number_sql(sql, field_name).add(" AS v")
         counting = "v IS NOT NULL"
-    where_sql(sql.add(" FROM events"), question, organization_id)
+    where_sql(sql.add(" FROM events"), question, organization_id, external_ids)
     # Evaluated once for each event, not wherever it is named.
     source = f"(SELECT * FROM ({sql.text} OFFSET 0) e WHERE {counting}) e"
     chosen = "".join(f"{name}, " for name in names)

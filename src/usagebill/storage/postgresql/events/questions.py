@@ -89,10 +89,14 @@ def _bucket(sql: Sql, bucket: EventScope) -> None:
         sql.add(f") IN (SELECT * FROM unnest({listed}))) IS NOT TRUE", *columns)
 
 
-def where_sql(sql: Sql, question: EventQuery, organization_id: str) -> Sql:
-    """The WHERE clause for the events that `question` asks about."""
-    sql.add(" WHERE organization_id = ? AND external_subscription_id = ? AND code = ?", organization_id)
-    sql.values += [question.external_subscription_id, question.code]
+def where_sql(sql: Sql, question: EventQuery, organization_id: str, external_ids: Sequence[str] | None = None) -> Sql:
+    """The WHERE clause for the events that `question` asks about, or would ask about for each of the subscriptions."""
+    sql.add(" WHERE organization_id = ?", organization_id)
+    if external_ids is None:
+        sql.add(" AND external_subscription_id = ?", question.external_subscription_id)
+    else:
+        sql.add(" AND external_subscription_id = ANY(?::text[])", list(external_ids))
+    sql.add(" AND code = ?", question.code)
     if question.earliest is not None:
         sql.add(" AND timestamp >= ?::bigint", microseconds(question.earliest))
     uppers = [question.latest, *(end.timestamp for end in (question.up_to, question.before) if end is not None)]

@@ -1,0 +1,53 @@
+"""What a transaction remembers of what it has read and written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from usagebill.storage.postgresql.changes import Touched
+from usagebill.storage.postgresql.jobs import Claims
+from usagebill.storage.postgresql.observing import Answer, Statement
+from usagebill.storage.postgresql.siblings import Siblings
+
+__all__ = ["Memory", "Question"]
+
+Question = tuple[type, str, tuple[Any, ...]]
+
+
+class Memory:
+    """What a transaction has read: records by id, and the answers to questions.
+
+    An answer holds until a record of a kind that it looks at is written: `writes` counts those. It comes with that
+    count.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[type, str], Any] = {}
+        self.answers: dict[Question, tuple[int, list[Any]]] = {}
+        self.writes: Counter[type] = Counter()
+        # What snapshots were answered, for all their observations; what a writer has repeated of them.
+        self.answered: dict[Statement, Answer] = {}
+        self.shared: dict[Question, list[Any]] = {}
+        self.decoded: dict[Question, list[Any]] | None = None
+        self.repeated: dict[Statement, tuple[int, ...]] = {}
+        # The organizations whose entitlements may have changed.
+        self.entitling: set[str] = set()
+        # Of each organization, the rows that this transaction has written; of others, what was written since a number.
+        self.touched: dict[str, Touched] = {}
+        self.since: dict[tuple[str, int], Touched | None] = {}
+        # The last transaction that a snapshot shows of those which wrote to an organization.
+        self.change: dict[str, int] = {}
+        self.claims = Claims()
+        # Who has sent events since a place in the order of arrival, as far as this transaction has asked; and the last
+        # place of an organization, in a snapshot.
+        self.senders: dict[tuple[str, int], set[str | None]] = {}
+        self.latest: dict[str, int] = {}
+        self.siblings = Siblings()
+        # Records of logged tables: as they were, as they are.
+        self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
+
+    def clear(self) -> None:
+        self.records.clear()
+        self.answers.clear()
+        self.repeated.clear()

@@ -1,0 +1,96 @@
+"""Siblings: records that were read in one list. What is asked about one of them is soon asked about the others.
+
+A list that is shown asks for the customer, the plan and the invoices of each of its records: a hundred round trips to
+the server where SQLite has none. A snapshot, which stays as it is, reads what belongs to the records that follow too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from usagebill.storage.conditions import Compare, Condition
+
+__all__ = ["Siblings", "asked_by"]
+
+# Lists that are remembered, and for how many of their records something is read at once.
+_LISTS = 8
+_AT_ONCE = 200
+
+
+@cache
+def _id_columns(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.name == "id" or item.name.endswith("_id"))
+
+
+class _List:
+    """The records of one list, and where in it each of their ids stands, by column."""
+
+    def __init__(self, records: Sequence[Any]) -> None:
+        self.records = records
+        self._places: dict[str, dict[str, int]] | None = None
+
+    def following(self, value: str) -> list[str]:
+        """The value, then those of the same column in the records that follow; nothing if it is in no column."""
+        if self._places is None:
+            self._places = {}
+            kind: Any = type(self.records[0])
+            for column in _id_columns(kind):
+                places = self._places[column] = {}
+                for place, record in enumerate(self.records):
+                    known = getattr(record, column)
+                    if isinstance(known, str):
+                        places.setdefault(known, place)
+        for column, places in self._places.items():
+            start = places.get(value)
+            if start is not None and column != "organization_id":
+                some = self.records[start : start + _AT_ONCE]
+                values = (getattr(record, column) for record in some)
+                return list(dict.fromkeys(known for known in values if isinstance(known, str)))
+        return []
+
+
+class Siblings:
+    """The last lists that a snapshot has read."""
+
+    def __init__(self) -> None:
+        self._lists: deque[_List] = deque(maxlen=_LISTS)
+        # What was asked for several at once, for whom; None if it is another question for each of them.
+        self._asked: dict[object, set[str] | None] = {}
+
+    def note(self, records: Sequence[Any]) -> None:
+        """Records of one kind were read together."""
+        if len(records) > 1:
+            self._lists.appendleft(_List(records))
+
+    def of(self, value: str) -> list[str]:
+        """The value, and others that are to their records what it is to one that was read; nothing without others."""
+        for siblings in self._lists:
+            values = siblings.following(value)
+            if len(values) > 1:
+                return values
+        return []
+
+    def are_worth_asking_for(self, question: object, value: str, values: Sequence[str]) -> bool:
+        """Whether the question, asked for this value now, is to be asked for all of these."""
+        before = self._asked.setdefault(question, set())
+        if before is None or len(values) < 2:
+            return False
+        if value in before:
+            # It was asked for this one, and was not what is asked now.
+            self._asked[question] = None
+            return False
+        before.update(values)
+        return True
+
+
+def asked_by(conditions: Sequence[Condition]) -> Iterator[tuple[int, str, str]]:
+    """The conditions that a column with an id be one: their places, the columns and the ids."""
+    for place, condition in enumerate(conditions):
+        if type(condition) is Compare and condition.operator == "=" and isinstance(condition.value, str):
+            column = condition.column
+            if column == "id" or column.endswith("_id"):
+                yield place, column, condition.value
