@@ -136,7 +136,7 @@ class Together:
         ):
             return False
         try:
-            tx.savepoint(partial(self._store, tx))
+            tx.savepoint(lambda: tx.unchecked(partial(self._store, tx)))
         except Exception:
             # Nothing of it is left. Doing the jobs one by one shows whose fault it is.
             return False

@@ -28,8 +28,8 @@ JOB_COLUMNS = (
     "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
     " error, failed"
 )
-_NUMBER = (
-    "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
+_NUMBERS = (
+    "INSERT INTO sequences (organization_id, name, value) SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[])"
     " ON CONFLICT (organization_id, name) DO UPDATE SET value = excluded.value"
 )
 # Fewer rows than this are not worth a COPY.
@@ -236,7 +236,9 @@ class Pending:
         if added:
             self._append(f"jobs ({JOB_COLUMNS})", added)
         numbers = {write.number: write.value for write in writes if type(write) is _NumberTaken}
-        connection.change_all([(_NUMBER, (*number, value)) for number, value in numbers.items()])
+        if numbers:
+            owners, series = zip(*numbers, strict=True)
+            connection.execute(_NUMBERS, (list(owners), list(series), list(numbers.values())))
 
     def _append(self, target: str, rows: Sequence[Row]) -> None:
         # Row security knows no COPY.

@@ -7,7 +7,6 @@ lock and therefore in the order of commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.events.answers import answer, answer_by_bucket
+from usagebill.storage.postgresql.events.answers import answer, answer_by_bucket, answer_of
 from usagebill.storage.postgresql.events.questions import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, microseconds, row_of
 from usagebill.storage.sqlite.rows import bounded
@@ -196,8 +195,7 @@ class PostgresEvents:
         return answer(self._connection, self._organization_id, question)
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        asked = ((id, replace(question, external_subscription_id=id)) for id in external_ids)
-        return {id: next(iter(self.tallies(own).values())) for id, own in asked}
+        return answer_of(self._connection, self._organization_id, question, external_ids)
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         return answer_by_bucket(self._connection, self._organization_id, question, filters)
