@@ -1,7 +1,7 @@
 """The usage of one charge over a window: its events in filters and groups, aggregated and priced.
 
-The store aggregates what it can; only what needs single events (prorated quantities, weighted sums, running totals of a
-sum, bounds on single transactions) is read event by event.
+The store aggregates what it can; only what needs single events (prorated quantities, weighted sums, bounds on single
+transactions) is read event by event.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from usagebill.core.pricing.percentage import PercentageProperties, free_events_
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
+from usagebill.rating.free_usage import Totals, first_totals
 from usagebill.rating.handover import Neighbours, own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, Arrival, EventQuery
@@ -276,13 +277,50 @@ def _usages(
         tallies_by_part = _tallies(
             reader, charge, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices
         )
+        totals = _first_totals(reader, charge, metric, alike, keys, scope, terms, tallies_by_part)
         for part in alike:
             rows = _ledger_rows(reader, charge, metric, part, scope)
+            first = totals.get(part.position, {})
             usages[part.position] = {
-                group: (tally, _from_tally(charge, metric, tally, terms[part.position], scope, rows.get(group)))
+                group: (
+                    tally,
+                    _from_tally(
+                        charge, metric, tally, terms[part.position], scope, rows.get(group), first.get(group, ())
+                    ),
+                )
                 for group, tally in tallies_by_part[part.position].items()
             }
     return [usages[part.position] for part in parts]
+
+
+def _first_totals(
+    reader: Reader,
+    charge: Charge,
+    metric: BillableMetric,
+    parts: Sequence[ChargePart],
+    keys: tuple[str, ...],
+    scope: ChargeScope,
+    terms: Mapping[int, PercentageProperties | None],
+    tallies: Mapping[int, Mapping[Group, AggregateResult]],
+) -> Totals:
+    """The running totals of the parts of a sum that have a free part, by position."""
+    if AGGREGATIONS[metric.aggregation_type].running_totals is not RunningTotals.SUMMED:
+        return {}
+    free = {
+        position: part_terms
+        for position, part_terms in terms.items()
+        if part_terms is not None and (part_terms.free_events or part_terms.free_total)
+    }
+    read = [part for part in parts if part.position in free]
+    if not read:
+        return {}
+    question = _question(reader, metric, read[0].bucket if len(read) == 1 else ALL_EVENTS, keys, scope)
+    limits = [(part.position, free[part.position].free_events, free[part.position].free_total) for part in read]
+    return reader.counted(
+        [question],
+        lambda log: first_totals(log, question, read, free, keys, tallies),
+        given=("first", question, limits, charge.filters, metric.filters),
+    )
 
 
 def _terms(charge: Charge, part: ChargePart, scope: ChargeScope) -> PercentageProperties | None:
@@ -377,10 +415,7 @@ def _counted_groups(
 def _needs_events(charge: Charge, metric: BillableMetric, terms: PercentageProperties | None) -> bool:
     if metric.aggregation_type not in COUNTED or charge.prorated:
         return True
-    if terms is None:
-        return False
-    sums = AGGREGATIONS[metric.aggregation_type].running_totals is RunningTotals.SUMMED
-    return terms.is_bounded or (sums and bool(terms.free_events or terms.free_total))
+    return terms is not None and terms.is_bounded
 
 
 def _from_tally(
@@ -390,8 +425,8 @@ def _from_tally(
     terms: PercentageProperties | None,
     scope: ChargeScope,
     row: LedgerRow | None,
+    totals: tuple[Decimal, ...] = (),
 ) -> Usage:
-    totals: tuple[Decimal, ...] = ()
     if terms is not None and AGGREGATIONS[metric.aggregation_type].running_totals is RunningTotals.COUNTED:
         totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
     if charge.pay_in_advance and scope.current:
