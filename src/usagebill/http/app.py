@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from usagebill import __version__, http
+from usagebill import __version__
 from usagebill.billing import Billing
 from usagebill.core.api_logs import without_signature
 from usagebill.core.errors import BadRequest, BillingError, NotFound, Unauthorized
@@ -69,8 +69,9 @@ _log = structlog.get_logger("usagebill.requests")
 @cache
 def endpoints() -> Sequence[Endpoint]:
     """The whole table: every request that the API answers. A module of this package adds its own as `ENDPOINTS`."""
-    names = sorted(module.name for module in pkgutil.iter_modules(http.__path__))
-    modules = [import_module(f"{http.__name__}.{name}") for name in names]
+    package = import_module("usagebill.http")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [import_module(f"{package.__name__}.{name}") for name in names]
     return [endpoint for module in modules for endpoint in getattr(module, "ENDPOINTS", ())]
 
 
