@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from pypdf import PdfReader
 
+from tests.api_shapes import ShapeChecker
 from tests.scenarios import Scenario, charge_on, plan_fields
 from usagebill.core.aggregation import (
     AGGREGATIONS,
@@ -29,6 +30,8 @@ from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.standard import STANDARD, StandardProperties
 from usagebill.core.usage import Usage
+from usagebill.reference.field import Field
+from usagebill.reference.fields import FIELDS
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.beyond_reference]
 
@@ -63,9 +66,16 @@ SQUARED = replace(STANDARD, name="squared", price=squared, is_linear=False, is_i
 
 
 @pytest.fixture(autouse=True)
-def added(monkeypatch: pytest.MonkeyPatch) -> None:
+def added(monkeypatch: pytest.MonkeyPatch, shape_checkers: list[ShapeChecker]) -> Iterator[None]:
     monkeypatch.setitem(cast(dict[str, AggregationType], AGGREGATIONS), "smallest_agg", SMALLEST)
     monkeypatch.setitem(cast(dict[str, Any], MODELS), "squared", SQUARED)
+    # The description lists what there was when it was loaded.
+    fields = cast(dict[str, Field], FIELDS)
+    for name, values in (("aggregation_type", tuple(AGGREGATIONS)), ("charge_model", tuple(MODELS))):
+        monkeypatch.setitem(fields, name, replace(fields[name], values=values))
+    usual, shape_checkers[0] = shape_checkers[0], ShapeChecker.of_description_now()
+    yield
+    shape_checkers[0] = usual
 
 
 def invoiced(box: Scenario, charge: dict[str, object], *values: str) -> Any:
