@@ -32,8 +32,8 @@ __all__ = [
 SHORTEST = 3
 # The tokenizer stops at a NUL, so the index has this instead.
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
-# Up to so many records that have a text are looked at one by one.
-_FEW = 10_000
+# Where more records have a text, those that lists do not show are looked at one by one and taken away.
+_MANY = 200_000
 
 
 def folded(text: str | None) -> str:
@@ -163,8 +163,14 @@ def count_found(
         return _count_short(connection, name, term, organization_id)
     if len(term) < SHORTEST:
         source, tests = f'"{name}_texts" x', f"({_contained(columns, term, values)})"
-    elif _is_alone(connection, organization_id) and broad_search(connection, kind, columns, text, _FEW):
-        # Those that lists do not show are few, and looked at one by one.
+    elif _is_alone(connection, organization_id):
+        if not broad_search(connection, kind, columns, text, _MANY):
+            hidden = f'SELECT x.sequence FROM "{name}_texts" x INDEXED BY "{name}_texts_hidden" WHERE x.shown = 0'
+            shown = connection.execute(
+                f'SELECT COUNT(*) FROM "{name}_search" s WHERE "{name}_search" MATCH ? AND s.rowid NOT IN ({hidden})',
+                (_phrase(kind, columns, term),),
+            ).fetchone()
+            return int(shown[0])
         tests = _contained(columns, term, values)
         matching, hidden = connection.execute(
             f'SELECT (SELECT COUNT(*) FROM "{name}_search" WHERE "{name}_search" MATCH ?), (SELECT COUNT(*)'
