@@ -284,3 +284,19 @@ def test_one_customer_who_cannot_be_billed_keeps_nobody_else(tmp_path: Path, sto
         assert numbers == list(range(1, 8))
     assert failures == ["refused"]
     assert 0 in stored
+
+
+def test_whoever_has_an_address_is_sent_the_invoice(tmp_path: Path) -> None:
+    file = _signed_up(tmp_path, 10)
+    with _open(file, START) as billing:
+        (entity,) = billing.billing_entities.list()
+        billing.billing_entities.update(entity.code, email="b@lumen.example", email_settings=["invoice.finalized"])
+        for number in (3, 6, 9):
+            billing.customers.upsert(external_id=f"c{number}", email=f"c{number}@acme.example")
+    mailer: Any = object()
+    with Billing(file, clock=ManualClock(FEBRUARY), deliver=False, mailer=mailer) as billing:
+        while billing.run_batch():
+            pass
+    with closing(sqlite3.connect(file)) as connection:
+        (emails,) = connection.execute("SELECT COUNT(*) FROM jobs WHERE kind = 'send_email'").fetchone()
+    assert emails == 3

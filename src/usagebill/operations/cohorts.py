@@ -25,6 +25,7 @@ from usagebill.core.billing_entities import BillingEntityVersion
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
+from usagebill.core.emails import addresses
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
@@ -299,6 +300,8 @@ class Cohort:
             some = subscriptions.get(customer.id, [])
             if (
                 len(some) == 1
+                # Whoever has an address may be sent the invoice.
+                and bool(addresses(customer.email)) == bool(addresses(own.customer.email))
                 and _is_alike(customer, own.customer, _OWN_OF_CUSTOMER)
                 and _is_alike(some[0], own.subscription, _OWN_OF_SUBSCRIPTION)
             ):
