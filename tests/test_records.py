@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -43,6 +44,13 @@ def test_an_invoice_has_what_the_api_shows(billed: Scenario) -> None:
     assert invoice.customer["external_id"] == "acme"
     with pytest.raises(AttributeError, match="Invoice has no attribute total_duo"):
         invoice.total_duo  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_help_says_what_the_fields_of_a_record_mean(billed: Scenario) -> None:
+    (invoice,) = billed.billing.invoices.list().items
+    told = inspect.getdoc(invoice) or ""
+    assert "total_due_amount_cents: What is still to be paid." in told
+    assert "status: Where the invoice stands." in told
 
 
 def test_a_plan_has_its_charges_and_a_subscription_its_plan(billed: Scenario) -> None:

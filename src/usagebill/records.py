@@ -7,6 +7,7 @@ themselves. What is not stored with a record is read when it is first asked for,
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cache
@@ -18,6 +19,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.fees import fees_of_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
+from usagebill.reference import shown_field
 from usagebill.resources import VIEWS
 from usagebill.resources.result_views import shown_filter
 from usagebill.storage.ports import Page
@@ -94,7 +96,15 @@ def shown_kind(kind: type) -> type | None:
     """The class of `kind` with all that the API shows; None if a record has all of it already."""
     if not further_fields(kind):
         return None
-    return type(kind.__name__, (_Shown, kind), {"_kind": kind, "__doc__": kind.__doc__, "__module__": __name__})
+    return type(kind.__name__, (_Shown, kind), {"_kind": kind, "__doc__": _documentation(kind), "__module__": __name__})
+
+
+def _documentation(kind: type) -> str:
+    """What `help()` says of a record: what it is, and what each field that the API shows of it means."""
+    shown = get_type_hints(VIEWS[kind])["return"]
+    name = shown.__name__.removesuffix("View")
+    fields = [f"{field}: {shown_field(name, field).about}" for field in get_type_hints(shown)]
+    return "\n".join([inspect.getdoc(kind) or kind.__name__, "", *fields])
 
 
 def presented(viewer: Viewer, result: Any, again: Callable[[int], Any] | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_type_hints, is_typeddict
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -16,14 +16,14 @@ from usagebill.bindings import Operation
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document, operation_name
-from usagebill.reference import bare, field_of, hints_of, required_of
+from usagebill.reference import bare, field_of, hints_of, required_of, shown_field
 from usagebill.reference.answers import SHOWN
 from usagebill.reference.examples import EXAMPLES, IDS
 from usagebill.reference.fields import FIELDS
 from usagebill.reference.forms import FORMS
 from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE
 from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
-from usagebill.resources import RESOURCES
+from usagebill.resources import RESOURCES, VIEWS
 
 # What each `{name}` of a path is in the story of the examples, by the first part of the path where it tells.
 CODES = {
@@ -131,6 +131,20 @@ def test_no_field_of_an_answer_or_message_is_without_a_description(described: di
     assert len(met) > 2_000
 
 
+def library_views() -> list[type]:
+    """What is shown of records, some of which the library alone has."""
+    shown: list[Any] = [get_type_hints(view).get("return") for view in VIEWS.values()]
+    return [kind for kind in shown if is_typeddict(kind)]
+
+
+@pytest.mark.parametrize("view", library_views(), ids=by_name)
+def test_no_field_of_a_record_is_without_a_description(view: type) -> None:
+    for field in get_type_hints(view):
+        about = shown_field(view.__name__.removesuffix("View"), field).about
+        assert about.endswith("."), field
+        assert not about.startswith(("Keeps", "The same as", "Shows")), field
+
+
 def status_name(answer: dict[str, Any]) -> str:
     return str(answer["$ref"]).rpartition("/")[2]
 
@@ -142,6 +156,8 @@ def test_no_description_of_an_answer_is_of_a_field_that_is_gone(described: dict[
     for name, schema in schemas.items():
         for known in (name, forms[name]):
             shown.setdefault(known, set()).update(schema.get("properties", ()))
+    for view in library_views():
+        shown.setdefault(view.__name__.removesuffix("View"), set()).update(get_type_hints(view))
     fields = {field for names in shown.values() for field in names}
     gone = [key for key in SHOWN if "." not in key and key not in fields]
     gone += [key for key in SHOWN if "." in key and key.split(".")[1] not in shown.get(key.split(".")[0], ())]

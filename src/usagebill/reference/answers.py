@@ -19,6 +19,7 @@ from usagebill.core.fees import FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import CreditType
 from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
+from usagebill.core.payments import NoticeStatus
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.recurring_rules import RuleStatus
 from usagebill.core.security_logs import LOG_TYPES
@@ -569,4 +570,17 @@ SHOWN: Mapping[str, Field] = {
     "SyncedDocument.error": Field("What the system said last; null if nothing is wrong."),
     "attempts": Field("How often it was sent."),
     "synced_at": Field("When the system took it; null before."),
+    "SyncConnection.category": Field("What the system is for.", values=tuple(IntegrationCategory)),
+    "has_api_key": Field("Whether a key is sent to it."),
+    "credentials": Field("The credentials that are set, by name, each but for its last characters hidden."),
+    "accepts_notices": Field("Whether the provider's messages can be verified, and so are accepted."),
+    "notice_path": Field("The path that the provider sends its messages to."),
+    "connect_error": Field("What the provider said against the connection; null if nothing."),
+    "ProviderNotice.event_id": Field("What the provider calls the message."),
+    "ProviderNotice.type": Field("What the message is about, in the provider's word."),
+    "ProviderNotice.status": Field("What became of it.", values=tuple(NoticeStatus)),
+    "ProviderNotice.reason": Field("Why it was ignored, or failed; null if it did neither."),
+    "ProviderNotice.body": Field("The message, as it came."),
+    "UnbilledTally.reason": Field("Why they are not billed.", values=tuple(Reason)),
+    "UnbilledTally.code": FIELDS["EventFields.code"],
 }
