@@ -69,14 +69,10 @@ class Billing(Resources):
     """A billing system in one file (in memory, or in a PostgreSQL database), seen by one of its organizations.
 
     `path` is a file, `:memory:`, `postgresql://...`, or an open store. `organization` is an id; without it the oldest
-    organization of the file is used, and a new file gets one of the name `Default organization`. `on_message` is given
-    the body of every webhook message, once the change that caused it is durable; without `deliver` nothing is sent over
-    a network.
-    `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
-    `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names,
-    and `payment_providers` for payments, instead of those that their connections name.
-    With `read_only` the file is never written: a copy, or one that this process may only read.
-
+    organization of the file is used, and a new file gets one of the name `Default organization`. `events` has the URLs
+    of ClickHouse servers that count events beside it. `on_message` is given the body of every webhook message, once the
+    change that caused it is durable; without `deliver` nothing is sent over a network. `vat_registry`, `mailer`,
+    `tax_provider` and `payment_providers` are used in place of those named elsewhere. `read_only` writes nothing.
     The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
     """
 
@@ -95,12 +91,15 @@ class Billing(Resources):
         bridge: Bridge | None = None,
         payment_providers: PaymentProviders | None = None,
         read_only: bool = False,
+        events: str | None = None,
     ) -> None:
         self.settings = settings or Settings()
-        self.store: Store = store_at(path, read_only=read_only) if isinstance(path, (str, Path)) else path
+        if isinstance(path, (str, Path)):
+            path = store_at(path, read_only=read_only, events=events)
+        self.store: Store = path
         shared = self.store.now
         self.clock: Clock = clock or (SystemClock() if shared is None else ServerClock(shared))
-        self.roll_up_usage = self.store.roll_up_usage
+        self.roll_up_usage, self.ship_events = self.store.roll_up_usage, self.store.ship_events
         self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
         self._on_message = on_message
         self.delivers = deliver
@@ -138,8 +137,8 @@ class Billing(Resources):
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
-        # Logged once here, however the file is used.
-        self.clock_watch.problem()
+        self.ship_events()
+        self.clock_watch.problem()  # logged once here, however the file is used
         super().__init__(self)
 
     def _opened(self, tx: Transaction, id: str | None) -> Organization:
@@ -351,7 +350,7 @@ class Billing(Resources):
                 tried += 1
             tried += self._deliver_due(now, immediate=immediate, strict=strict, on_failure=on_failure)
             if not tried:
-                while not immediate and self.roll_up_usage():
+                while not immediate and (self.roll_up_usage() or self.ship_events()):
                     pass
                 return done
             done += tried

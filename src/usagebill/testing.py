@@ -29,7 +29,7 @@ from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.price_strategies import PriceList, amounts, price_lists, quantities
 from usagebill.queries.payment_providers import notice_path
 from usagebill.settings import Settings
-from usagebill.storage.stores import emptied
+from usagebill.storage.stores import emptied, emptied_events
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
 
@@ -78,6 +78,8 @@ class Sandbox:
 
     `database` (or the environment variable `USAGEBILL_SANDBOX_DATABASE`) is the URL of a PostgreSQL server to work on
     instead of memory, `postgresql://...`: in a database of its own there, for which the user may make databases.
+    `events` (or `USAGEBILL_SANDBOX_EVENTS`) is that of a ClickHouse server that counts events beside it,
+    `clickhouse://...` or `chdb:///folder`, in a database of its own too.
     """
 
     def __init__(
@@ -90,11 +92,15 @@ class Sandbox:
         bridge: Bridge | None = None,
         payment_providers: PaymentProviders | None = None,
         database: str | None = None,
+        events: str | None = None,
     ) -> None:
         if settings is not None:
             check_prefix(settings.id_prefix, endpoints())
         self._closing = ExitStack()
         server = os.environ.get("USAGEBILL_SANDBOX_DATABASE") if database is None else database
+        events_server = os.environ.get("USAGEBILL_SANDBOX_EVENTS") if events is None else events
+        # Left after the store is closed: whoever enters first leaves last.
+        events = self._closing.enter_context(emptied_events(events_server)) if events_server else None
         self.webhooks: list[JsonObject] = []
         self.emails: list[Email] = []
         self.clock = ManualClock(_instant(now))
@@ -110,6 +116,7 @@ class Sandbox:
             tax_provider=tax_provider,
             bridge=bridge,
             payment_providers=payment_providers or self._payment_providers,
+            events=events,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())
@@ -161,6 +168,7 @@ class Sandbox:
             answer = self._answer(method, target, query, json, headers)
             self._api.note_use(answer)
             self.billing.run_due(immediate=True, strict=True)
+            self.billing.ship_events()
         if not answer.body:
             return answer.status, None
         if not answer.headers["content-type"].startswith("application/json"):

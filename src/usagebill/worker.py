@@ -60,11 +60,11 @@ class Worker:
         with Worker(billing):
             ...
 
-    One thread bills, one delivers webhooks, one rolls events up into running states of usage, and each other kind of
-    job that talks to the outside has `outside_threads` of its own, so that none waits for another. A thread sleeps
-    until the next of its jobs is due. A write of this process that leaves something to do at once wakes it; what other
-    processes leave in the same file is seen within `poll_seconds`. Workers may be many, in one process or in several:
-    no job is done twice.
+    One thread bills, one delivers webhooks, one rolls events up into running states of usage, one ships them to the
+    event store if there is one, and each other kind of job that talks to the outside has `outside_threads` of its own,
+    so that none waits for another. A thread sleeps until the next of its jobs is due. A write of this process that
+    leaves something to do at once wakes it; what other processes leave in the same file is seen within `poll_seconds`.
+    Workers may be many, in one process or in several: no job is done twice.
     """
 
     def __init__(self, billing: Billing, *, outside_threads: int = 2, poll_seconds: float = 1.0) -> None:
@@ -80,9 +80,13 @@ class Worker:
             for number in range(outside_threads):
                 step = partial(billing.reach_out, kinds=(kind,))
                 self._add(self._keep_doing, step, kind, name=f"{kind}-{number + 1}")
-        self._woken_up = threading.Event()
-        self._threads.append(threading.Thread(target=self._keep_rolling_up, name="usagebill-usage", daemon=True))
-        self._wakes.append(self._woken_up.set)
+        for name, catch_up in (("usage", billing.roll_up_usage), ("shipping", billing.ship_events)):
+            woken = threading.Event()
+            thread = threading.Thread(
+                target=self._keep_catching_up, args=(catch_up, woken), name=f"usagebill-{name}", daemon=True
+            )
+            self._threads.append(thread)
+            self._wakes.append(woken.set)
         deliveries = billing.deliveries()
         arguments = (deliveries, DeliverWebhook.kind)
         self._thread(self._keep_stepping, arguments, deliveries.wake, DeliverWebhook.kind, "webhooks")
@@ -179,15 +183,15 @@ class Worker:
             woken.clear()
         line.write()
 
-    def _keep_rolling_up(self) -> None:
+    def _keep_catching_up(self, catch_up: Callable[[], bool], woken: threading.Event) -> None:
         while not self._stopping:
             try:
-                while self._billing.roll_up_usage() and not self._stopping:
+                while catch_up() and not self._stopping:
                     pass
             except Exception as problem:
                 self._log_failure(problem)
-            self._woken_up.wait(self._poll_seconds)
-            self._woken_up.clear()
+            woken.wait(self._poll_seconds)
+            woken.clear()
 
     def _keep_stepping(self, stepwise: Deliveries | Calls, kind: str) -> None:
         line = _Line(kind)

@@ -173,6 +173,9 @@ class CrashingStore:
     def roll_up_usage(self) -> bool:
         return self._store.roll_up_usage()
 
+    def ship_events(self) -> bool:
+        return self._store.ship_events()
+
     @property
     def contention(self) -> float:
         return self._store.contention

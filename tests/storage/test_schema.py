@@ -288,6 +288,7 @@ TABLES_OF_VERSIONS = {
     33: "d7a5802ac7fb7c86",
     34: "12130ff3fadc5588",
     35: "9e1bb9b27476f0f6",
+    36: "fb8c7ee41287673e",
 }
 
 

@@ -14,6 +14,7 @@ from usagebill.cli.compare import compare
 from usagebill.cli.demo import demo
 from usagebill.cli.dunning_campaigns import dunning_campaigns
 from usagebill.cli.event_sources import COMMANDS as SOURCE_COMMANDS
+from usagebill.cli.event_store import event_store
 from usagebill.cli.events import events
 from usagebill.cli.export import export
 from usagebill.cli.jobs import jobs, run_due
@@ -64,6 +65,7 @@ for command in (
     clock,
     compare,
     events,
+    event_store,
     usage,
     audit,
     report,

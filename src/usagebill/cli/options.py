@@ -26,6 +26,7 @@ from usagebill.storage.stores import is_engine_error, is_url, shown
 __all__ = [
     "as_json",
     "database",
+    "events_option",
     "instant",
     "named",
     "opened",
@@ -145,6 +146,18 @@ def database(*, must_exist: bool = True) -> Callable[[F], F]:
     )
 
 
+def events_option(*, required: bool = False) -> Callable[[F], F]:
+    """`--events`: the servers that count events beside the database."""
+    return click.option(
+        "--events",
+        envvar="USAGEBILL_EVENTS",
+        required=required,
+        show_envvar=True,
+        metavar="URL[,URL...]",
+        help="ClickHouse servers that count events beside the database: clickhouse://user:password@host:8123/database.",
+    )
+
+
 def _check_prefix(prefix: str) -> None:
     if prefix == Settings().id_prefix:
         return
@@ -230,12 +243,11 @@ def opened(
     *,
     read_only: bool = False,
     deliver: bool = True,
+    events: str | None = None,
 ) -> Iterator[Billing]:
     """The billing system in `path`; errors are printed in one line."""
-    with (
-        refusals(path),
-        Billing(path, organization=organization, settings=settings, read_only=read_only, deliver=deliver) as billing,
-    ):
+    options: dict[str, Any] = {"settings": settings, "read_only": read_only, "deliver": deliver, "events": events}
+    with refusals(path), Billing(path, organization=organization, **options) as billing:
         yield billing
 
 

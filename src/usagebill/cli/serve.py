@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, opened, print_json, settings_options
+from usagebill.cli.options import as_json, database, events_option, opened, print_json, settings_options
 from usagebill.core.api_keys import ApiKey
 from usagebill.logs import LogFormat, configure
 from usagebill.operations import api_keys
@@ -51,6 +51,7 @@ def _first_key(work: Work) -> str | None:
 
 @click.command()
 @database(must_exist=False)
+@events_option()
 @click.option("--host", default="127.0.0.1", show_default=True, envvar="USAGEBILL_HOST", show_envvar=True)
 @click.option(
     "--port",
@@ -123,6 +124,7 @@ def _first_key(work: Work) -> str | None:
 @as_json
 def serve(
     path: str,
+    events: str | None,
     host: str,
     port: int,
     workers_in_process: int,
@@ -150,7 +152,7 @@ def serve(
     context = click.get_current_context()
     if context.get_parameter_source("public_url") is ParameterSource.DEFAULT:
         settings = replace(settings, public_url=_reached_at(host, listener.getsockname()[1]))
-    with listener, opened(path, settings=settings) as billing:
+    with listener, opened(path, settings=settings, events=events) as billing:
         value = billing.writing(_first_key)
 
         def announce() -> None:
@@ -188,11 +190,13 @@ def _announce(billing: Billing, url: str, key: str | None, json_output: bool) ->
 
 @click.command()
 @database()
+@events_option()
 @settings_options
 @_log_format
 @_log_level
 def work(
     path: str,
+    events: str | None,
     log_format: LogFormat | None,
     log_level: str,
     settings: Settings,
@@ -202,6 +206,6 @@ def work(
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with opened(path, settings=settings) as billing, Worker(billing):
+    with opened(path, settings=settings, events=events) as billing, Worker(billing):
         click.echo(f"working on {shown(path)}")
         stopping.wait()

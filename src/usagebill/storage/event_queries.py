@@ -81,7 +81,8 @@ class EventQuery:
     in the second of `latest`, only what was not received later than `until`. Events lie in `bucket`; where `only` names
     a property, its text form is among the values given there, None standing for missing, null or empty. The answer has
     one entry a group of the values of `group_keys`. `field_name` is the property that is aggregated. The events' own
-    prices (dynamic charges) are added up only where `amounts` is set.
+    prices (dynamic charges) are added up only where `amounts` is set. Events in the first `stored_after` places of the
+    order of storing are left out: somebody else has counted them.
     """
 
     code: str
@@ -100,6 +101,7 @@ class EventQuery:
     only: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     group_keys: tuple[str, ...] = ()
     amounts: bool = False
+    stored_after: int | None = None
 
     @property
     def last_start(self) -> datetime | None:
@@ -135,7 +137,7 @@ class EventRange:
 
 
 def concerns(question: EventQuery, event: Event) -> bool:
-    """Whether `event` is one that `question` asks about: what engines are tested against."""
+    """Whether `event` is one that `question` asks about, wherever it is stored: what engines are tested against."""
     return (
         event.code == question.code
         and event.external_subscription_id == question.external_subscription_id

@@ -156,6 +156,12 @@ class EventLog(Protocol):
     def stored(self) -> int:
         """How many events were stored so far, of all organizations."""
 
+    def latest(self) -> int:
+        """The place in the order of storing of the event that came last, which may be another organization's."""
+
+    def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
+        """The first events stored behind the place `sequence` and no further than `up_to`, each with its place."""
+
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
 
@@ -413,6 +419,11 @@ class Store(Protocol):
         to do.
 
         States answer what `EventLog.tallies` is asked about many events. Whether they are there changes no answer.
+        """
+
+    def ship_events(self) -> bool:
+        """Send some of the events that were stored on to the event store beside the database; False if there is none,
+        if it has them all, or if it cannot be reached, which is logged. No answer differs.
         """
 
     @property

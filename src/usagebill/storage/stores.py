@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 from usagebill.storage.ports import CallersTransaction, Store, UnusableServer, UnusableTransaction
 from usagebill.storage.sqlite import SqliteStore
 
-__all__ = ["emptied", "is_engine_error", "is_url", "shown", "store_at", "within"]
+__all__ = ["emptied", "emptied_events", "is_engine_error", "is_url", "shown", "store_at", "within"]
 
+_NO_CLICKHOUSE = "ClickHouse needs a driver: pip install 'usagebill[clickhouse]'"
 _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 
 
@@ -22,8 +23,28 @@ def is_url(path: str | Path) -> bool:
     return str(path).startswith(("postgresql://", "postgres://"))
 
 
-def store_at(path: str | Path, *, read_only: bool = False) -> Store:
-    """The open store. `UnusableServer` if it is a PostgreSQL database and there is no driver for one."""
+def store_at(path: str | Path, *, read_only: bool = False, events: str | None = None) -> Store:
+    """The open store, with an event store of ClickHouse beside it if `events` has the URLs of its servers.
+
+    Raises `UnusableServer` if there is no driver for it, or if the event store cannot be reached or used.
+    """
+    if events is None:
+        return _records_at(path, read_only=read_only)
+    if read_only:
+        raise UnusableServer("what is only read has no event store beside it: its events are counted where they are")
+    try:
+        from usagebill.storage.clickhouse import EventServers, StoreWithEvents
+    except ImportError as problem:
+        raise UnusableServer(_NO_CLICKHOUSE) from problem
+    servers = EventServers(events)
+    try:
+        return StoreWithEvents(_records_at(path), servers, asked_from=servers.asked_from)
+    except BaseException:
+        servers.close()
+        raise
+
+
+def _records_at(path: str | Path, *, read_only: bool = False) -> Store:
     if not is_url(path):
         return SqliteStore(path, read_only=read_only)
     try:
@@ -41,6 +62,8 @@ def within(store: Store, connection: object) -> CallersTransaction:
     if "psycopg" in sys.modules:
         from usagebill.storage.postgresql import JoinedTransaction, PostgresStore
 
+        # Within it all events are counted by the database, which has them all.
+        store = getattr(store, "records", store)
         if isinstance(store, PostgresStore):
             return JoinedTransaction(store, connection)
     raise UnusableTransaction("only Billing('postgresql://...') can take part in a transaction of your own")
@@ -75,5 +98,19 @@ def emptied(url: str) -> Iterator[str]:
         from usagebill.storage.postgresql.databases import temporary_database
     except ImportError as problem:
         raise UnusableServer(_MISSING) from problem
+    with temporary_database(url) as database:
+        yield database
+
+
+@contextmanager
+def emptied_events(url: str) -> Iterator[str]:
+    """The URL of a new database on the ClickHouse server of `url`, gone afterwards; it is asked about every event.
+
+    Of an engine in the process, `chdb:///folder`, each process has a folder of its own within that one.
+    """
+    try:
+        from usagebill.storage.clickhouse import temporary_database
+    except ImportError as problem:
+        raise UnusableServer(_NO_CLICKHOUSE) from problem
     with temporary_database(url) as database:
         yield database

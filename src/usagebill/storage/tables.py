@@ -25,6 +25,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
 from usagebill.core.dunning import DunningCampaign, DunningProgress
 from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
+from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import EventSource, RefusedEvent
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
@@ -468,6 +469,7 @@ TABLES: tuple[Table, ...] = (
         references={"subscription_id": Subscription, "feature_id": Feature},
         entitles=("change",),
     ),
+    Table(kind=EventShipment, name="event_shipments", always_unique=(("event_store_id",),)),
     Table(kind=EventSource, name="event_sources", always_unique=(("source", "part"),), listing=_PLAIN),
     Table(
         kind=RefusedEvent,

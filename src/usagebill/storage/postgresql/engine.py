@@ -337,6 +337,10 @@ class PostgresStore:
         """There are no running states: every answer is counted from the events."""
         return False
 
+    def ship_events(self) -> bool:
+        """There is no event store beside this one."""
+        return False
+
     def close(self) -> None:
         """Close every connection. The store is not to be used afterwards."""
         self._pool.close()

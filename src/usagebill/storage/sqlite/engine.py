@@ -388,6 +388,10 @@ class SqliteStore:
         self.write(None, lambda tx: tx.roll_up_usage())
         return True
 
+    def ship_events(self) -> bool:
+        """There is no event store beside this one."""
+        return False
+
     def close(self) -> None:
         """Close every connection. The store cannot be used afterwards."""
         with self._turn:

@@ -48,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 35
+VERSION = 36
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 

@@ -173,10 +173,17 @@ class PostgresEvents:
         return self._number("SELECT SUM(value) FROM sequences WHERE name = ?", (_SEQUENCE,))
 
     def latest(self) -> int:
-        """The place of the organization's event that came last."""
         return self._number(
             "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id, _SEQUENCE)
         )
+
+    def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
+        rows = self._connection.execute(
+            f"SELECT sequence, {COLUMNS} FROM events WHERE organization_id = ? AND sequence > ? AND sequence <= ?"
+            " ORDER BY sequence LIMIT ?",
+            (self._organization_id, sequence, up_to, at_most),
+        )
+        return [(row[0], event_of(row[1:])) for row in rows]
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         rows = self._connection.stream(

@@ -106,6 +106,8 @@ def where_sql(sql: Sql, question: EventQuery, organization_id: str, external_ids
         _order(sql.add(" AND (timestamp, created_at, id) <= "), question.up_to.order)
     if question.before is not None:
         _order(sql.add(" AND (timestamp, created_at, id) < "), question.before.order)
+    if question.stored_after is not None:
+        sql.add(" AND sequence > ?::bigint", question.stored_after)
     if question.known_at is not None:
         sql.add(" AND created_at <= ?::bigint", microseconds(question.known_at))
     if question.after is not None and question.first_end is not None:

@@ -183,6 +183,18 @@ class SqliteEvents:
     def stored(self) -> int:
         return int(self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0])
 
+    def latest(self) -> int:
+        return self.stored()
+
+    def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
+        # The plus keeps SQLite from walking all that the organization ever sent.
+        rows = self._connection.execute(
+            f"SELECT sequence, {COLUMNS} FROM events WHERE sequence > ? AND sequence <= ? AND +organization_id = ?"
+            " ORDER BY sequence LIMIT ?",
+            (sequence, up_to, self._organization_id, at_most),
+        )
+        return [(row[0], event_of(row[1:])) for row in rows]
+
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         # Events are stored in the order they are received, so the search ends where earlier ones begin; the
         # plus keeps SQLite from looking through all that the organization ever sent instead.

@@ -199,6 +199,8 @@ def _where(
         parts.append(f"(timestamp, created_at, id) <= {query.place(question.up_to)}")
     if question.before is not None:
         parts.append(f"(timestamp, created_at, id) < {query.place(question.before)}")
+    if question.stored_after is not None:
+        parts.append(f"sequence > {int(question.stored_after)}")
     if question.known_at is not None:
         parts.append(f"created_at <= {microseconds(question.known_at)}")
     if question.after is not None and question.first_end is not None:
@@ -366,7 +368,9 @@ def changes_sql(
     place = "(timestamp, created_at, id)"
     if since is None:
         timestamp = microseconds(order[0])
-        sql = f"SELECT {columns} FROM events{where} AND timestamp <= {timestamp} AND {place} <= {query.order(order)}"
+        # The few that came last are found by their places, and not among all of the subscription.
+        source = "events" if question.stored_after is None else "events NOT INDEXED"
+        sql = f"SELECT {columns} FROM {source}{where} AND timestamp <= {timestamp} AND {place} <= {query.order(order)}"
         return sql, query.values
     low, high = sorted((since.order, order))
     until_high = f"timestamp <= {microseconds(high[0])} AND {place} <= {query.order(high)}"

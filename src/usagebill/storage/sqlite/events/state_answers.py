@@ -325,6 +325,8 @@ def _shape(question: EventQuery, filters: FilterIndex) -> Shape | None:
     kind = _KINDS.get(question.aggregation_type)
     if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
         return None
+    if question.stored_after is not None:
+        return None
     scopes = (question.bucket.matches, *question.bucket.excludes, question.only)
     keys = {*question.group_keys, *filters.keys, *(key for scope in scopes for key in scope)}
     if len(keys) > _KEYS_AT_MOST:

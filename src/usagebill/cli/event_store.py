@@ -1,0 +1,153 @@
+"""`usagebill event-store`: ClickHouse beside the database, how far it is, and whether it has the same events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from usagebill.billing import Billing
+from usagebill.cli.options import as_json, database, events_option, opened, organization_option, print_json, print_table
+from usagebill.core.event_shipments import EventShipment
+from usagebill.storage.conditions import eq
+
+if TYPE_CHECKING:
+    # Its driver is an extra, and slow to import.
+    from usagebill.storage.clickhouse import StoreWithEvents
+
+__all__ = ["event_store"]
+
+T = TypeVar("T")
+_SHOWN = 100
+
+
+@click.group()
+def event_store() -> None:
+    """Look after ClickHouse beside the database: ship events to it, compare both, choose which one counts."""
+
+
+def _asked(billing: Billing, question: Callable[[StoreWithEvents, EventShipment], T]) -> T:
+    from usagebill.storage.clickhouse import StoreWithEvents
+    from usagebill.storage.clickhouse.servers import Unreachable
+
+    store = billing.store
+    assert isinstance(store, StoreWithEvents)
+    named = eq("event_store_id", store.servers.id)
+    shipment = store.records.read(billing.organization.id, lambda tx: tx.first(EventShipment, named))
+    if shipment is None:
+        raise click.ClickException("no event of this organization has been sent to the event store yet")
+    try:
+        return question(store, shipment)
+    except Unreachable as problem:
+        raise click.ClickException(str(problem)) from problem
+
+
+@event_store.command()
+@organization_option
+@database()
+@events_option(required=True)
+@as_json
+def status(organization: str | None, path: str, events: str, json_output: bool) -> None:
+    """How far the events of an organization have been shipped, and which side counts. Exits with 1 for a fault."""
+
+    def asked(store: StoreWithEvents, shipment: EventShipment) -> dict[str, object]:
+        latest = store.records.read(shipment.organization_id, lambda tx: tx.events.latest())
+        return {
+            "event_store_id": shipment.event_store_id,
+            "reads_from": "event-store" if shipment.is_read and shipment.fault is None else "database",
+            "shipped_to": shipment.shipped_to,
+            "waiting": latest - shipment.shipped_to,
+            "fault": shipment.fault,
+        }
+
+    with opened(path, organization, events=events) as billing:
+        shown = _asked(billing, asked)
+    if json_output:
+        print_json(shown)
+    else:
+        print_table(list(shown), [shown], "")
+    if shown["fault"] is not None:
+        raise SystemExit(1)
+
+
+@event_store.command()
+@organization_option
+@database()
+@events_option(required=True)
+def ship(organization: str | None, path: str, events: str) -> None:
+    """Send all events that the event store does not have yet. Services and workers do so by themselves."""
+
+    def asked(store: StoreWithEvents, shipment: EventShipment) -> None:
+        while store.shipping.ship(shipment.organization_id):
+            pass
+
+    with opened(path, organization, events=events) as billing:
+        _asked(billing, asked)
+        click.echo(_asked(billing, lambda store, shipment: f"shipped up to place {shipment.shipped_to}"))
+
+
+@event_store.command()
+@organization_option
+@database()
+@events_option(required=True)
+@as_json
+def compare(organization: str | None, path: str, events: str, json_output: bool) -> None:
+    """Read every shipped event on both sides, and list subscriptions, codes and days whose events differ.
+
+    Services may run meanwhile. Exits with 1 if anything differs.
+    """
+
+    def asked(store: StoreWithEvents, shipment: EventShipment) -> list[dict[str, object]]:
+        from usagebill.storage.clickhouse import differences
+
+        id = shipment.organization_id
+        return store.records.read(
+            id,
+            lambda tx: [
+                {name: getattr(difference, name) for name in difference.__slots__}
+                for difference in islice(differences(tx, store.servers, id, shipment.shipped_to), _SHOWN)
+            ],
+        )
+
+    with opened(path, organization, events=events) as billing:
+        differing = _asked(billing, asked)
+    if json_output:
+        print_json({"differences": differing})
+    else:
+        columns = ["external_subscription_id", "code", "day", "database_count", "event_store_count"]
+        print_table(columns, differing, "the same events on both sides")
+    if differing:
+        raise SystemExit(1)
+
+
+@event_store.command("read-from")
+@click.argument("side", type=click.Choice(["event-store", "database"]))
+@organization_option
+@database()
+@events_option(required=True)
+def read_from(side: str, organization: str | None, path: str, events: str) -> None:
+    """Choose which side counts the events of an organization from now on, in all processes."""
+    with opened(path, organization, events=events) as billing:
+        _asked(
+            billing,
+            lambda store, shipment: store.shipping.read_from(
+                shipment.organization_id, event_store=side == "event-store"
+            ),
+        )
+        click.echo(f"{billing.organization.name}: events are counted by the {side.replace('-', ' ')}")
+
+
+@event_store.command("ship-again")
+@organization_option
+@database()
+@events_option(required=True)
+def ship_again(organization: str | None, path: str, events: str) -> None:
+    """Delete what the event store has of an organization, and ship everything from the start.
+
+    After a fault, or a difference. The database counts until `read-from event-store` is run again.
+    """
+    with opened(path, organization, events=events) as billing:
+        _asked(billing, lambda store, shipment: store.shipping.begin_again(shipment.organization_id))
+        click.echo(f"{billing.organization.name}: everything is shipped again; the database counts meanwhile")

@@ -1,0 +1,377 @@
+"""Answers: an aggregation over the events of one external subscription id and code, exact to the last digit.
+
+What ClickHouse has (the events up to a place in the order of storing) and what the database has behind that place are
+brought to the core's states, which merge. Reading with FINAL, what was sent twice counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from functools import reduce
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from usagebill.core.aggregation import AggregateResult, Aggregation, counts, fold_events
+from usagebill.core.aggregation.count import Count, Counted
+from usagebill.core.aggregation.latest import Last, Latest
+from usagebill.core.aggregation.max import Largest, Max
+from usagebill.core.aggregation.sum import Sum, Summed
+from usagebill.core.aggregation.unique_count import Active, Operation, UniqueCount
+from usagebill.core.events import Event, property_of
+from usagebill.core.filters import FilterIndex
+from usagebill.core.numbers import CONTEXT, ZERO, add
+from usagebill.storage.clickhouse.servers import EventServers, literal
+from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery, Group
+from usagebill.storage.sqlite.events.rows import instant, microseconds
+
+__all__ = ["answers"]
+
+# Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
+# accepted.
+_ACCEPTED_AT_MOST: Final = 5_000
+# Up to so many combinations of values of a filter that is left out are looked up together.
+_FEW: Final = 20
+_PLACE: Final = "(timestamp, created_at, id)"
+
+_AGGREGATIONS: Final[Mapping[str, Callable[[str | None], Aggregation[Any]]]] = {
+    "count_agg": lambda _: Count(),
+    "sum_agg": lambda field_name: Sum(field_name=field_name),
+    "max_agg": lambda field_name: Max(field_name=field_name),
+    "latest_agg": lambda field_name: Latest(field_name=field_name),
+    "unique_count_agg": lambda field_name: UniqueCount(field_name=field_name),
+}
+
+
+@dataclass(slots=True)
+class _Cell:
+    """What is known of one group of one bucket: where its first event stands, what ClickHouse says of it, its events
+    that ClickHouse does not have, and how many values are active besides those of the states.
+    """
+
+    first_at: int
+    first_sequence: int
+    states: list[Any] = field(default_factory=list)
+    tail: list[Event] = field(default_factory=list)
+    active: int = 0
+
+    def begins(self, at: int, sequence: int) -> None:
+        self.first_at = min(self.first_at, at)
+        self.first_sequence = min(self.first_sequence, sequence)
+
+
+def answers(
+    servers: EventServers,
+    organization_id: str,
+    question: EventQuery,
+    filters: FilterIndex | None,
+    shipped_to: int,
+    tail: Iterable[tuple[int, Event]],
+) -> dict[int, dict[Group, AggregateResult]]:
+    """What the aggregation says of each group of each bucket of `filters`, by position (0 where there are none).
+
+    `tail` is what the question asks about of the events that stand behind `shipped_to`, each with its place. Raises
+    ValueError for an aggregation that is not among `COUNTED`, `Unreachable` if the server does not answer.
+    """
+    if question.aggregation_type not in COUNTED:
+        raise ValueError(f"no query answers {question.aggregation_type}")
+    aggregation = _AGGREGATIONS[question.aggregation_type](question.field_name)
+    buckets: dict[int, dict[Group, _Cell]] = {}
+
+    def cell(position: int, group: Group, at: int, sequence: int) -> _Cell:
+        bucket = buckets.setdefault(position, {})
+        known = bucket.get(group)
+        if known is None:
+            known = bucket[group] = _Cell(at, sequence)
+        known.begins(at, sequence)
+        return known
+
+    values: set[str] = set()
+    for sequence, event in tail:
+        if not counts(question.aggregation_type, question.field_name, event):
+            continue
+        if question.aggregation_type == "unique_count_agg":
+            values.add(property_of(event, question.field_name) or "")
+        group = tuple(property_of(event, key) or None for key in question.group_keys)
+        for position in (0,) if filters is None else filters.of_event(event):
+            cell(position, group, microseconds(event.timestamp), sequence).tail.append(event)
+    asked = _Asked(servers, organization_id, question, filters, shipped_to)
+    groups = len(question.group_keys)
+    decided: dict[tuple[str | None, ...], tuple[int, ...]] = {}
+    for row in asked.rows(values):
+        decisive = tuple(row[groups : groups + len(asked.deciding)])
+        at, sequence, *said = row[groups + len(asked.deciding) :]
+        if decisive not in decided:
+            decided[decisive] = (0,) if filters is None else filters.of_values(decisive)
+        for position in decided[decisive]:
+            known = cell(position, tuple(row[:groups]), at, sequence)
+            state, active = asked.state(said)
+            known.states.append(state)
+            known.active += active
+    return {
+        position: {
+            group: _result(aggregation, known, with_amounts=question.amounts)
+            for group, known in sorted(bucket.items(), key=lambda item: (item[1].first_at, item[1].first_sequence))
+        }
+        for position, bucket in buckets.items()
+    }
+
+
+def _result(aggregation: Aggregation[Any], cell: _Cell, *, with_amounts: bool) -> AggregateResult:
+    states = [*cell.states, fold_events(aggregation, cell.tail)]
+    while len(states) > 1:
+        # In halves: states of unique counts grow as they are merged.
+        states = [reduce(aggregation.merge, states[start : start + 2]) for start in range(0, len(states), 2)]
+    tally = aggregation.result(states[0])
+    return AggregateResult(
+        units=add(tally.units, Decimal(cell.active)),
+        events_count=tally.events_count + cell.active,
+        amount_cents=tally.amount_cents if with_amounts else ZERO,
+    )
+
+
+def _exact(number: str | None) -> Decimal:
+    """A number as ClickHouse writes it, which may have zeros at the end."""
+    if number is None:
+        return ZERO
+    return Decimal(number.rstrip("0").rstrip(".") if "." in number else number)
+
+
+class _Asked:
+    """One question being put to one server."""
+
+    def __init__(
+        self,
+        servers: EventServers,
+        organization_id: str,
+        question: EventQuery,
+        filters: FilterIndex | None,
+        shipped_to: int,
+    ) -> None:
+        self._shard = servers.of(organization_id, question.external_subscription_id)
+        self._organization_id = organization_id
+        self._question = question
+        self._filters = filters
+        self._shipped_to = shipped_to
+        self.deciding = () if filters is None else filters.keys
+        # With filters, a value may come in several rows that one bucket puts together.
+        self._by_value = question.aggregation_type == "unique_count_agg" and filters is not None
+
+    def rows(self, values: set[str]) -> Sequence[Sequence[Any]]:
+        """Rows of the group, the values that decide the bucket, where the first event stands, and what `state` reads.
+
+        `values` are those whose latest event may be one that ClickHouse does not have.
+        """
+        question = self._question
+        if question.aggregation_type != "unique_count_agg":
+            return self._shard.rows(self._select())
+        if question.field_name is None:
+            return ()
+        if self._by_value:
+            return self._shard.rows(self._values())
+        if not values:
+            return self._shard.rows(self._select())
+        listed = f"{_text(question.field_name)} IN {_listed(sorted(values))}"
+        elsewhere = self._shard.rows(self._select(f" AND NOT {listed}"))
+        return [*elsewhere, *self._shard.rows(self._values(f" AND {listed}"))]
+
+    def state(self, said: Sequence[Any]) -> tuple[Any, int]:
+        """What a row says as a state of the core, and how many active values it counts without naming them."""
+        count, amount, *rest = said
+        amount_cents = _exact(amount)
+        match self._question.aggregation_type:
+            case "count_agg":
+                return Counted(events_count=count, amount_cents=amount_cents), 0
+            case "sum_agg":
+                return Summed(units=_sum(*rest), events_count=count, amount_cents=amount_cents), 0
+            case "max_agg":
+                return Largest(value=_largest(*rest), events_count=count, amount_cents=amount_cents), 0
+            case "latest_agg":
+                order, text = rest
+                return Last(order=_order(order), value=Decimal(text), events_count=count, amount_cents=amount_cents), 0
+        if len(rest) == 1:
+            return Active(amount_cents=amount_cents), rest[0]
+        order, value, operation = rest
+        return Active(latest={value: (_order(order), Operation(operation))}, amount_cents=amount_cents), 0
+
+    def _names(self) -> list[tuple[str, str]]:
+        """What rows are told apart by, and what it is called."""
+        names = [(f"g{place}", f"nullIf({_text(key)}, '')") for place, key in enumerate(self._question.group_keys)]
+        for place, key in enumerate(self.deciding):
+            assert self._filters is not None
+            accepted = self._filters.accepted_values(key)
+            test = _has(key)
+            if len(accepted) <= _ACCEPTED_AT_MOST:
+                test = _among(key, accepted)
+            names.append((f"f{place}", f"if({test}, {_text(key)}, NULL)"))
+        return names
+
+    def _source(self, further: str = "") -> str:
+        return f"FROM {self._shard.table('events')} FINAL WHERE {self._where()}{further}"
+
+    def _select(self, further: str = "") -> str:
+        question = self._question
+        names = self._names()
+        amount = "toString(sum(amount))" if question.amounts else "NULL"
+        common = f"min(timestamp), min(sequence), count(), {amount}"
+        chosen = "".join(f"{sql} AS {name}, " for name, sql in names)
+        by = f" GROUP BY {', '.join(name for name, _ in names)}" if names else ""
+        key = question.field_name
+        match question.aggregation_type:
+            case "count_agg":
+                return f"SELECT {chosen}{common} {self._source(further)}{by} HAVING count() > 0"
+            case "unique_count_agg":
+                inner = f"{self._values(further, plain=True)}"
+                totals = "NULL" if not question.amounts else "toString(sum(amounts))"
+                outer = "".join(f"{name}, " for name, _ in names)
+                return (
+                    f"SELECT {outer}min(first_at), min(first_sequence), sum(n), {totals}, countIf(operation = 'add')"
+                    f" FROM ({inner}){by} HAVING count() > 0"
+                )
+        if key is None:
+            return f"SELECT {chosen}{common}{', NULL' * 3} {self._source(' AND 0')}{by} HAVING count() > 0"
+        numbers = f" AND ({_has(key, 'millionths')} OR {_has(key, 'wide')} OR {_has(key, 'long')})"
+        if question.aggregation_type == "latest_agg":
+            said = f"max({_PLACE}), argMax({_text(key)}, {_PLACE})"
+        else:
+            name = literal(key)
+            function = "sum" if question.aggregation_type == "sum_agg" else "max"
+            short, wide = f"toInt256(millionths[{name}])", f"wide[{name}]"
+            said = ", ".join(
+                (
+                    f"if(countIf({_has(key, 'millionths')}) = 0, NULL,"
+                    f" toString({function}If({short}, {_has(key, 'millionths')})))",
+                    f"if(countIf({_has(key, 'wide')}) = 0, NULL, toString({function}If({wide}, {_has(key, 'wide')})))",
+                    f"groupArrayIf(long[{name}], {_has(key, 'long')})",
+                )
+            )
+        return f"SELECT {chosen}{common}, {said} {self._source(further + numbers)}{by} HAVING count() > 0"
+
+    def _values(self, further: str = "", *, plain: bool = False) -> str:
+        """A row for each value: what the latest event of it does."""
+        question = self._question
+        key = question.field_name
+        assert key is not None
+        names = self._names()
+        chosen = "".join(f"{sql} AS {name}, " for name, sql in names)
+        by = ", ".join([*(name for name, _ in names), "v"])
+        operation = f"if({_has('operation_type')}, {_text('operation_type')}, 'add')"
+        counting = f" AND {_has(key)} AND {operation} IN ('add', 'remove')"
+        first = "min(timestamp) AS first_at, min(sequence) AS first_sequence, count() AS n"
+        latest = f"argMax({operation}, {_PLACE})"
+        if plain:
+            amounts = "sum(amount) AS amounts" if question.amounts else "NULL AS amounts"
+            said = f"{amounts}, {_text(key)} AS v, {latest} AS operation"
+        else:
+            amounts = "toString(sum(amount))" if question.amounts else "NULL"
+            said = f"{amounts}, max({_PLACE}), {_text(key)} AS v, {latest}"
+        return f"SELECT {chosen}{first}, {said} {self._source(further + counting)} GROUP BY {by}"
+
+    def _where(self) -> str:
+        question = self._question
+        parts = [
+            f"organization_id = {literal(self._organization_id)}",
+            f"external_subscription_id = {literal(question.external_subscription_id)}",
+            "has_subscription",
+            f"code = {literal(question.code)}",
+            f"sequence <= {self._shipped_to}",
+        ]
+        if question.stored_after is not None:
+            parts.append(f"sequence > {question.stored_after}")
+        if question.earliest is not None:
+            parts.append(f"timestamp >= {microseconds(question.earliest)}")
+        uppers = [question.latest, *(end.timestamp for end in (question.up_to, question.before) if end is not None)]
+        if latest := min((upper for upper in uppers if upper is not None), default=None):
+            parts.append(f"timestamp <= {microseconds(latest)}")
+        if question.up_to is not None:
+            parts.append(f"{_PLACE} <= {_order_literal(question.up_to)}")
+        if question.before is not None:
+            parts.append(f"{_PLACE} < {_order_literal(question.before)}")
+        if question.known_at is not None:
+            parts.append(f"created_at <= {microseconds(question.known_at)}")
+        if question.after is not None and question.first_end is not None:
+            later = f"(created_at, id) > {_arrival(question.after)}"
+            parts.append(f"(timestamp >= {microseconds(question.first_end)} OR {later})")
+        if question.until is not None and question.last_start is not None:
+            earlier = f"(created_at, id) <= {_arrival(question.until)}"
+            parts.append(f"(timestamp < {microseconds(question.last_start)} OR {earlier})")
+        parts += [_among(key, accepted) for key, accepted in question.bucket.matches.items()]
+        parts += [f"NOT {test}" for test in _exclusions(question)]
+        for key, values in question.only.items():
+            present = [value for value in values if value is not None]
+            among = f"({_text(key)} <> '' AND {_text(key)} IN {_listed(present)})" if present else "0"
+            parts.append(f"({among} OR {_text(key)} = '')" if len(present) < len(values) else among)
+        return " AND ".join(parts)
+
+
+def _exclusions(question: EventQuery) -> list[str]:
+    """What an event is that belongs to another filter. Those of the same keys are looked up together."""
+    apart: list[str] = []
+    combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    for exclude in question.bucket.excludes:
+        keys = tuple(sorted(exclude))
+        if exclude and (len(keys) == 1 or prod(len(accepted) for accepted in exclude.values()) <= _FEW):
+            combined.setdefault(keys, {}).update(dict.fromkeys(product(*(exclude[key] for key in keys))))
+        else:
+            apart.append(f"({' AND '.join(_among(key, accepted) for key, accepted in exclude.items()) or '1'})")
+    for keys, combinations in combined.items():
+        if not combinations:
+            continue
+        present = " AND ".join(map(_has, keys))
+        if len(keys) == 1:
+            apart.append(f"({present} AND {_text(keys[0])} IN {_listed(value for (value,) in combinations)})")
+        else:
+            listed = ", ".join(map(_listed, combinations))
+            apart.append(f"({present} AND ({', '.join(map(_text, keys))}) IN ({listed}))")
+    return apart
+
+
+def _has(key: str, column: str = "texts") -> str:
+    return f"mapContains({column}, {literal(key)})"
+
+
+def _text(key: str) -> str:
+    """The text form of the property, '' where it has none."""
+    return f"texts[{literal(key)}]"
+
+
+def _listed(values: Iterable[str]) -> str:
+    return f"({', '.join(map(literal, values))})"
+
+
+def _among(key: str, accepted: Sequence[str]) -> str:
+    return f"({_has(key)} AND {_text(key)} IN {_listed(accepted)})" if accepted else "0"
+
+
+def _order_literal(event: Event) -> str:
+    timestamp, created_at, id = event.order
+    return f"({microseconds(timestamp)}, {microseconds(created_at)}, {literal(id)})"
+
+
+def _arrival(arrival: Arrival) -> str:
+    return f"({microseconds(arrival.at)}, {literal(arrival.id)})"
+
+
+def _order(place: tuple[int, int, str]) -> tuple[datetime, datetime, str]:
+    return instant(place[0]), instant(place[1]), place[2]
+
+
+def _from_millionths(text: str) -> Decimal:
+    return _exact(format(CONTEXT.scaleb(Decimal(text), -6), "f"))
+
+
+def _sum(millionths: str | None, wide: str | None, long: Iterable[str]) -> Decimal:
+    total = ZERO if millionths is None else _from_millionths(millionths)
+    return reduce(add, map(Decimal, long), add(total, _exact(wide)))
+
+
+def _largest(millionths: str | None, wide: str | None, long: Iterable[str]) -> Decimal:
+    known = [*map(Decimal, long)]
+    if millionths is not None:
+        known.append(_from_millionths(millionths))
+    if wide is not None:
+        known.append(_exact(wide))
+    return max(known)

@@ -1,0 +1,219 @@
+"""Shipping: the events of an organization are sent on in the order of storing, block by block.
+
+Where a block ends is stored before it is sent, so that it is the same block whenever it is sent again; the place up to
+which the event store has everything (`EventShipment.shipped_to`) moves once all servers have acknowledged it. A block
+carries a token, and its events their places, so that what is sent twice counts once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from usagebill.core.event_shipments import EventShipment
+from usagebill.core.events import Event
+from usagebill.core.organizations import Organization
+from usagebill.storage.clickhouse.rows import lines_of
+from usagebill.storage.clickhouse.servers import EventServers
+from usagebill.storage.conditions import eq
+from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.ports import Snapshot, Store, Transaction
+
+__all__ = ["BLOCK", "Shipping", "shipment_in"]
+
+_log = structlog.get_logger("usagebill.events")
+
+BLOCK: Final = 20_000
+# Longer than a server may take for a block. Should a lease end all the same, the same block is sent twice.
+_LEASE: Final = timedelta(minutes=5)
+# A place moves past the events of other organizations, which are in the same order, once there are this many.
+_OF_OTHERS: Final = 10_000
+
+
+def shipment_in(tx: Snapshot, event_store_id: str) -> EventShipment | None:
+    """How far the event store has the events of the snapshot's organization."""
+    return tx.first(EventShipment, eq("event_store_id", event_store_id))
+
+
+class Shipping:
+    """Sends what `records` has accepted to the servers."""
+
+    def __init__(self, records: Store, servers: EventServers) -> None:
+        self._records = records
+        self._servers = servers
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4()}"
+
+    def _now(self) -> datetime:
+        clock: Callable[[], datetime] | None = self._records.now
+        return datetime.now(UTC) if clock is None else clock()
+
+    def organizations(self) -> list[str]:
+        return [organization.id for organization in self._records.read(None, lambda tx: tx.find(Organization))]
+
+    def ship(self, organization_id: str) -> bool:
+        """Send the next block of the organization's events, or what is left of the one before; whether there was one.
+
+        Raises `Unreachable` if a server does not acknowledge it: it stays the next one.
+        """
+        if not self._records.read(organization_id, self._is_behind):
+            return False
+        taken = self._records.write(organization_id, self._lease)
+        if taken is None:
+            return False
+        leased, is_repeated = taken
+        fault = self._fault(leased, is_repeated=is_repeated)
+        if fault is not None:
+            _log.error("event_store_not_believed", organization=organization_id, fault=fault)
+            self._records.write(organization_id, lambda tx: self._change(tx, leased, fault=fault, leased_until=None))
+            return False
+        block = self._records.read(
+            organization_id,
+            lambda tx: tx.events.stored_since(leased.shipped_to, leased.sending_to, at_most=BLOCK),
+        )
+        if block:
+            self._send(leased, block)
+        arrived: dict[str, Any] = {"shipped_to": leased.sending_to, "leased_until": None}
+        if block:
+            arrived["last_block"] = leased.sending_to
+        self._records.write(organization_id, lambda tx: self._change(tx, leased, **arrived))
+        return True
+
+    def _is_behind(self, tx: Transaction) -> bool:
+        known = shipment_in(tx, self._servers.id)
+        if known is None:
+            return True
+        if known.fault is not None or (known.leased_until is not None and known.leased_until > self._now()):
+            return False
+        if known.sending_to > known.shipped_to or tx.events.latest() - known.shipped_to >= _OF_OTHERS:
+            return True
+        return bool(tx.events.stored_since(known.shipped_to, tx.events.latest(), at_most=1))
+
+    def _lease(self, tx: Transaction) -> tuple[EventShipment, bool] | None:
+        """The shipment with the end of its next block, and whether that may have been sent before; None if another
+        process has it, or if there is nothing to send.
+        """
+        now = self._now()
+        known = shipment_in(tx, self._servers.id)
+        if known is None:
+            known = EventShipment(
+                id=str(uuid.uuid4()),
+                organization_id=tx.organization_id or "",
+                event_store_id=self._servers.id,
+                # Whoever has events is to see first that both sides have the same.
+                is_read=tx.events.count(EventFilter()) == 0,
+                created_at=now,
+                updated_at=now,
+            )
+            tx.insert(known)
+        if known.leased_until is not None and known.leased_until > now:
+            return None
+        is_repeated = known.sending_to > known.shipped_to
+        if not is_repeated:
+            latest = tx.events.latest()
+            block = tx.events.stored_since(known.shipped_to, latest, at_most=BLOCK)
+            end = block[-1][0] if len(block) == BLOCK else latest
+            if end <= known.shipped_to:
+                return None
+            known = replace(known, sending_to=end)
+        known = replace(known, leased_by=self._name, leased_until=now + _LEASE, updated_at=now)
+        tx.replace(known)
+        return known, is_repeated
+
+    def _change(self, tx: Transaction, leased: EventShipment, **changes: Any) -> None:
+        """Change what is stored of the shipment, unless somebody else has gone on with it meanwhile."""
+        known = shipment_in(tx, self._servers.id)
+        if known is not None and (known.leased_by, known.generation, known.shipped_to, known.sending_to) == (
+            leased.leased_by,
+            leased.generation,
+            leased.shipped_to,
+            leased.sending_to,
+        ):
+            tx.replace(replace(known, **changes, updated_at=self._now()))
+
+    def _fault(self, shipment: EventShipment, *, is_repeated: bool) -> str | None:
+        """Why the servers cannot have what they were sent, and nothing else, in words; None if they can."""
+        for number, shard in enumerate(self._servers.shards, start=1):
+            rows = shard.rows(
+                f"SELECT max(last) FROM {shard.table('blocks')} WHERE organization_id = '{shipment.organization_id}'"
+                f" AND generation = {shipment.generation}"
+            )
+            last = int(rows[0][0])
+            if last < shipment.last_block:
+                return (
+                    f"server {number} of {len(self._servers.shards)} has blocks up to place {last} only, and had them"
+                    f" up to {shipment.last_block}: part of what it held is gone"
+                )
+            if last > shipment.last_block and not (is_repeated and last == shipment.sending_to):
+                return (
+                    f"server {number} of {len(self._servers.shards)} has blocks up to place {last}, and was sent them"
+                    f" up to {shipment.last_block}: the database is an older state of itself, or another copy of it"
+                    " sends events too"
+                )
+        return None
+
+    def _send(self, shipment: EventShipment, block: list[tuple[int, Event]]) -> None:
+        token = f"{shipment.id}/{shipment.generation}/{shipment.shipped_to}/{shipment.sending_to}"
+        mark = {
+            "organization_id": shipment.organization_id,
+            "generation": shipment.generation,
+            "last": shipment.sending_to,
+        }
+        parts: list[list[tuple[int, Event]]] = [[] for _ in self._servers.shards]
+        for sequence, event in block:
+            number = self._servers.number_of(event.organization_id, event.external_subscription_id)
+            parts[number].append((sequence, event))
+        for shard, part in zip(self._servers.shards, parts, strict=True):
+            # First, so that no event of a block is there without it.
+            shard.insert("blocks", msgspec.json.encode(mark))
+            if part:
+                shard.insert("events", lines_of(part), insert_deduplication_token=token)
+
+    def begin_again(self, organization_id: str) -> None:
+        """Forget what the servers hold of the organization, and send everything from the start."""
+
+        def reset(tx: Transaction) -> None:
+            known = shipment_in(tx, self._servers.id)
+            if known is not None:
+                # Tokens of what is sent again differ from those of what is deleted, which servers remember.
+                tx.replace(
+                    replace(
+                        known,
+                        shipped_to=0,
+                        sending_to=0,
+                        last_block=0,
+                        generation=known.generation + 1,
+                        is_read=False,
+                        fault=None,
+                        leased_by=None,
+                        leased_until=None,
+                        updated_at=self._now(),
+                    )
+                )
+
+        # Nothing is read of the servers from here on, and whoever is sending a block will not be believed.
+        self._records.write(organization_id, reset)
+        for shard in self._servers.shards:
+            for table in ("events", "blocks"):
+                shard.run(
+                    f"ALTER TABLE {shard.table(table)} DELETE WHERE organization_id = '{organization_id}'",
+                    mutations_sync=2,
+                )
+
+    def read_from(self, organization_id: str, *, event_store: bool) -> None:
+        """Have questions put to the event store, or to the database as before. LookupError if nothing was sent yet."""
+
+        def switch(tx: Transaction) -> None:
+            known = shipment_in(tx, self._servers.id)
+            if known is None:
+                raise LookupError("no event of this organization has been sent to the event store yet")
+            tx.replace(replace(known, is_read=event_store, updated_at=self._now()))
+
+        self._records.write(organization_id, switch)

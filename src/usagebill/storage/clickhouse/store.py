@@ -1,0 +1,213 @@
+"""An engine with an event store beside it: questions that count many events are put to that, and merged with the tail.
+
+An answer is what the event store has up to the place W in the order of storing, and what the database has behind it; W
+is read in the snapshot of the question. So whatever was acknowledged counts at once, late events need nothing, and no
+answer depends on how far events have been shipped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar, cast
+
+import structlog
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.events import Event, EventOrder
+from usagebill.core.filters import FilterIndex
+from usagebill.storage.clickhouse.answers import answers
+from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
+from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
+from usagebill.storage.event_queries import EventQuery, Group
+from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
+
+__all__ = ["StoreWithEvents"]
+
+_log = structlog.get_logger("usagebill.events")
+T = TypeVar("T")
+
+# With a longer tail the database counts everything: it would be read event by event.
+_TAIL_AT_MOST: Final = 50_000
+# For so many seconds after a server failed nobody asks.
+_PAUSE_SECONDS: Final = 30.0
+# Behind every event in time.
+_LAST: Final[EventOrder] = (datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), "\U0010ffff")
+
+
+class _Beside:
+    """What all transactions of a store share: the servers, and whether they answer."""
+
+    def __init__(self, servers: EventServers, asked_from: int) -> None:
+        self.servers = servers
+        self.asked_from = asked_from
+        self._failed_at: float | None = None
+
+    @property
+    def pauses(self) -> bool:
+        return self._failed_at is not None and time.monotonic() - self._failed_at < _PAUSE_SECONDS
+
+    def failed(self, problem: Unreachable) -> None:
+        self._failed_at = time.monotonic()
+        _log.warning("event_store_unreachable", error=str(problem), asked_again_after_seconds=_PAUSE_SECONDS)
+
+    def answered(self) -> None:
+        self._failed_at = None
+
+
+class _Shipped:
+    """Up to which place the event store is asked within one snapshot; it is read when first needed."""
+
+    def __init__(self, tx: Snapshot, beside: _Beside) -> None:
+        self._tx = tx
+        self._beside = beside
+        self._place: int | None = None
+        self._is_known = False
+
+    @property
+    def events(self) -> EventLog:
+        """The snapshot's own events, whose looks at the size of a question nobody observes."""
+        return self._tx.events
+
+    def place(self) -> int | None:
+        """None if the database counts everything."""
+        if not self._is_known:
+            self._is_known = True
+            shipment = shipment_in(self._tx, self._beside.servers.id)
+            if shipment is not None and shipment.is_read and shipment.fault is None:
+                tail = self._tx.events.latest() - shipment.shipped_to
+                self._place = shipment.shipped_to if tail <= _TAIL_AT_MOST else None
+        return self._place
+
+
+class _Events:
+    """Events of a transaction. Whatever is not counted is asked of the database, which has all of them."""
+
+    def __init__(self, events: EventLog, shipped: _Shipped, beside: _Beside, organization_id: str | None) -> None:
+        self._events = events
+        self._shipped = shipped
+        self._beside = beside
+        self._organization_id = organization_id
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._events, name)
+
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
+        known = self._answers(question, None)
+        if known is None:
+            return self._events.tallies(question)
+        return known.get(0) or {(None,) * len(question.group_keys): AggregateResult()}
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        known = self._answers(question, filters)
+        return self._events.tallies_by_bucket(question, filters) if known is None else known
+
+    def _answers(
+        self, question: EventQuery, filters: FilterIndex | None
+    ) -> dict[int, dict[Group, AggregateResult]] | None:
+        """None if the database is to count."""
+        if self._organization_id is None or self._beside.pauses:
+            return None
+        place = self._shipped.place()
+        least = self._beside.asked_from
+        if place is None or (least and self._shipped.events.size(question, at_most=least) < least):
+            return None
+        behind = replace(question, stored_after=max(place, question.stored_after or 0))
+        tail: Iterator[tuple[int, Event]] = self._events.changes(behind, None, _LAST)
+        try:
+            known = answers(self._beside.servers, self._organization_id, question, filters, place, tail)
+        except Unreachable as problem:
+            # Slower, and the same.
+            self._beside.failed(problem)
+            return None
+        self._beside.answered()
+        return known
+
+
+class _WithEvents:
+    """A transaction of the engine, with events that are counted by both."""
+
+    def __init__(self, tx: Snapshot, beside: _Beside, shipped: _Shipped | None = None) -> None:
+        self._tx = tx
+        self._beside = beside
+        self._shipped = shipped or _Shipped(tx, beside)
+        self.events = _Events(tx.events, self._shipped, beside, tx.organization_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    def scoped(self, organization_id: str) -> Transaction:
+        return _wrapped(self._tx.scoped(organization_id), self._beside)
+
+    def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Any]:
+        # How far events are shipped is no part of what is observed: no answer depends on it.
+        return self._tx.observed(lambda seen: question(_wrapped(seen, self._beside, self._shipped)))
+
+    def recall(self, snapshot: Any) -> None:
+        cast(Transaction, self._tx).recall(snapshot._tx if isinstance(snapshot, _WithEvents) else snapshot)
+
+
+def _wrapped(tx: Snapshot, beside: _Beside, shipped: _Shipped | None = None) -> Transaction:
+    return cast(Transaction, _WithEvents(tx, beside, shipped))
+
+
+class StoreWithEvents:
+    """See `storage.ports.Store`: `records` with an event store beside it.
+
+    The server is asked about no fewer events than `asked_from`. While it cannot be reached the database counts, which
+    takes longer; both is logged.
+    """
+
+    def __init__(self, records: Store, servers: EventServers, *, asked_from: int = ASKED_FROM) -> None:
+        self.records = records
+        self.servers = servers
+        self.shipping = Shipping(records, servers)
+        self._beside = _Beside(servers, asked_from)
+
+    def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
+        return self.records.read(organization_id, lambda tx: question(_wrapped(tx, self._beside)))
+
+    def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
+        return self.records.write(organization_id, lambda tx: change(_wrapped(tx, self._beside)))
+
+    @property
+    def now(self) -> Callable[[], datetime] | None:
+        return self.records.now
+
+    @property
+    def identity(self) -> str | None:
+        return self.records.identity
+
+    @property
+    def reads_beside_writes(self) -> bool:
+        return self.records.reads_beside_writes
+
+    def is_awaited(self) -> bool:
+        return self.records.is_awaited()
+
+    def entitling_commits(self, organization_id: str) -> int:
+        return self.records.entitling_commits(organization_id)
+
+    def roll_up_usage(self) -> bool:
+        return self.records.roll_up_usage()
+
+    def ship_events(self) -> bool:
+        if self._beside.pauses:
+            return False
+        try:
+            # Each organization has its turn: none waits for the others' backlog.
+            shipped = [self.shipping.ship(id) for id in self.shipping.organizations()]
+        except Unreachable as problem:
+            self._beside.failed(problem)
+            return False
+        return any(shipped)
+
+    @property
+    def contention(self) -> float:
+        return self.records.contention
+
+    def close(self) -> None:
+        self.records.close()
+        self.servers.close()

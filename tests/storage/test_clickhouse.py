@@ -1,0 +1,391 @@
+"""Events beside the database in ClickHouse: every answer is that of the folds, however far events have been shipped."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal, localcontext
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.storage.events_contract import START, D, EventsContract, event
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.core.event_shipments import EventShipment
+from usagebill.core.events import Event
+from usagebill.storage.clickhouse import Difference, EventServers, StoreWithEvents, UnusableEventStore, differences
+from usagebill.storage.clickhouse.rows import lines_of
+from usagebill.storage.clickhouse.servers import Unreachable
+from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.sqlite import SqliteStore
+from usagebill.testing import Sandbox
+
+_databases = count(1)
+
+
+@pytest.fixture(scope="session")
+def folder() -> Iterator[str]:
+    """Where the engine of this process keeps its files: it opens one folder, once."""
+    with tempfile.TemporaryDirectory() as made:
+        yield made
+
+
+def urls(folder: str, shards: int = 1) -> str:
+    return ",".join(f"chdb://{folder}?database=events{next(_databases)}" for _ in range(shards))
+
+
+class _ShipsNowAndThen(StoreWithEvents):
+    """After a write, some of the events that were stored are shipped, and some blocks are sent a second time."""
+
+    def __init__(self, records: Store, servers: EventServers) -> None:
+        super().__init__(records, servers, asked_from=0)
+        self._random = random.Random(7)
+        self.sent_again = 0
+
+    def write(self, organization_id: str | None, change: Any) -> Any:
+        if organization_id is not None:
+            # The first time there is nothing yet, so that questions are put to the event store at once.
+            self.shipping.ship(organization_id)
+        result = super().write(organization_id, change)
+        if organization_id is not None:
+            chance = self._random.random()
+            if chance < 0.6:
+                self.shipping.ship(organization_id)
+            if chance < 0.2:
+                self._send_again(organization_id)
+        return result
+
+    def read(self, organization_id: str | None, question: Any) -> Any:
+        if organization_id is not None and self._random.random() < 0.3:
+            self.shipping.ship(organization_id)
+        return super().read(organization_id, question)
+
+    def _send_again(self, organization_id: str) -> None:
+        """As if a block had been sent, and its acknowledgement lost, with a token that the server has forgotten."""
+        events = self.records.read(
+            organization_id, lambda tx: tx.events.stored_since(0, tx.events.latest(), at_most=1_000)
+        )
+        shipment = self.records.read(organization_id, lambda tx: tx.first(EventShipment))
+        if events and shipment is not None and shipment.shipped_to:
+            self.sent_again += 1
+            again = [(place, event) for place, event in events if place <= shipment.shipped_to]
+            self.shipping._send(EventShipment(**{**_fields(shipment), "id": f"again{self.sent_again}"}), again)
+
+
+def _fields(shipment: EventShipment) -> dict[str, Any]:
+    return {name: getattr(shipment, name) for name in EventShipment.__slots__}
+
+
+@pytest.fixture(scope="class")
+def store(folder: str) -> Iterator[Store]:
+    """One store for the tests of a class: each has an organization of its own."""
+    opened = _ShipsNowAndThen(SqliteStore(":memory:"), EventServers(urls(folder)))
+    for shard in opened.servers.shards:
+        # Thousands of blocks are sent; nothing here loses power.
+        for table in ("events", "blocks"):
+            shard.run(
+                f"ALTER TABLE {shard.table(table)} MODIFY SETTING fsync_after_insert = 0, fsync_part_directory = 0"
+            )
+    yield opened
+    opened.close()
+    assert opened.sent_again > 0
+
+
+class TestEvents(EventsContract):
+    pass
+
+
+# One shipment at a time
+
+
+@pytest.fixture
+def own(folder: str) -> Iterator[_Own]:
+    """An organization whose questions are all put to the event store."""
+    opened = StoreWithEvents(SqliteStore(":memory:"), EventServers(urls(folder)), asked_from=0)
+    yield _Own(opened)
+    opened.close()
+
+
+class _Own:
+    def __init__(self, store: StoreWithEvents) -> None:
+        self.store = store
+        self.id = "own"
+        assert not self.ship()
+
+    def append(self, *events: Event) -> None:
+        assert self.store.write(self.id, lambda tx: tx.events.append(events)) == []
+
+    def ship(self) -> bool:
+        return self.store.shipping.ship(self.id)
+
+    def total(self, aggregation_type: str = "sum_agg") -> Decimal:
+        question = EventQuery(
+            code="calls", external_subscription_id="sub", aggregation_type=aggregation_type, field_name="value"
+        )
+        return self.store.read(self.id, lambda tx: tx.events.tallies(question))[()].units
+
+    @property
+    def shipment(self) -> EventShipment:
+        known = self.store.records.read(self.id, lambda tx: tx.first(EventShipment))
+        assert known is not None
+        return known
+
+    def rows(self) -> int:
+        """How many rows the event store holds, those that are there twice included."""
+        shard = self.store.servers.shards[0]
+        return int(shard.rows(f"SELECT count() FROM {shard.table('events')}")[0][0])
+
+    def differences(self) -> list[Difference]:
+        return self.store.records.read(
+            self.id, lambda tx: list(differences(tx, self.store.servers, self.id, self.shipment_in(tx).shipped_to))
+        )
+
+    @staticmethod
+    def shipment_in(tx: Transaction) -> EventShipment:
+        known = tx.first(EventShipment)
+        assert known is not None
+        return known
+
+
+def test_an_event_counts_at_once_and_once_before_and_after_it_is_shipped(own: _Own) -> None:
+    own.append(event(own.id, 1, {"value": "0.1"}))
+    assert own.total() == D("0.1")
+    assert own.ship()
+    assert (own.total(), own.rows()) == (D("0.1"), 1)
+    assert not own.ship()
+    own.append(event(own.id, 2, {"value": "0.2"}, at=START - timedelta(days=400)))
+    assert own.total() == D("0.3")
+    assert own.ship()
+    assert (own.total(), own.rows()) == (D("0.3"), 2)
+
+
+def test_sums_beyond_128_bits_and_thirteen_decimals_are_exact(own: _Own) -> None:
+    own.append(*(event(own.id, number, {"value": "1" + "0" * 26}) for number in range(1_000)))
+    own.append(*(event(own.id, 1_000 + number, {"value": "0.1234567890123"}) for number in range(3)))
+    own.append(event(own.id, 2_000, {"value": "9" * 64}), event(own.id, 2_001, {"value": "-" + "9" * 63}))
+    assert own.ship()
+    with localcontext() as context:
+        context.prec = 100
+        assert own.total() == 1_000 * D(10) ** 26 + D(int("9" * 64) - int("9" * 63)) + D("0.3703703670369")
+    assert own.total("max_agg") == D("9" * 64)
+
+
+@pytest.mark.parametrize("after", ["blocks", "events"])
+def test_a_process_that_dies_while_it_ships_has_its_block_sent_again(
+    own: _Own, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.append(*(event(own.id, number, {"value": 1}) for number in range(10)))
+    shard = own.store.servers.shards[0]
+    insert = shard.insert
+
+    def dies(table: str, *args: Any, **settings: Any) -> None:
+        insert(table, *args, **settings)
+        if table == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(shard, "insert", dies)
+    with pytest.raises(KeyboardInterrupt):
+        own.ship()
+    monkeypatch.undo()
+    # What is there already is no part of an answer until the place has moved.
+    own.append(event(own.id, 10, {"value": 1}))
+    assert own.total() == 11
+    assert not own.ship()  # while the lease lasts
+    own.store.records.write(own.id, lambda tx: tx.replace(replace(own.shipment_in(tx), leased_until=None)))
+    assert own.ship()
+    # The same block, though another event has come meanwhile, with the same token: no row is there twice.
+    assert own.rows() == 10
+    assert own.total() == 11
+    assert own.ship()
+    assert (own.rows(), own.total(), own.differences()) == (11, 11, [])
+
+
+def test_a_block_whose_token_is_forgotten_counts_once_before_its_rows_are_merged(own: _Own) -> None:
+    own.append(*(event(own.id, number, {"value": 1}) for number in range(10)))
+    assert own.ship()
+    block = own.store.records.read(own.id, lambda tx: tx.events.stored_since(0, 100, at_most=100))
+    own.store.servers.shards[0].insert("events", lines_of(block), insert_deduplication_token="another")
+    assert own.rows() == 20
+    assert (own.total(), own.total("count_agg"), own.differences()) == (10, 10, [])
+
+
+def test_an_event_store_that_lost_something_is_not_believed(own: _Own) -> None:
+    own.append(event(own.id, 1, {"value": 1}))
+    assert own.ship()
+    shard = own.store.servers.shards[0]
+    for table in ("events", "blocks"):
+        shard.run(f"TRUNCATE TABLE {shard.table(table)}")
+    assert [(found.database_count, found.event_store_count) for found in own.differences()] == [(1, 0)]
+    own.append(event(own.id, 2, {"value": 1}))
+    assert not own.ship()
+    assert "part of what it held is gone" in (own.shipment.fault or "")
+    assert own.total() == 2
+    own.store.shipping.begin_again(own.id)
+    assert own.ship()
+    own.store.shipping.read_from(own.id, event_store=True)
+    assert (own.total(), own.rows(), own.shipment.fault) == (2, 2, None)
+
+
+def test_a_database_that_was_put_back_to_an_older_state_does_not_ship(own: _Own) -> None:
+    own.append(event(own.id, 1, {"value": 1}))
+    assert own.ship()
+    before = own.shipment
+    own.append(event(own.id, 2, {"value": 1}))
+    assert own.ship()
+    own.store.records.write(own.id, lambda tx: tx.replace(before))
+    assert own.total() == 2
+    assert not own.ship()
+    assert "the database is an older state of itself" in (own.shipment.fault or "")
+    assert own.total() == 2
+
+
+def test_an_event_that_differs_is_found_by_comparing(own: _Own) -> None:
+    own.append(event(own.id, 1, {"value": 1}), event(own.id, 2, {"value": 1}, at=START + timedelta(days=1)))
+    assert own.ship()
+    assert own.differences() == []
+    shard = own.store.servers.shards[0]
+    shard.run(
+        f"ALTER TABLE {shard.table('events')} UPDATE properties = '{{\"value\":2}}' WHERE id = '000002'",
+        mutations_sync=2,
+    )
+    assert [(found.external_subscription_id, found.day.isoformat()) for found in own.differences()] == [
+        ("sub", "2024-01-02")
+    ]
+
+
+def test_whoever_has_events_chooses_when_they_are_read_from_the_event_store(folder: str) -> None:
+    records = SqliteStore(":memory:")
+    records.write("own", lambda tx: tx.events.append([event("own", 1, {"value": 1})]))
+    own = _Own.__new__(_Own)
+    own.store, own.id = StoreWithEvents(records, EventServers(urls(folder)), asked_from=0), "own"
+    assert own.ship()
+    shard = own.store.servers.shards[0]
+    shard.run(f"TRUNCATE TABLE {shard.table('events')}")
+    assert own.total() == 1
+    own.store.shipping.read_from("own", event_store=True)
+    # Its rows are gone: so it is the event store that answers.
+    assert own.total() == 0
+    own.store.shipping.read_from("own", event_store=False)
+    assert own.total() == 1
+    own.store.close()
+
+
+def test_while_a_server_does_not_answer_the_database_counts(own: _Own, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.append(event(own.id, 1, {"value": 1}))
+    assert own.ship()
+
+    def down(*_: object, **__: object) -> Any:
+        raise Unreachable("down")
+
+    monkeypatch.setattr(own.store.servers.shards[0], "rows", down)
+    assert own.total() == 1
+    own.append(event(own.id, 2, {"value": 1}))
+    assert not own.store.ship_events()
+    assert own.total() == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", ["mysql://host/db", "chdb://relative", "clickhouse://", "chdb:///x?unknown=1", "chdb:///x?asked_from=-1"]
+)
+def test_a_url_that_names_no_server_is_refused(wrong: str) -> None:
+    with pytest.raises(UnusableEventStore, match="is no event store"):
+        EventServers(wrong)
+
+
+def test_servers_are_not_given_in_another_order_or_number(folder: str) -> None:
+    both = urls(folder, 2)
+    EventServers(both).close()
+    for other in (both.split(",")[0], ",".join(reversed(both.split(",")))):
+        with pytest.raises(UnusableEventStore, match="another part of an event store"):
+            EventServers(other)
+    EventServers(both).close()
+
+
+def test_subscriptions_are_spread_over_servers_and_each_is_counted_whole(folder: str) -> None:
+    store = StoreWithEvents(SqliteStore(":memory:"), EventServers(urls(folder, 3)), asked_from=0)
+    assert not store.shipping.ship("own")
+    names: list[str | None] = [*(f"sub{number}" for number in range(12)), None]
+    stored = [
+        event("own", number, {"value": number}, subscription=name)
+        for number, name in enumerate(name for name in names for _ in range(3))
+    ]
+    store.write("own", lambda tx: tx.events.append(stored))
+    assert store.shipping.ship("own")
+    counts = [int(shard.rows(f"SELECT count() FROM {shard.table('events')}")[0][0]) for shard in store.servers.shards]
+    assert sum(counts) == len(stored)
+    assert all(counts)
+    for name in names[:-1]:
+        assert name is not None
+        question = EventQuery(
+            code="calls", external_subscription_id=name, aggregation_type="sum_agg", field_name="value"
+        )
+        total = store.read("own", lambda tx: tx.events.tallies(question))[()].units  # noqa: B023
+        assert total == sum(int(str(one.properties["value"])) for one in stored if one.external_subscription_id == name)
+    store.close()
+
+
+def test_a_sandbox_has_its_events_counted_beside_it(folder: str) -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z", events=f"chdb://{folder}") as box:
+        store = box.billing.store
+        assert isinstance(store, StoreWithEvents)
+        box.billing.customers.upsert(external_id="acme")
+        box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        metric = box.billing.billable_metrics.get("calls")
+        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.10"}}
+        box.billing.plans.create(
+            name="Basic",
+            code="basic",
+            interval="monthly",
+            amount_cents=0,
+            amount_currency="EUR",
+            pay_in_advance=False,
+            charges=[charge],
+        )
+        box.billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        for number in range(3):
+            body = {"transaction_id": f"t{number}", "external_subscription_id": "sub", "code": "calls"}
+            assert box.request("POST", "/api/v1/events", json={"event": body})[0] == 200
+        shard = store.servers.shards[0]
+        assert shard.rows(f"SELECT count() FROM {shard.table('events')} FINAL")[0][0] == 3
+        # What is gone there is missing: it is the event store that counts.
+        shard.run(f"ALTER TABLE {shard.table('events')} DELETE WHERE transaction_id = 't1'", mutations_sync=2)
+        box.travel_to("2024-02-01T01:00:00Z")
+        invoices = box.request("GET", "/api/v1/invoices")[1]["invoices"]
+        assert [invoice["fees_amount_cents"] for invoice in invoices] == [20]
+
+
+def test_an_organization_is_looked_after_from_the_command_line(folder: str, tmp_path: Path) -> None:
+    path, events_url = str(tmp_path / "billing.db"), urls(folder)
+    with Billing(path) as billing:
+        billing.events.create(transaction_id="t1", external_subscription_id="sub", code="calls")
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(main, ["event-store", *words, "--db", path, "--events", events_url])
+
+    assert "shipped up to place 1" in run("ship").output
+    assert run("compare").output == "the same events on both sides\n"
+    assert json.loads(run("status", "--json").output)["reads_from"] == "database"
+    assert run("read-from", "event-store").exit_code == 0
+    assert json.loads(run("status", "--json").output) | {"event_store_id": ""} == {
+        "event_store_id": "",
+        "reads_from": "event-store",
+        "shipped_to": 1,
+        "waiting": 0,
+        "fault": None,
+    }
+    servers = EventServers(events_url)
+    shard = servers.shards[0]
+    shard.run(f"TRUNCATE TABLE {shard.table('events')}")
+    servers.close()
+    assert (run("compare").exit_code, run("ship-again").exit_code) == (1, 0)
+    assert (run("ship").exit_code, run("compare").exit_code) == (0, 0)
+    assert "is no event store" in CliRunner().invoke(main, ["serve", "--db", path, "--events", "x://y"]).output
