@@ -25,7 +25,7 @@ from usagebill.core.events import Event, property_of
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.clickhouse.servers import EventServers, literal
-from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery, Group
+from usagebill.storage.event_queries import COUNTED, Arrival, CountedAs, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import instant, microseconds
 
 __all__ = ["answers"]
@@ -38,11 +38,11 @@ _FEW: Final = 20
 _PLACE: Final = "(timestamp, created_at, id)"
 
 _AGGREGATIONS: Final[Mapping[str, Callable[[str | None], Aggregation[Any]]]] = {
-    "count_agg": lambda _: Count(),
-    "sum_agg": lambda field_name: Sum(field_name=field_name),
-    "max_agg": lambda field_name: Max(field_name=field_name),
-    "latest_agg": lambda field_name: Latest(field_name=field_name),
-    "unique_count_agg": lambda field_name: UniqueCount(field_name=field_name),
+    CountedAs.COUNT: lambda _: Count(),
+    CountedAs.SUM: lambda field_name: Sum(field_name=field_name),
+    CountedAs.MAX: lambda field_name: Max(field_name=field_name),
+    CountedAs.LATEST: lambda field_name: Latest(field_name=field_name),
+    CountedAs.UNIQUE_COUNT: lambda field_name: UniqueCount(field_name=field_name),
 }
 
 
@@ -93,7 +93,7 @@ def answers(
     for sequence, event in tail:
         if not counts(question.aggregation_type, question.field_name, event):
             continue
-        if question.aggregation_type == "unique_count_agg":
+        if question.aggregation_type == CountedAs.UNIQUE_COUNT:
             values.add(property_of(event, question.field_name) or "")
         group = tuple(property_of(event, key) or None for key in question.group_keys)
         for position in (0,) if filters is None else filters.of_event(event):
@@ -158,7 +158,7 @@ class _Asked:
         self._shipped_to = shipped_to
         self.deciding = () if filters is None else filters.keys
         # With filters, a value may come in several rows that one bucket puts together.
-        self._by_value = question.aggregation_type == "unique_count_agg" and filters is not None
+        self._by_value = question.aggregation_type == CountedAs.UNIQUE_COUNT and filters is not None
 
     def rows(self, values: set[str]) -> Sequence[Sequence[Any]]:
         """Rows of the group, the values that decide the bucket, where the first event stands, and what `state` reads.
@@ -166,7 +166,7 @@ class _Asked:
         `values` are those whose latest event may be one that ClickHouse does not have.
         """
         question = self._question
-        if question.aggregation_type != "unique_count_agg":
+        if question.aggregation_type != CountedAs.UNIQUE_COUNT:
             return self._shard.rows(self._select())
         if question.field_name is None:
             return ()
@@ -183,13 +183,13 @@ class _Asked:
         count, amount, *rest = said
         amount_cents = _exact(amount)
         match self._question.aggregation_type:
-            case "count_agg":
+            case CountedAs.COUNT:
                 return Counted(events_count=count, amount_cents=amount_cents), 0
-            case "sum_agg":
+            case CountedAs.SUM:
                 return Summed(units=_sum(*rest), events_count=count, amount_cents=amount_cents), 0
-            case "max_agg":
+            case CountedAs.MAX:
                 return Largest(value=_largest(*rest), events_count=count, amount_cents=amount_cents), 0
-            case "latest_agg":
+            case CountedAs.LATEST:
                 order, text = rest
                 return Last(order=_order(order), value=Decimal(text), events_count=count, amount_cents=amount_cents), 0
         if len(rest) == 1:
@@ -221,9 +221,9 @@ class _Asked:
         by = f" GROUP BY {', '.join(name for name, _ in names)}" if names else ""
         key = question.field_name
         match question.aggregation_type:
-            case "count_agg":
+            case CountedAs.COUNT:
                 return f"SELECT {chosen}{common} {self._source(further)}{by} HAVING count() > 0"
-            case "unique_count_agg":
+            case CountedAs.UNIQUE_COUNT:
                 inner = f"{self._values(further, plain=True)}"
                 totals = "NULL" if not question.amounts else "toString(sum(amounts))"
                 outer = "".join(f"{name}, " for name, _ in names)
@@ -234,11 +234,11 @@ class _Asked:
         if key is None:
             return f"SELECT {chosen}{common}{', NULL' * 3} {self._source(' AND 0')}{by} HAVING count() > 0"
         numbers = f" AND ({_has(key, 'millionths')} OR {_has(key, 'wide')} OR {_has(key, 'long')})"
-        if question.aggregation_type == "latest_agg":
+        if question.aggregation_type == CountedAs.LATEST:
             said = f"max({_PLACE}), argMax({_text(key)}, {_PLACE})"
         else:
             name = literal(key)
-            function = "sum" if question.aggregation_type == "sum_agg" else "max"
+            function = "sum" if question.aggregation_type == CountedAs.SUM else "max"
             short, wide = f"toInt256(millionths[{name}])", f"wide[{name}]"
             said = ", ".join(
                 (
