@@ -182,8 +182,11 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     store = Together.is_stored
 
     def watched(self: Together, *args: Any) -> bool:
-        done = store(self, *args)
-        sizes.append(len(self.invoices) if done else 0)
+        done = False
+        try:
+            done = store(self, *args)
+        finally:
+            sizes.append(len(self.invoices) if done else 0)
         return done
 
     monkeypatch.setattr(Together, "is_stored", watched)
@@ -267,6 +270,16 @@ def test_what_changes_before_they_are_stored_is_billed(
         assert list(billing.audit().findings) == []
     assert 0 in stored, "nothing had been worked out together by then"
     assert coupons == {f"c{number}": 700 if number == 6 else 0 for number in range(8)}
+
+
+def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(tmp_path: Path, stored: list[int]) -> None:
+    file = _signed_up(tmp_path, 60)
+    with _open(file, FEBRUARY) as first, _open(file, FEBRUARY) as second:
+        while first.run_batch() + second.run_batch():
+            pass
+        assert first.invoices.list(per_page=1).total_count == 60
+        assert list(first.audit().findings) == []
+    assert sum(stored) > 60 / 2
 
 
 def test_one_customer_who_cannot_be_billed_keeps_nobody_else(tmp_path: Path, stored: list[int]) -> None:

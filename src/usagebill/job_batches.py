@@ -61,4 +61,5 @@ class Batch:
     failures: list[tuple[Job, Exception]] = field(default_factory=list)
     stored: set[JobKey] = field(default_factory=set)
     is_stale: bool = False
+    is_faulty: bool = False
     wanted: tuple[Job, JobRuns, CountWanted] | None = None

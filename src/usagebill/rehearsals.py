@@ -53,6 +53,10 @@ _UNNUMBERED = frozenset({BillingPeriod, Fee})
 _UNNUMBERED_TASKS = frozenset({BillCustomer.kind, MarkOverdue.kind})
 
 
+class NotTogether(Exception):
+    """What was worked out together still stands, but cannot be stored."""
+
+
 class _PlanFails(Exception):
     """What was planned cannot be stored as it is."""
 
@@ -137,9 +141,9 @@ class Together:
             return False
         try:
             tx.savepoint(lambda: tx.unchecked(partial(self._store, tx)))
-        except Exception:
+        except Exception as problem:
             # Nothing of it is left. Doing the jobs one by one shows whose fault it is.
-            return False
+            raise NotTogether from problem
         # They are logged.
         tx.take_changes()
         return True
@@ -254,7 +258,11 @@ class Rehearsals:
             return False
         scoped = tx.scoped(together.organization.id)
         organization = self._organization_of(scoped, together.organization.id)
-        if not together.is_stored(scoped, organization, instant):
+        try:
+            is_stored = together.is_stored(scoped, organization, instant)
+        except NotTogether:
+            is_stored, batch.is_faulty = False, True
+        if not is_stored:
             batch.is_stale = True
             return False
         batch.done += len(together.invoices)
@@ -263,7 +271,7 @@ class Rehearsals:
 
     def keep(self, untouched: Iterator[JobKey], batch: Batch) -> None:
         """Keep the results that a batch did not come to, unless some of them were stale."""
-        self._is_stale = batch.is_stale
+        self._is_stale = batch.is_faulty
         self._left = {} if batch.is_stale else {key: self._left[key] for key in untouched if key not in batch.stored}
         if not self._left:
             self._snapshot = None
