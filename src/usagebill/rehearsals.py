@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, count, groupby, takewhile
 from random import randrange
 from time import monotonic
 from typing import Any, TypeVar
@@ -293,25 +293,31 @@ class Rehearsals:
     def _rehearsed(self, tx: Snapshot, instant: datetime) -> dict[JobKey, Prepared]:
         jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
         covered = list(takewhile(self.covers, jobs))
+        if self._keeps_away:
+            # Another worker does the first of them now; what is due later is to come after all of these.
+            covered = [job for job in covered if job.due_at == covered[0].due_at]
         first = randrange(max(1, len(covered) - _AHEAD)) if self._keeps_away else 0
         start = monotonic()
         results: dict[JobKey, Prepared] = {}
         numbers = _Numbers()
-        chosen = covered[first : first + _AHEAD]
-        if self._is_stale:
+        alone, self._is_stale = self._is_stale, False
+        if alone:
             self._cohorts = []
-        else:
-            for alike in _alike(chosen):
-                results |= self._alike_results(tx.scoped(alike[0].organization_id), alike, numbers)
-        self._is_stale = False
         self._snapshot = tx
-        if any(made.plan is not None and makes_what_others_share(made.plan.writes) for made in results.values()):
-            # Nobody else is billed before that is stored.
-            return results
-        for job in chosen:
-            if monotonic() - start > _LONGEST_AHEAD and results:
-                break
-            if (job.organization_id, job.key) not in results:
+        for jobs in _in_turn(covered[first : first + _AHEAD]):
+            if len(jobs) >= FEWEST_ALIKE and not alone:
+                results |= self._alike_results(tx.scoped(jobs[0].organization_id), jobs, numbers)
+                if any(
+                    made.plan is not None and makes_what_others_share(made.plan.writes) for made in results.values()
+                ):
+                    # Nobody else is billed before that is stored.
+                    return results
+            for job in jobs:
+                if (job.organization_id, job.key) in results:
+                    continue
+                if monotonic() - start > _LONGEST_AHEAD and results:
+                    # What follows would be done before it.
+                    return results
                 scoped = tx.scoped(job.organization_id)
                 made = self._prepared(scoped, scoped, job, partial(numbers.next, scoped))
                 results[job.organization_id, job.key] = made
@@ -382,12 +388,15 @@ class Rehearsals:
         return Prepared(rehearsal.ahead, _Plan(rehearsal, observation, before_logs, writes))
 
 
-def _alike(jobs: Iterable[Job]) -> list[list[Job]]:
-    """The jobs that may be billed alike, by organization and instant, where there are enough of them."""
-    groups: dict[tuple[str, datetime], list[Job]] = {}
-    for job in filter(may_be_alike, jobs):
-        groups.setdefault((job.organization_id, job.due_at), []).append(job)
-    return [group for group in groups.values() if len(group) >= FEWEST_ALIKE]
+def _in_turn(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    """The jobs in their order: those that follow each other and may be billed alike together, any other by itself."""
+    places = count()
+
+    def group(job: Job) -> tuple[object, ...]:
+        return (job.organization_id, job.due_at) if may_be_alike(job) else (next(places),)
+
+    for _, some in groupby(jobs, group):
+        yield list(some)
 
 
 class _Numbers:
