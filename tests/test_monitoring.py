@@ -68,6 +68,7 @@ def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
     assert told["jobs"]["oldest_due_seconds"] == 0
     said = CliRunner().invoke(main, ["status", "--db", file]).stdout
     assert said.splitlines()[-1] == "ok"
+    assert "unbilled  none, counted at 06:00 UTC; `usagebill events unbilled` counts now" in said
 
 
 def test_jobs_that_nobody_does_are_a_standstill(file: str) -> None:

@@ -95,7 +95,8 @@ def _print(known: Standing, problems: list[str]) -> None:
     click.echo(f"events    {known.events}{refused}")
     for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):
         listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-        click.echo(f"{name:8}  {listed or 'none'}")
+        since = ", counted at 06:00 UTC; `usagebill events unbilled` counts now" if name == "unbilled" else ""
+        click.echo(f"{name:8}  {listed or 'none'}{since}")
     for problem in problems:
         click.echo(f"problem   {problem}")
     if not problems:
