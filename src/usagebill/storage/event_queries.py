@@ -104,6 +104,12 @@ class EventQuery:
     stored_after: int | None = None
 
     @property
+    def latest_timestamp(self) -> datetime | None:
+        """The latest timestamp that an event of the question can have, inclusive; None: any."""
+        ends = [end.timestamp for end in (self.up_to, self.before) if end is not None]
+        return min(ends if self.latest is None else [self.latest, *ends], default=None)
+
+    @property
     def last_start(self) -> datetime | None:
         """Where the last second starts, if `until` picks its events."""
         return None if self.until is None or self.latest is None else cut_to_seconds(self.latest)

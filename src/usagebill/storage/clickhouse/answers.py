@@ -283,8 +283,7 @@ class _Asked:
             parts.append(f"sequence > {question.stored_after}")
         if question.earliest is not None:
             parts.append(f"timestamp >= {microseconds(question.earliest)}")
-        uppers = [question.latest, *(end.timestamp for end in (question.up_to, question.before) if end is not None)]
-        if latest := min((upper for upper in uppers if upper is not None), default=None):
+        if (latest := question.latest_timestamp) is not None:
             parts.append(f"timestamp <= {microseconds(latest)}")
         if question.up_to is not None:
             parts.append(f"{_PLACE} <= {_order_literal(question.up_to)}")

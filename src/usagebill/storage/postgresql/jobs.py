@@ -5,48 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
-from usagebill.storage.every_engine import WORKERS, worker_of
+from usagebill.storage.every_engine import JOB_COLUMNS, WORKERS, job_of, job_row, worker_of
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks
-from usagebill.storage.postgresql.pending import JOB_COLUMNS as _COLUMNS
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.rows import sql_value
 
 __all__ = ["Claims", "PostgresJobs"]
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 # A job waits for its `due_at` unless a retry or a lease holds it until a later `run_at`.
 _READY = "NOT failed AND run_at = due_at"
 _HELD = "NOT failed AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
 _LAST = chr(0x10FFFF)
 _FORGOTTEN_AFTER = timedelta(days=7)
-
-
-def _job(row: tuple[Any, ...]) -> Job:
-    return Job(
-        id=row[0],
-        organization_id=row[1],
-        kind=row[2],
-        subject_id=row[3],
-        key=row[4],
-        due_at=datetime.fromisoformat(row[5]),
-        run_at=datetime.fromisoformat(row[6]),
-        created_at=datetime.fromisoformat(row[7]),
-        immediate=row[8],
-        lane=row[9],
-        payload=_decode(row[10]),
-        attempts=row[11],
-        error=row[12],
-        failed=row[13],
-    )
 
 
 class Claims:
@@ -98,27 +73,12 @@ class PostgresJobs:
     def add(self, job: Job) -> bool:
         self._writes(job)
         self._claims.touch(job.subject_id)
-        row = (
-            job.id,
-            job.organization_id,
-            job.kind,
-            job.subject_id,
-            job.key,
-            sql_value(job.due_at),
-            sql_value(job.run_at),
-            sql_value(job.created_at),
-            job.immediate,
-            job.lane,
-            _encode(job.payload).decode(),
-            job.attempts,
-            job.error,
-            job.failed,
-        )
+        row = job_row(job)
         if self._pending is not None and self._pending.waits:
             self._pending.add(job.key, row)
             return True
         added = self._connection.execute(
-            f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT (organization_id, key) DO NOTHING",
             row,
         )
@@ -151,12 +111,12 @@ class PostgresJobs:
             return None
         if owner not in claims.first:
             rows = self._connection.execute(
-                f"SELECT DISTINCT ON (subject_id) {_COLUMNS} FROM jobs WHERE organization_id = ? AND lane = ''"
+                f"SELECT DISTINCT ON (subject_id) {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND lane = ''"
                 " AND due_at <= ? AND subject_id IN (SELECT subject_id FROM jobs WHERE organization_id = ?"
                 " AND key = ANY(?::text[])) ORDER BY subject_id, due_at, sequence",
                 (owner, sql_value(now), owner, keys),
             ).fetchall()
-            claims.first[owner] = {job.key: job for job in map(_job, rows)}
+            claims.first[owner] = {job.key: job for job in map(job_of, rows)}
         job = claims.first[owner].get(key)
         if job is None or job.subject_id in claims.touched or job.failed or job.run_at > now:
             return None
@@ -164,11 +124,11 @@ class PostgresJobs:
 
     def ready(self, now: datetime, at_most: int) -> list[Job]:
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
             " LIMIT ?",
             (sql_value(now), at_most),
         ).fetchall()
-        return [job for job in map(_job, rows) if self._organization_id in (None, job.organization_id)]
+        return [job for job in map(job_of, rows) if self._organization_id in (None, job.organization_id)]
 
     def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first jobs of a lane whose time has come, of organizations that nobody else writes to.
@@ -206,15 +166,15 @@ class PostgresJobs:
         held = self._connection.execute(
             f"SELECT 1 FROM jobs WHERE {_HELD} AND lane = ? AND run_at <= ?{also} LIMIT 1", (lane, at, *values)
         ).fetchone()
-        first = f"SELECT sequence, {_COLUMNS} FROM jobs WHERE {_READY} AND lane = ? AND due_at <= ?{also}"
+        first = f"SELECT sequence, {JOB_COLUMNS} FROM jobs WHERE {_READY} AND lane = ? AND due_at <= ?{also}"
         bound = (lane, at, *values)
         if held is not None:
             first += (
-                f" UNION ALL SELECT sequence, {_COLUMNS} FROM jobs WHERE {_HELD} AND lane = ? AND run_at <= ?{also}"
+                f" UNION ALL SELECT sequence, {JOB_COLUMNS} FROM jobs WHERE {_HELD} AND lane = ? AND run_at <= ?{also}"
             )
             bound += bound
         rows = self._connection.execute(f"{first} ORDER BY due_at, sequence LIMIT ?", (*bound, at_most)).fetchall()
-        return [_job(row[1:]) for row in rows]
+        return [job_of(row[1:]) for row in rows]
 
     def lease(
         self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
@@ -278,8 +238,8 @@ class PostgresJobs:
         return self._first("organization_id = ? AND key = ?", [self._organization_id, key])
 
     def _first(self, tests: str, values: Sequence[Any]) -> Job | None:
-        row = self._connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
-        return None if row is None else _job(row)
+        row = self._connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
+        return None if row is None else job_of(row)
 
     def complete(self, job: Job) -> None:
         self._writes(job)
@@ -312,9 +272,9 @@ class PostgresJobs:
             ("", ()) if self._organization_id is None else ("organization_id = ? AND ", (self._organization_id,))
         )
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE {where}error IS NOT NULL ORDER BY due_at, sequence", values
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {where}error IS NOT NULL ORDER BY due_at, sequence", values
         ).fetchall()
-        return [_job(row) for row in rows]
+        return [job_of(row) for row in rows]
 
     def state(self, now: datetime) -> QueueState:
         at = sql_value(now)

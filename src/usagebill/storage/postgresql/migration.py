@@ -13,10 +13,10 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from usagebill.storage.every_engine import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, row_of
-from usagebill.storage.postgresql.pending import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.sqlite.queries import quoted

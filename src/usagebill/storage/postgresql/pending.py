@@ -16,18 +16,15 @@ from typing import Any
 
 import psycopg
 
+from usagebill.storage.every_engine import JOB_COLUMNS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.sqlite.queries import quoted
 from usagebill.storage.tables import TABLES, table_of
 
-__all__ = ["JOB_COLUMNS", "Pending", "Savepoint", "WriteSpeed", "WritesRefused", "tables_in_order"]
+__all__ = ["Pending", "Savepoint", "WriteSpeed", "WritesRefused", "tables_in_order"]
 
-JOB_COLUMNS = (
-    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
-    " error, failed"
-)
 _NUMBERS = (
     "INSERT INTO sequences (organization_id, name, value) SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[])"
     " ON CONFLICT (organization_id, name) DO UPDATE SET value = excluded.value"

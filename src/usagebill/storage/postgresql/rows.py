@@ -14,10 +14,10 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+from usagebill.storage.every_engine import instant_text
 from usagebill.storage.sqlite.rows import (
     Codec,
     Column,
-    instant_text,
     made_codec,
     whole_number,
 )

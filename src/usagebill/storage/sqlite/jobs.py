@@ -6,23 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal
-from typing import Any
-
-import msgspec
 
 from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
-from usagebill.storage.every_engine import WORKERS, worker_of
+from usagebill.storage.every_engine import JOB_COLUMNS, WORKERS, job_of, job_row, worker_of
 from usagebill.storage.sqlite.rows import sql_value
 
 __all__ = ["SqliteJobs"]
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
-_COLUMNS = (
-    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
-    " error, failed"
-)
 # A job waits for its `due_at`, or for a later `run_at` if a retry or a lease holds it. Held jobs have an
 # index of their own, so that claims skip them.
 _READY = "failed = 0 AND run_at = due_at"
@@ -30,25 +20,6 @@ _HELD = "failed = 0 AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
 _LAST = chr(0x10FFFF)
 _FORGOTTEN_AFTER = timedelta(days=7)
-
-
-def _job(row: tuple[Any, ...]) -> Job:
-    return Job(
-        id=row[0],
-        organization_id=row[1],
-        kind=row[2],
-        subject_id=row[3],
-        key=row[4],
-        due_at=datetime.fromisoformat(row[5]),
-        run_at=datetime.fromisoformat(row[6]),
-        created_at=datetime.fromisoformat(row[7]),
-        immediate=bool(row[8]),
-        lane=row[9],
-        payload=_decode(row[10]),
-        attempts=row[11],
-        error=row[12],
-        failed=bool(row[13]),
-    )
 
 
 class SqliteJobs:
@@ -65,24 +36,9 @@ class SqliteJobs:
     def add(self, job: Job) -> bool:
         self._check_organization(job)
         cursor = self._connection.execute(
-            f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT (organization_id, key) DO NOTHING",
-            (
-                job.id,
-                job.organization_id,
-                job.kind,
-                job.subject_id,
-                job.key,
-                sql_value(job.due_at),
-                sql_value(job.run_at),
-                sql_value(job.created_at),
-                job.immediate,
-                job.lane,
-                _encode(job.payload).decode(),
-                job.attempts,
-                job.error,
-                job.failed,
-            ),
+            job_row(job),
         )
         return cursor.rowcount == 1
 
@@ -98,11 +54,11 @@ class SqliteJobs:
 
     def ready(self, now: datetime, at_most: int) -> list[Job]:
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
             " LIMIT ?",
             (sql_value(now), at_most),
         ).fetchall()
-        return [job for job in map(_job, rows) if self._organization_id in (None, job.organization_id)]
+        return [job for job in map(job_of, rows) if self._organization_id in (None, job.organization_id)]
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first due jobs of a lane, including those that were held until now."""
@@ -116,10 +72,10 @@ class SqliteJobs:
             tests.append("organization_id = ?")
             values.append(self._organization_id)
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT ?",
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT ?",
             (*values, at_most),
         ).fetchall()
-        return [_job(row) for row in rows]
+        return [job_of(row) for row in rows]
 
     def lease(
         self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
@@ -169,23 +125,23 @@ class SqliteJobs:
             tests.append("subject_id = ?")
             values.append(subject_id)
         row = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
         ).fetchone()
-        return None if row is None else _job(row)
+        return None if row is None else job_of(row)
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         row = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND subject_id = ? AND kind = ?"
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND subject_id = ? AND kind = ?"
             " ORDER BY due_at, sequence LIMIT 1",
             (self._organization_id, subject_id, kind),
         ).fetchone()
-        return None if row is None else _job(row)
+        return None if row is None else job_of(row)
 
     def get(self, key: str) -> Job | None:
         row = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key)
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key)
         ).fetchone()
-        return None if row is None else _job(row)
+        return None if row is None else job_of(row)
 
     def complete(self, job: Job) -> None:
         self._check_organization(job)
@@ -206,9 +162,10 @@ class SqliteJobs:
         where = "" if self._organization_id is None else " WHERE organization_id = ?"
         values = () if self._organization_id is None else (self._organization_id,)
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs{where or ' WHERE 1'} AND error IS NOT NULL ORDER BY due_at, sequence", values
+            f"SELECT {JOB_COLUMNS} FROM jobs{where or ' WHERE 1'} AND error IS NOT NULL ORDER BY due_at, sequence",
+            values,
         ).fetchall()
-        return [_job(row) for row in rows]
+        return [job_of(row) for row in rows]
 
     def state(self, now: datetime) -> QueueState:
         at = sql_value(now)

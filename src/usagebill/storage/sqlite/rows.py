@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from operator import attrgetter
@@ -14,8 +14,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from usagebill.core.copies import maker
+from usagebill.storage.every_engine import instant_text
 
-__all__ = ["Codec", "Column", "bounded", "codec_of", "instant_text", "made_codec", "sql_value", "whole_number"]
+__all__ = ["Codec", "Column", "bounded", "codec_of", "made_codec", "sql_value", "whole_number"]
 
 _json = msgspec.json.Encoder(decimal_format="number")
 
@@ -96,13 +97,6 @@ def _written_out(text: str, known: dict[str, Any]) -> Callable[[Any], Any]:
     # The text contains only names of record fields.
     made: Callable[[Any], Any] = eval(text, known)
     return made
-
-
-def instant_text(value: datetime) -> str:
-    """The instant in UTC, to the microsecond: such texts sort as the instants do. ValueError without a zone."""
-    if value.tzinfo is None:
-        raise ValueError(f"an instant without a zone: {value}")
-    return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 # What an integer column of SQLite holds; beyond it an amount is kept as text, which sorts after every number. The

@@ -99,8 +99,7 @@ def where_sql(sql: Sql, question: EventQuery, organization_id: str, external_ids
     sql.add(" AND code = ?", question.code)
     if question.earliest is not None:
         sql.add(" AND timestamp >= ?::bigint", microseconds(question.earliest))
-    uppers = [question.latest, *(end.timestamp for end in (question.up_to, question.before) if end is not None)]
-    if latest := min((upper for upper in uppers if upper is not None), default=None):
+    if (latest := question.latest_timestamp) is not None:
         sql.add(" AND timestamp <= ?::bigint", microseconds(latest))
     if question.up_to is not None:
         _order(sql.add(" AND (timestamp, created_at, id) <= "), question.up_to.order)
