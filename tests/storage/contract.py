@@ -197,7 +197,7 @@ class Contract:
     """Subclasses are given the class-scoped fixture `store`."""
 
     @pytest.fixture
-    def own(self, store: Store) -> Tenant:
+    def tenant(self, store: Store) -> Tenant:
         return new_tenant(store)
 
     @pytest.fixture
@@ -206,52 +206,52 @@ class Contract:
 
 
 class TransactionsContract(Contract):
-    def test_what_belongs_to_a_transaction_goes_through_it(self, own: Tenant) -> None:
+    def test_what_belongs_to_a_transaction_goes_through_it(self, tenant: Tenant) -> None:
         """A second one in the same thread would not see what the first has done, or wait for its end for ever."""
 
         def write_within(tx: Transaction) -> None:
-            tx.insert(own.tax("undone"))
-            own.insert(own.tax("second"))
+            tx.insert(tenant.tax("undone"))
+            tenant.insert(tenant.tax("second"))
 
-        for within in (own.write, own.read):
+        for within in (tenant.write, tenant.read):
             with pytest.raises(RuntimeError, match="this thread has a transaction open"):
-                within(lambda tx: own.insert(own.tax("second")))
+                within(lambda tx: tenant.insert(tenant.tax("second")))
             with pytest.raises(RuntimeError, match="this thread has a transaction open"):
-                within(lambda tx: own.read(lambda inner: inner.count(Tax)))
+                within(lambda tx: tenant.read(lambda inner: inner.count(Tax)))
         with pytest.raises(RuntimeError, match="this thread has a transaction open"):
-            own.write(write_within)
-        assert own.read(lambda tx: tx.find(Tax)) == []
-        own.insert(own.tax("after"))
-        assert own.read(lambda tx: tx.count(Tax)) == 1
+            tenant.write(write_within)
+        assert tenant.read(lambda tx: tx.find(Tax)) == []
+        tenant.insert(tenant.tax("after"))
+        assert tenant.read(lambda tx: tx.count(Tax)) == 1
 
-    def test_a_read_writes_nothing(self, own: Tenant) -> None:
-        job = own.job("k")
-        own.write(lambda tx: tx.jobs.add(job))
+    def test_a_read_writes_nothing(self, tenant: Tenant) -> None:
+        job = tenant.job("k")
+        tenant.write(lambda tx: tx.jobs.add(job))
         changes: list[Callable[[Transaction], object]] = [
-            lambda tx: tx.insert(own.tax()),
+            lambda tx: tx.insert(tenant.tax()),
             lambda tx: tx.next_number("n"),
             lambda tx: tx.jobs.complete(job),
         ]
         for change in changes:
             with pytest.raises(Exception, match=r"read-?only"):
-                own.read(change)
-        assert own.read(lambda tx: (tx.count(Tax), tx.last_number("n"), tx.jobs.get("k"))) == (0, 0, job)
-        assert own.write(lambda tx: tx.next_number("n")) == 1
+                tenant.read(change)
+        assert tenant.read(lambda tx: (tx.count(Tax), tx.last_number("n"), tx.jobs.get("k"))) == (0, 0, job)
+        assert tenant.write(lambda tx: tx.next_number("n")) == 1
 
-    def test_a_failed_write_leaves_nothing(self, own: Tenant) -> None:
+    def test_a_failed_write_leaves_nothing(self, tenant: Tenant) -> None:
         def fail(tx: Transaction) -> None:
-            tx.insert(own.tax())
-            tx.jobs.add(own.job("k"))
+            tx.insert(tenant.tax())
+            tx.jobs.add(tenant.job("k"))
             tx.next_number("n")
             raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
-            own.write(fail)
-        assert own.read(lambda tx: (tx.find(Tax), tx.jobs.get("k"))) == ([], None)
-        assert own.write(lambda tx: tx.next_number("n")) == 1
+            tenant.write(fail)
+        assert tenant.read(lambda tx: (tx.find(Tax), tx.jobs.get("k"))) == ([], None)
+        assert tenant.write(lambda tx: tx.next_number("n")) == 1
 
-    def test_a_failed_attempt_undoes_itself_only(self, own: Tenant) -> None:
-        kept, undone = own.tax("kept"), own.tax("undone")
+    def test_a_failed_attempt_undoes_itself_only(self, tenant: Tenant) -> None:
+        kept, undone = tenant.tax("kept"), tenant.tax("undone")
 
         def change(tx: Transaction) -> None:
             tx.insert(kept)
@@ -259,7 +259,7 @@ class TransactionsContract(Contract):
             def fail() -> None:
                 tx.insert(undone)
                 tx.replace(replace(kept, name="undone"))
-                tx.jobs.add(own.job("k"))
+                tx.jobs.add(tenant.job("k"))
                 tx.savepoint(lambda: tx.next_number("n"))
                 raise ArithmeticError
 
@@ -269,16 +269,16 @@ class TransactionsContract(Contract):
             assert tx.get(Tax, kept.id) == kept
             assert tx.savepoint(lambda: tx.next_number("n")) == 1
 
-        own.write(change)
-        assert own.read(lambda tx: (tx.find(Tax), tx.jobs.get("k"))) == ([kept], None)
+        tenant.write(change)
+        assert tenant.read(lambda tx: (tx.find(Tax), tx.jobs.get("k"))) == ([kept], None)
 
-    def test_writes_that_arrive_together_all_happen_and_fail_alone(self, own: Tenant) -> None:
+    def test_writes_that_arrive_together_all_happen_and_fail_alone(self, tenant: Tenant) -> None:
         numbers: list[int] = []
         failures: list[int] = []
 
         def run(place: int) -> None:
             def change(tx: Transaction) -> int:
-                tx.insert(own.tax(f"t{place}"))
+                tx.insert(tenant.tax(f"t{place}"))
                 number = tx.next_number("n")
                 if place % 5 == 0:
                     raise ArithmeticError
@@ -286,7 +286,7 @@ class TransactionsContract(Contract):
 
             for _ in range(2):
                 try:
-                    numbers.append(own.write(change))
+                    numbers.append(tenant.write(change))
                 except ArithmeticError:
                     failures.append(place)
                 except Duplicate:
@@ -299,4 +299,4 @@ class TransactionsContract(Contract):
             thread.join()
         assert sorted(numbers) == list(range(1, 33))
         assert sorted(failures) == sorted([*range(0, 40, 5)] * 2)
-        assert {tax.code for tax in own.read(lambda tx: tx.find(Tax))} == {f"t{n}" for n in range(40) if n % 5}
+        assert {tax.code for tax in tenant.read(lambda tx: tx.find(Tax))} == {f"t{n}" for n in range(40) if n % 5}

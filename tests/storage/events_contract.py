@@ -55,13 +55,13 @@ def histories(draw: st.DrawFn) -> History:
     pool = st.sampled_from(draw(st.lists(values, min_size=1, max_size=4)))
     keys = st.sampled_from(["value", "value", *draw(st.lists(st.sampled_from(KEYS), max_size=3))])
     prices = st.sampled_from([None, D("0.1"), D("1E-15"), D("123456789012345.5")])
-    found = []
+    events = []
     for _ in range(draw(st.integers(0, 12))):
         properties: dict[str, JsonValue] = draw(st.dictionaries(keys, pool, max_size=3))
         if draw(st.booleans()):
             properties["operation_type"] = draw(operations)
-        found.append((draw(instants), draw(instants), properties, draw(prices)))
-    return found
+        events.append((draw(instants), draw(instants), properties, draw(prices)))
+    return events
 
 
 matches = st.dictionaries(st.sampled_from(KEYS), st.lists(texts, max_size=4).map(tuple), max_size=2)
@@ -103,15 +103,17 @@ def event(
 
 def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, AggregateResult]:
     """What the core's folds say."""
-    found = {}
+    results = {}
     counting = [
-        one for one in events if concerns(question, one) and counts(question.aggregation_type, question.field_name, one)
+        event
+        for event in events
+        if concerns(question, event) and counts(question.aggregation_type, question.field_name, event)
     ]
     for group, members in grouped(counting, question.group_keys).items():
         tally = fold(question.aggregation_type, members, field_name=question.field_name)
         amount = tally.amount_cents if question.amounts else D(0)
-        found[group] = AggregateResult(units=tally.units, events_count=tally.events_count, amount_cents=amount)
-    return found
+        results[group] = AggregateResult(units=tally.units, events_count=tally.events_count, amount_cents=amount)
+    return results
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,12 @@ class Organization:
     def ask(self, question: Callable[[Transaction], T]) -> T:
         return self.store.read(self.id, question)
 
-    def tallies(self, **asked: Any) -> dict[Group, AggregateResult]:
-        question = EventQuery(code="calls", external_subscription_id="sub", **asked)
+    def tallies(self, **fields: Any) -> dict[Group, AggregateResult]:
+        question = EventQuery(code="calls", external_subscription_id="sub", **fields)
         return self.ask(lambda tx: tx.events.tallies(question))
 
-    def units(self, aggregation_type: str, **asked: Any) -> Decimal:
-        return self.tallies(aggregation_type=aggregation_type, field_name="value", **asked)[()].units
+    def units(self, aggregation_type: str, **fields: Any) -> Decimal:
+        return self.tallies(aggregation_type=aggregation_type, field_name="value", **fields)[()].units
 
 
 def new_organization(store: Store) -> Organization:
@@ -151,7 +153,7 @@ class EventsContract:
     """Subclasses define the class-scoped fixture `store`."""
 
     @pytest.fixture
-    def own(self, store: Store) -> Organization:
+    def organization(self, store: Store) -> Organization:
         return new_organization(store)
 
     @pytest.fixture
@@ -160,97 +162,116 @@ class EventsContract:
 
     # Appending
 
-    def test_what_is_stored_comes_back_as_it_was(self, own: Organization) -> None:
+    def test_what_is_stored_comes_back_as_it_was(self, organization: Organization) -> None:
         stored = [
-            event(own.id, number, {key: value}, at=START + timedelta(microseconds=number), cents=D("0.000000000000001"))
+            event(
+                organization.id,
+                number,
+                {key: value},
+                at=START + timedelta(microseconds=number),
+                cents=D("0.000000000000001"),
+            )
             for number, (key, value) in enumerate((key, value) for key in KEYS for value in NUMBERS + ODD)
         ]
-        assert own.append(*stored) == []
+        assert organization.append(*stored) == []
         question = EventQuery(code="calls", external_subscription_id="sub")
-        assert own.ask(lambda tx: list(tx.events.scan(question))) == stored
+        assert organization.ask(lambda tx: list(tx.events.scan(question))) == stored
 
-    def test_the_text_forms_of_properties_survive_storage(self, own: Organization) -> None:
-        own.append(*(event(own.id, number, {"value": value}) for number, value in enumerate(NUMBERS + ODD)))
+    def test_the_text_forms_of_properties_survive_storage(self, organization: Organization) -> None:
+        organization.append(
+            *(event(organization.id, number, {"value": value}) for number, value in enumerate(NUMBERS + ODD))
+        )
         question = EventQuery(code="calls", external_subscription_id="sub")
-        read = own.ask(lambda tx: list(tx.events.scan(question)))
-        assert [property_text(one.properties["value"]) for one in read] == [property_text(v) for v in NUMBERS + ODD]
+        read = organization.ask(lambda tx: list(tx.events.scan(question)))
+        assert [property_text(event.properties["value"]) for event in read] == [property_text(v) for v in NUMBERS + ODD]
 
     @pytest.mark.parametrize("year", [1, 1969, 1970, 9999])
-    def test_any_instant_of_the_calendar_is_kept_to_the_microsecond(self, own: Organization, year: int) -> None:
+    def test_any_instant_of_the_calendar_is_kept_to_the_microsecond(
+        self, organization: Organization, year: int
+    ) -> None:
         at = datetime(year, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)
-        own.append(event(own.id, 1, at=at))
-        stored = own.ask(lambda tx: tx.events.get("t1"))
+        organization.append(event(organization.id, 1, at=at))
+        stored = organization.ask(lambda tx: tx.events.get("t1"))
         assert stored is not None
         assert stored.timestamp == at
 
-    def test_a_transaction_id_is_taken_once_per_subscription(self, own: Organization) -> None:
-        assert own.append(event(own.id, 1, transaction_id="t")) == []
-        assert own.append(event(own.id, 2, transaction_id="t", subscription="another")) == []
-        assert own.append(event(own.id, 3), event(own.id, 4, transaction_id="t"), event(own.id, 5)) == [1]
-        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 2
+    def test_a_transaction_id_is_taken_once_per_subscription(self, organization: Organization) -> None:
+        assert organization.append(event(organization.id, 1, transaction_id="t")) == []
+        assert organization.append(event(organization.id, 2, transaction_id="t", subscription="another")) == []
+        assert organization.append(
+            event(organization.id, 3), event(organization.id, 4, transaction_id="t"), event(organization.id, 5)
+        ) == [1]
+        assert organization.ask(lambda tx: tx.events.count(EventFilter())) == 2
 
-    def test_repeats_within_one_append_are_named(self, own: Organization) -> None:
-        repeated = [event(own.id, number, transaction_id="t") for number in range(3)]
-        assert own.append(*repeated) == [1, 2]
-        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 0
+    def test_repeats_within_one_append_are_named(self, organization: Organization) -> None:
+        repeated = [event(organization.id, number, transaction_id="t") for number in range(3)]
+        assert organization.append(*repeated) == [1, 2]
+        assert organization.ask(lambda tx: tx.events.count(EventFilter())) == 0
 
-    def test_events_without_a_subscription_never_collide(self, own: Organization) -> None:
-        assert own.append(*(event(own.id, n, transaction_id="t", subscription=None) for n in range(3))) == []
-        assert own.append(event(own.id, 9, transaction_id="t", subscription=None)) == []
+    def test_events_without_a_subscription_never_collide(self, organization: Organization) -> None:
+        assert (
+            organization.append(*(event(organization.id, n, transaction_id="t", subscription=None) for n in range(3)))
+            == []
+        )
+        assert organization.append(event(organization.id, 9, transaction_id="t", subscription=None)) == []
 
-    def test_a_refused_append_leaves_what_the_transaction_did_before(self, own: Organization) -> None:
+    def test_a_refused_append_leaves_what_the_transaction_did_before(self, organization: Organization) -> None:
         def change(tx: Transaction) -> list[int]:
-            tx.events.append([event(own.id, 1)])
-            return tx.events.append([event(own.id, 2), event(own.id, 1)])
+            tx.events.append([event(organization.id, 1)])
+            return tx.events.append([event(organization.id, 2), event(organization.id, 1)])
 
-        assert own.store.write(own.id, change) == [1]
-        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 1
+        assert organization.store.write(organization.id, change) == [1]
+        assert organization.ask(lambda tx: tx.events.count(EventFilter())) == 1
 
-    def test_a_failed_transaction_leaves_no_event(self, own: Organization) -> None:
+    def test_a_failed_transaction_leaves_no_event(self, organization: Organization) -> None:
         def change(tx: Transaction) -> None:
-            tx.events.append([event(own.id, 1)])
+            tx.events.append([event(organization.id, 1)])
             raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
-            own.store.write(own.id, change)
-        assert own.ask(lambda tx: tx.events.get("t1")) is None
+            organization.store.write(organization.id, change)
+        assert organization.ask(lambda tx: tx.events.get("t1")) is None
 
     # Organizations
 
-    def test_an_organization_sees_its_own_events_only(self, own: Organization, other: Organization) -> None:
+    def test_an_organization_sees_its_own_events_only(self, organization: Organization, other: Organization) -> None:
         other.append(event(other.id, 1, {"value": 5, "region": "eu"}))
         question = EventQuery(code="calls", external_subscription_id="sub")
-        assert own.ask(lambda tx: tx.events.get("t1")) is None
-        assert own.ask(lambda tx: tx.events.named("sub", ["t1"])) == []
-        assert own.ask(lambda tx: tx.events.find(EventFilter())) == []
-        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 0
-        assert own.ask(lambda tx: list(tx.events.received(START, START + timedelta(days=1)))) == []
-        assert own.ask(lambda tx: list(tx.events.scan(question))) == []
+        assert organization.ask(lambda tx: tx.events.get("t1")) is None
+        assert organization.ask(lambda tx: tx.events.named("sub", ["t1"])) == []
+        assert organization.ask(lambda tx: tx.events.find(EventFilter())) == []
+        assert organization.ask(lambda tx: tx.events.count(EventFilter())) == 0
+        assert organization.ask(lambda tx: list(tx.events.received(START, START + timedelta(days=1)))) == []
+        assert organization.ask(lambda tx: list(tx.events.scan(question))) == []
         for aggregation_type in COUNTED:
-            assert own.units(aggregation_type) == 0
-        assert own.tallies(group_keys=("region",)) == {(None,): AggregateResult()}
-        assert own.append(event(own.id, 1)) == []
+            assert organization.units(aggregation_type) == 0
+        assert organization.tallies(group_keys=("region",)) == {(None,): AggregateResult()}
+        assert organization.append(event(organization.id, 1)) == []
 
-    def test_an_event_of_another_organization_is_not_taken(self, own: Organization, other: Organization) -> None:
+    def test_an_event_of_another_organization_is_not_taken(
+        self, organization: Organization, other: Organization
+    ) -> None:
         with pytest.raises(PermissionError):
-            own.append(event(own.id, 1), event(other.id, 2))
-        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 0
+            organization.append(event(organization.id, 1), event(other.id, 2))
+        assert organization.ask(lambda tx: tx.events.count(EventFilter())) == 0
         assert other.ask(lambda tx: tx.events.count(EventFilter())) == 0
 
-    def test_events_are_never_asked_for_across_organizations(self, own: Organization) -> None:
-        own.append(event(own.id, 1))
+    def test_events_are_never_asked_for_across_organizations(self, organization: Organization) -> None:
+        organization.append(event(organization.id, 1))
         with pytest.raises(PermissionError):
-            own.store.read(None, lambda tx: tx.events.get("t1"))
+            organization.store.read(None, lambda tx: tx.events.get("t1"))
 
     # Lists
 
-    def test_lists_are_newest_first_then_by_transaction_id(self, own: Organization) -> None:
+    def test_lists_are_newest_first_then_by_transaction_id(self, organization: Organization) -> None:
         later = START + timedelta(seconds=1)
-        own.append(*(event(own.id, number, at=at) for number, at in ((3, START), (1, START), (2, later), (4, later))))
-        found = own.ask(lambda tx: tx.events.find(EventFilter()))
-        assert [one.transaction_id for one in found] == ["t2", "t4", "t1", "t3"]
-        page = own.ask(lambda tx: tx.events.find(EventFilter(), limit=2, offset=1))
-        assert [one.transaction_id for one in page] == ["t4", "t1"]
+        organization.append(
+            *(event(organization.id, number, at=at) for number, at in ((3, START), (1, START), (2, later), (4, later)))
+        )
+        events = organization.ask(lambda tx: tx.events.find(EventFilter()))
+        assert [event.transaction_id for event in events] == ["t2", "t4", "t1", "t3"]
+        page = organization.ask(lambda tx: tx.events.find(EventFilter(), limit=2, offset=1))
+        assert [event.transaction_id for event in page] == ["t4", "t1"]
 
     @pytest.mark.parametrize(
         ("wanted", "expected"),
@@ -274,17 +295,17 @@ class EventsContract:
         ],
     )
     def test_filters_combine_and_bounds_are_inclusive(
-        self, own: Organization, wanted: EventFilter, expected: str
+        self, organization: Organization, wanted: EventFilter, expected: str
     ) -> None:
-        own.append(
-            event(own.id, 1, at=START + timedelta(seconds=1)),
-            event(own.id, 2, at=START + timedelta(seconds=2)),
-            event(own.id, 3, at=START + timedelta(seconds=3), code="other"),
-            event(own.id, 4, at=START + timedelta(seconds=4), subscription=None),
+        organization.append(
+            event(organization.id, 1, at=START + timedelta(seconds=1)),
+            event(organization.id, 2, at=START + timedelta(seconds=2)),
+            event(organization.id, 3, at=START + timedelta(seconds=3), code="other"),
+            event(organization.id, 4, at=START + timedelta(seconds=4), subscription=None),
         )
-        found = own.ask(lambda tx: tx.events.find(wanted))
-        assert sorted(one.transaction_id for one in found) == expected.split()
-        assert own.ask(lambda tx: tx.events.count(wanted)) == len(found)
+        events = organization.ask(lambda tx: tx.events.find(wanted))
+        assert sorted(event.transaction_id for event in events) == expected.split()
+        assert organization.ask(lambda tx: tx.events.count(wanted)) == len(events)
 
     @pytest.mark.parametrize(
         ("at_most", "bounds", "size"),
@@ -298,41 +319,49 @@ class EventsContract:
         ],
     )
     def test_how_many_a_question_is_about_is_said_up_to_a_limit(
-        self, own: Organization, at_most: int, bounds: dict[str, Any], size: int
+        self, organization: Organization, at_most: int, bounds: dict[str, Any], size: int
     ) -> None:
-        own.append(*(event(own.id, number, at=second(number)) for number in range(1, 5)))
-        own.append(event(own.id, 5, code="storage"), event(own.id, 6, subscription="another"))
+        organization.append(*(event(organization.id, number, at=second(number)) for number in range(1, 5)))
+        organization.append(
+            event(organization.id, 5, code="storage"), event(organization.id, 6, subscription="another")
+        )
         question = EventQuery(code="calls", external_subscription_id="sub", **bounds)
-        assert own.ask(lambda tx: tx.events.size(question, at_most=at_most)) == size
+        assert organization.ask(lambda tx: tx.events.size(question, at_most=at_most)) == size
 
-    def test_one_is_found_by_its_transaction_id(self, own: Organization) -> None:
-        own.append(event(own.id, 1, transaction_id="a/b é"), event(own.id, 2, subscription=None))
-        found = own.ask(lambda tx: tx.events.get("a/b é"))
-        assert found == event(own.id, 1, transaction_id="a/b é")
-        assert own.ask(lambda tx: tx.events.get("T2")) is None
+    def test_one_is_found_by_its_transaction_id(self, organization: Organization) -> None:
+        organization.append(
+            event(organization.id, 1, transaction_id="a/b é"), event(organization.id, 2, subscription=None)
+        )
+        stored = organization.ask(lambda tx: tx.events.get("a/b é"))
+        assert stored == event(organization.id, 1, transaction_id="a/b é")
+        assert organization.ask(lambda tx: tx.events.get("T2")) is None
 
-    def test_several_are_found_by_subscription_and_transaction_id(self, own: Organization) -> None:
-        own.append(*(event(own.id, number, at=START - timedelta(seconds=number)) for number in range(1200)))
-        own.append(event(own.id, 5000, transaction_id="t1", subscription="another"))
+    def test_several_are_found_by_subscription_and_transaction_id(self, organization: Organization) -> None:
+        organization.append(
+            *(event(organization.id, number, at=START - timedelta(seconds=number)) for number in range(1200))
+        )
+        organization.append(event(organization.id, 5000, transaction_id="t1", subscription="another"))
         names = [f"t{number}" for number in range(100, 1300)]
-        found = own.ask(lambda tx: tx.events.named("sub", names))
-        assert [one.transaction_id for one in found] == [f"t{number}" for number in range(1199, 99, -1)]
+        events = organization.ask(lambda tx: tx.events.named("sub", names))
+        assert [event.transaction_id for event in events] == [f"t{number}" for number in range(1199, 99, -1)]
 
-    def test_received_is_about_arrival_and_leaves_its_end_out(self, own: Organization) -> None:
+    def test_received_is_about_arrival_and_leaves_its_end_out(self, organization: Organization) -> None:
         hour = timedelta(hours=1)
         for number in range(4):
-            own.append(event(own.id, number, at=START - 30 * hour, received=START + number * hour))
-        found = own.ask(lambda tx: list(tx.events.received(START + hour, START + 3 * hour)))
-        assert sorted(one.transaction_id for one in found) == ["t1", "t2"]
+            organization.append(event(organization.id, number, at=START - 30 * hour, received=START + number * hour))
+        events = organization.ask(lambda tx: list(tx.events.received(START + hour, START + 3 * hour)))
+        assert sorted(event.transaction_id for event in events) == ["t1", "t2"]
 
     # Aggregations
 
     @pytest.mark.parametrize("aggregation_type", sorted(COUNTED))
-    def test_many_subscriptions_are_counted_as_each_by_itself(self, own: Organization, aggregation_type: str) -> None:
+    def test_many_subscriptions_are_counted_as_each_by_itself(
+        self, organization: Organization, aggregation_type: str
+    ) -> None:
         values = ["3", "0.25", "3", "", "x", "-1", "12345678901234567890.5"]
-        own.append(
+        organization.append(
             *(
-                event(own.id, number, {"value": value}, subscription=f"s{number % 3}", at=second(number))
+                event(organization.id, number, {"value": value}, subscription=f"s{number % 3}", at=second(number))
                 for number, value in enumerate(values * 3)
             )
         )
@@ -346,53 +375,58 @@ class EventsContract:
         )
         ids = ["s2", "s0", "none", "s1"]
         alone = {
-            id: own.ask(lambda tx, id=id: tx.events.tallies(replace(question, external_subscription_id=id)))  # type: ignore[misc]
+            id: organization.ask(lambda tx, id=id: tx.events.tallies(replace(question, external_subscription_id=id)))  # type: ignore[misc]
             for id in ids
         }
-        together = own.ask(lambda tx: tx.events.tallies_of(question, ids))
+        together = organization.ask(lambda tx: tx.events.tallies_of(question, ids))
         assert {id: {(): tally} for id, tally in together.items()} == alone
         assert together["none"] == AggregateResult()
 
-    def test_decimals_add_up_exactly(self, own: Organization) -> None:
-        own.append(event(own.id, 1, {"value": "0.1"}), event(own.id, 2, {"value": D("0.2")}))
-        assert own.units("sum_agg") == D("0.3")
+    def test_decimals_add_up_exactly(self, organization: Organization) -> None:
+        organization.append(event(organization.id, 1, {"value": "0.1"}), event(organization.id, 2, {"value": D("0.2")}))
+        assert organization.units("sum_agg") == D("0.3")
 
-    def test_thirty_digits_survive(self, own: Organization) -> None:
-        own.append(event(own.id, 1, {"value": "123456789012345678901234567890"}), event(own.id, 2, {"value": "0.1"}))
-        assert own.units("sum_agg") == D("123456789012345678901234567890.1")
-        assert own.units("max_agg") == D("123456789012345678901234567890")
+    def test_thirty_digits_survive(self, organization: Organization) -> None:
+        organization.append(
+            event(organization.id, 1, {"value": "123456789012345678901234567890"}),
+            event(organization.id, 2, {"value": "0.1"}),
+        )
+        assert organization.units("sum_agg") == D("123456789012345678901234567890.1")
+        assert organization.units("max_agg") == D("123456789012345678901234567890")
 
-    def test_a_sum_beyond_64_bits_is_exact(self, own: Organization) -> None:
-        own.append(*(event(own.id, number, {"value": "-999999999999.999999"}) for number in range(30)))
-        assert own.units("sum_agg") == D("-999999999999.999999") * 30
-        assert own.tallies(aggregation_type="sum_agg", field_name="value", group_keys=("region",)) == {
+    def test_a_sum_beyond_64_bits_is_exact(self, organization: Organization) -> None:
+        organization.append(
+            *(event(organization.id, number, {"value": "-999999999999.999999"}) for number in range(30))
+        )
+        assert organization.units("sum_agg") == D("-999999999999.999999") * 30
+        assert organization.tallies(aggregation_type="sum_agg", field_name="value", group_keys=("region",)) == {
             (None,): AggregateResult(units=D("-29999999999999.99997"), events_count=30)
         }
 
-    def test_the_latest_is_by_timestamp_then_arrival_then_id(self, own: Organization) -> None:
-        own.append(
-            event(own.id, 1, {"value": 1}, at=second(1), received=second(5)),
-            event(own.id, 2, {"value": 2}, at=second(1), received=second(9)),
-            event(own.id, 3, {"value": 3}, at=second(1), received=second(7)),
-            event(own.id, 4, {"value": 4}, at=second(0), received=second(9)),
-            event(own.id, 0, {"value": 5}, at=second(1), received=second(9)),
+    def test_the_latest_is_by_timestamp_then_arrival_then_id(self, organization: Organization) -> None:
+        organization.append(
+            event(organization.id, 1, {"value": 1}, at=second(1), received=second(5)),
+            event(organization.id, 2, {"value": 2}, at=second(1), received=second(9)),
+            event(organization.id, 3, {"value": 3}, at=second(1), received=second(7)),
+            event(organization.id, 4, {"value": 4}, at=second(0), received=second(9)),
+            event(organization.id, 0, {"value": 5}, at=second(1), received=second(9)),
         )
-        assert own.units("latest_agg") == 2
-        assert own.tallies(aggregation_type="latest_agg", field_name="value", group_keys=("region",)) == {
+        assert organization.units("latest_agg") == 2
+        assert organization.tallies(aggregation_type="latest_agg", field_name="value", group_keys=("region",)) == {
             (None,): AggregateResult(units=D(2), events_count=5)
         }
 
-    def test_an_aggregation_that_needs_the_events_is_not_counted(self, own: Organization) -> None:
+    def test_an_aggregation_that_needs_the_events_is_not_counted(self, organization: Organization) -> None:
         with pytest.raises(ValueError, match="weighted_sum_agg"):
-            own.tallies(aggregation_type="weighted_sum_agg", field_name="value")
+            organization.tallies(aggregation_type="weighted_sum_agg", field_name="value")
 
-    def test_groups_come_in_the_order_of_their_first_events(self, own: Organization) -> None:
-        own.append(
-            event(own.id, 1, {"region": "us"}, at=START + timedelta(seconds=2)),
-            event(own.id, 2, {"region": "eu"}, at=START + timedelta(seconds=1)),
-            event(own.id, 3, at=START + timedelta(seconds=1)),
+    def test_groups_come_in_the_order_of_their_first_events(self, organization: Organization) -> None:
+        organization.append(
+            event(organization.id, 1, {"region": "us"}, at=START + timedelta(seconds=2)),
+            event(organization.id, 2, {"region": "eu"}, at=START + timedelta(seconds=1)),
+            event(organization.id, 3, at=START + timedelta(seconds=1)),
         )
-        assert list(own.tallies(group_keys=("region",))) == [("eu",), (None,), ("us",)]
+        assert list(organization.tallies(group_keys=("region",))) == [("eu",), (None,), ("us",)]
 
     @pytest.mark.parametrize(
         ("aggregation_type", "units"),
@@ -400,7 +434,7 @@ class EventsContract:
     )
     @pytest.mark.parametrize("bucket", [EventScope(matches={}), EventScope(matches={"plan": ("a",)})])
     def test_events_that_do_not_count_open_no_group(
-        self, own: Organization, aggregation_type: str, units: int, bucket: EventScope
+        self, organization: Organization, aggregation_type: str, units: int, bucket: EventScope
     ) -> None:
         # No number, or for a unique count no value or no operation that is known.
         nothing: tuple[dict[str, JsonValue], ...] = (
@@ -410,19 +444,21 @@ class EventsContract:
             {},
         )
         counting: tuple[dict[str, JsonValue], ...] = ({"value": 1}, {"value": "2"})
-        own.append(
+        organization.append(
             *(
-                event(own.id, n, {**found, "region": "us", "plan": "a"}, at=second(n))
-                for n, found in enumerate(nothing)
+                event(organization.id, n, {**properties, "region": "us", "plan": "a"}, at=second(n))
+                for n, properties in enumerate(nothing)
             ),
             *(
-                event(own.id, 10 + n, {**found, "region": "eu", "plan": "a"}, at=second(10 + n))
-                for n, found in enumerate(counting)
+                event(organization.id, 10 + n, {**properties, "region": "eu", "plan": "a"}, at=second(10 + n))
+                for n, properties in enumerate(counting)
             ),
-            event(own.id, 20, {"region": "jp", "plan": "b"}),
+            event(organization.id, 20, {"region": "jp", "plan": "b"}),
         )
-        asked = {"aggregation_type": aggregation_type, "field_name": "value", "bucket": bucket}
-        grouped_units = {group: tally.units for group, tally in own.tallies(**asked, group_keys=("region",)).items()}
+        counted = {"aggregation_type": aggregation_type, "field_name": "value", "bucket": bucket}
+        grouped_units = {
+            group: tally.units for group, tally in organization.tallies(**counted, group_keys=("region",)).items()
+        }
         if aggregation_type == "count_agg":
             expected_groups = {("us",): D(4), ("eu",): D(2)}
             if not bucket.matches:
@@ -430,10 +466,10 @@ class EventsContract:
             assert grouped_units == expected_groups
         else:
             assert grouped_units == {("eu",): D(units)}
-            assert own.tallies(**asked)[()].units == units
-        nothing_counts = {**asked, "bucket": EventScope(matches={"region": ("us",)})}
+            assert organization.tallies(**counted)[()].units == units
+        nothing_counts = {**counted, "bucket": EventScope(matches={"region": ("us",)})}
         if aggregation_type != "count_agg":
-            assert own.tallies(**nothing_counts, group_keys=("region",)) == {(None,): AggregateResult()}
+            assert organization.tallies(**nothing_counts, group_keys=("region",)) == {(None,): AggregateResult()}
 
     @pytest.mark.slow
     @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
@@ -476,13 +512,16 @@ class EventsContract:
         group_keys: tuple[str, ...],
         amounts: bool,
     ) -> None:
-        own = new_organization(store)
+        organization = new_organization(store)
         events = [
-            event(own.id, number, found, at=at, received=received, cents=cents)
-            for number, (at, received, found, cents) in enumerate(history)
+            event(organization.id, number, properties, at=at, received=received, cents=cents)
+            for number, (at, received, properties, cents) in enumerate(history)
         ]
-        noise = [event(own.id, 100, {"value": 1}, code="other"), event(own.id, 101, {"value": 1}, subscription="other")]
-        own.append(*events, *noise)
+        noise = [
+            event(organization.id, 100, {"value": 1}, code="other"),
+            event(organization.id, 101, {"value": 1}, subscription="other"),
+        ]
+        organization.append(*events, *noise)
         place = events[position[1]] if position and position[1] < len(events) else None
         question = EventQuery(
             code="calls",
@@ -502,9 +541,11 @@ class EventsContract:
             group_keys=group_keys,
             amounts=amounts,
         )
-        assert own.ask(lambda tx: tx.events.tallies(question)) == expected(question, events)
-        scanned = own.ask(lambda tx: list(tx.events.scan(question)))
-        assert scanned == sorted((one for one in events if concerns(question, one)), key=lambda one: one.order)
+        assert organization.ask(lambda tx: tx.events.tallies(question)) == expected(question, events)
+        scanned = organization.ask(lambda tx: list(tx.events.scan(question)))
+        assert scanned == sorted(
+            (event for event in events if concerns(question, event)), key=lambda event: event.order
+        )
 
     @pytest.mark.slow
     @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
@@ -526,12 +567,12 @@ class EventsContract:
         group_keys: tuple[str, ...],
         amounts: bool,
     ) -> None:
-        own = new_organization(store)
+        organization = new_organization(store)
         events = [
-            event(own.id, number, found, at=at, received=received, cents=cents)
-            for number, (at, received, found, cents) in enumerate(history)
+            event(organization.id, number, properties, at=at, received=received, cents=cents)
+            for number, (at, received, properties, cents) in enumerate(history)
         ]
-        own.append(*events)
+        organization.append(*events)
         index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
         question = EventQuery(
             code="calls",
@@ -542,19 +583,21 @@ class EventsContract:
             group_keys=group_keys,
             amounts=amounts,
         )
-        found = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        tallies = organization.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
         for position in range(len(index) + 1):
             wanted = expected(replace(question, bucket=index.bucket(position)), events)
-            if position in found:
-                assert found[position] == wanted
+            if position in tallies:
+                assert tallies[position] == wanted
             else:
                 assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
 
     @pytest.mark.parametrize("keys", [("model",), ("model", "region")])
-    def test_thousands_of_filters_and_of_values_are_no_limit(self, own: Organization, keys: tuple[str, ...]) -> None:
-        own.append(
+    def test_thousands_of_filters_and_of_values_are_no_limit(
+        self, organization: Organization, keys: tuple[str, ...]
+    ) -> None:
+        organization.append(
             *(
-                event(own.id, n, {"value": 1, "model": f"m{n}", "region": "eu"}, at=second(n))
+                event(organization.id, n, {"value": 1, "model": f"m{n}", "region": "eu"}, at=second(n))
                 for n in range(0, 60_000, 997)
             )
         )
@@ -568,26 +611,28 @@ class EventsContract:
         question = EventQuery(
             code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value"
         )
-        found = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        tallies = organization.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
         events = range(0, 60_000, 997)
-        assert set(found) == {*(n for n in events if n < 10_000), 10_000, 10_001}
-        assert found[10_000][()].units == sum(10_000 <= n < 50_000 for n in events)
-        assert found[10_001][()].units == sum(n >= 50_000 for n in events)
+        assert set(tallies) == {*(n for n in events if n < 10_000), 10_000, 10_001}
+        assert tallies[10_000][()].units == sum(10_000 <= n < 50_000 for n in events)
+        assert tallies[10_001][()].units == sum(n >= 50_000 for n in events)
         for position in (0, 10_000, 10_001):
-            one = replace(question, bucket=index.bucket(position))
-            assert own.ask(lambda tx: tx.events.tallies(one)) == found[position]  # noqa: B023
+            of_bucket = replace(question, bucket=index.bucket(position))
+            assert organization.ask(lambda tx: tx.events.tallies(of_bucket)) == tallies[position]  # noqa: B023
 
     @pytest.mark.parametrize("aggregation_type", ["count_agg", "sum_agg", "latest_agg", "unique_count_agg"])
-    def test_a_hundred_keys_of_filters_are_no_limit(self, own: Organization, aggregation_type: str) -> None:
-        events = [event(own.id, n, {"value": n, f"k{n}": "yes", "k0": "yes"}, at=second(n)) for n in range(105)]
-        own.append(*events)
+    def test_a_hundred_keys_of_filters_are_no_limit(self, organization: Organization, aggregation_type: str) -> None:
+        events = [
+            event(organization.id, n, {"value": n, f"k{n}": "yes", "k0": "yes"}, at=second(n)) for n in range(105)
+        ]
+        organization.append(*events)
         values: list[dict[str, tuple[str, ...]]] = [{f"k{n}": ("yes", "no", "perhaps")} for n in range(100)]
         values += [{"k0": ("yes",), f"k{n}": ("yes",)} for n in (1, 39, 40, 41, 99)]
         index = FilterIndex([ChargeFilter(str(n), accepted) for n, accepted in enumerate(values)], {})
         question = EventQuery(
             code="calls", external_subscription_id="sub", aggregation_type=aggregation_type, field_name="value"
         )
-        tallies = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        tallies = organization.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
         assert set(tallies) == {0, *range(100, 105)} | ({*range(2, 100)} - {1, 39, 40, 41, 99})
         for position in tallies:
             assert tallies[position] == expected(replace(question, bucket=index.bucket(position)), events)
@@ -598,12 +643,12 @@ class EventsContract:
     def test_what_is_a_number_is_decided_as_the_core_does(self, store: Store, value: JsonValue) -> None:
         if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
             return  # never accepted as part of an event
-        own = new_organization(store)
-        one = event(own.id, 1, {"value": value})
-        own.append(one)
+        organization = new_organization(store)
+        sent = event(organization.id, 1, {"value": value})
+        organization.append(sent)
         for aggregation_type in COUNTED:
-            found = own.tallies(aggregation_type=aggregation_type, field_name="value")[()]
-            assert found == fold(aggregation_type, [one], field_name="value")
+            tally = organization.tallies(aggregation_type=aggregation_type, field_name="value")[()]
+            assert tally == fold(aggregation_type, [sent], field_name="value")
 
     @pytest.mark.slow
     @settings(max_examples=300, deadline=None, suppress_health_check=ENGINES)
@@ -625,14 +670,14 @@ class EventsContract:
         earliest: datetime | None,
         bucket: EventScope,
     ) -> None:
-        own = new_organization(store)
+        organization = new_organization(store)
         events = [
-            event(own.id, number, found, at=at, received=received, cents=cents)
-            for number, (at, received, found, cents) in enumerate(history)
+            event(organization.id, number, properties, at=at, received=received, cents=cents)
+            for number, (at, received, properties, cents) in enumerate(history)
         ]
         if not events:
             return
-        own.append(event(own.id, 100, {"value": 1}, code="other"), *events)
+        organization.append(event(organization.id, 100, {"value": 1}, code="other"), *events)
         question = EventQuery(
             code="calls", external_subscription_id="sub", earliest=earliest, known_at=known_at, bucket=bucket
         )
@@ -640,36 +685,44 @@ class EventsContract:
         latest = max(event.order for event in events)
         sequence_of = {
             event.id: sequence
-            for sequence, event in own.ask(
+            for sequence, event in organization.ask(
                 lambda tx: list(tx.events.changes(replace(question, known_at=None), None, latest))
             )
         }
-        asked = own.ask(lambda tx: list(tx.events.scan(replace(question, known_at=None))))
-        assert {event.id for event in asked} == set(sequence_of)
+        scanned = organization.ask(lambda tx: list(tx.events.scan(replace(question, known_at=None))))
+        assert {event.id for event in scanned} == set(sequence_of)
         # Only what had been received by then has been counted.
-        known = own.ask(lambda tx: tx.events.known_up_to(question, 0))
+        known = organization.ask(lambda tx: tx.events.known_up_to(question, 0))
         sequence = min(sequence_of.get(f"{counted:06}", known), known)
-        changes = own.ask(
+        changes = organization.ask(
             lambda tx: list(tx.events.changes(question, Counted(order=before, sequence=sequence), order, at_most=100))
         )
         assert len({place for place, _ in changes}) == len(changes)
         assert all(sequence_of[event.id] == place for place, event in changes)
-        for one in asked:
-            was_counted = one.order <= before and sequence_of[one.id] <= sequence
-            is_asked = one.order <= order and one.created_at <= known_at
-            assert was_counted == is_asked or one in [event for _, event in changes]
+        for stored_event in scanned:
+            was_counted = stored_event.order <= before and sequence_of[stored_event.id] <= sequence
+            is_asked = stored_event.order <= order and stored_event.created_at <= known_at
+            assert was_counted == is_asked or stored_event in [event for _, event in changes]
 
-    def test_events_up_to_the_first_that_was_not_known_are_known(self, own: Organization, other: Organization) -> None:
-        own.append(event(own.id, 1), event(own.id, 2, code="other", received=second(9)), event(own.id, 3))
+    def test_events_up_to_the_first_that_was_not_known_are_known(
+        self, organization: Organization, other: Organization
+    ) -> None:
+        organization.append(
+            event(organization.id, 1),
+            event(organization.id, 2, code="other", received=second(9)),
+            event(organization.id, 3),
+        )
         other.append(event(other.id, 4, received=second(9)))
-        own.append(event(own.id, 5, received=second(5)), event(own.id, 6, received=second(1)))
+        organization.append(
+            event(organization.id, 5, received=second(5)), event(organization.id, 6, received=second(1))
+        )
 
         def known(at: int, sequence: int = 0) -> int:
             question = EventQuery(code="calls", external_subscription_id="sub", known_at=second(at))
-            return own.ask(lambda tx: tx.events.known_up_to(question, sequence))
+            return organization.ask(lambda tx: tx.events.known_up_to(question, sequence))
 
         everything = EventQuery(code="calls", external_subscription_id="sub")
-        stored = own.ask(
+        stored = organization.ask(
             lambda tx: sorted(place for place, _ in tx.events.changes(everything, None, (second(99), second(99), "")))
         )
         assert known(1) == stored[2] - 1
@@ -679,24 +732,24 @@ class EventsContract:
     # Ranges
 
     def test_senders_and_ranges_say_what_a_look_at_every_event_says(
-        self, own: Organization, other: Organization
+        self, organization: Organization, other: Organization
     ) -> None:
         places = [(None, "calls"), (None, "gb"), ("", "calls"), ("a", "calls"), ("a", "gb"), ("b", "é")]
         stored = [
-            event(own.id, number, {}, at=START + timedelta(seconds=number % 7), subscription=name, code=code)
+            event(organization.id, number, {}, at=START + timedelta(seconds=number % 7), subscription=name, code=code)
             for number, (name, code) in enumerate(places * 10)
         ]
-        marked = {one.id for number, one in enumerate(stored) if number % 4 == 0}
-        own.store.write(own.id, lambda tx: tx.events.append(stored, uncounted=marked))
+        marked = {event.id for number, event in enumerate(stored) if number % 4 == 0}
+        organization.store.write(organization.id, lambda tx: tx.events.append(stored, uncounted=marked))
         other.append(event(other.id, 1, {}))
-        assert own.ask(lambda tx: set(tx.events.senders())) == set(places)
-        assert own.ask(lambda tx: list(tx.events.senders(code="gb"))) == [(None, "gb"), ("a", "gb")]
-        assert own.ask(lambda tx: list(tx.events.senders(external_subscription_id="a"))) == [
+        assert organization.ask(lambda tx: set(tx.events.senders())) == set(places)
+        assert organization.ask(lambda tx: list(tx.events.senders(code="gb"))) == [(None, "gb"), ("a", "gb")]
+        assert organization.ask(lambda tx: list(tx.events.senders(external_subscription_id="a"))) == [
             ("a", "calls"),
             ("a", "gb"),
         ]
-        uncounted = {(one.external_subscription_id, one.code) for one in stored if one.id in marked}
-        assert own.ask(lambda tx: set(tx.events.senders(uncounted=True))) == uncounted
+        uncounted = {(event.external_subscription_id, event.code) for event in stored if event.id in marked}
+        assert organization.ask(lambda tx: set(tx.events.senders(uncounted=True))) == uncounted
         ranges = [
             EventRange(external_subscription_id=None, code="calls", earliest=START + timedelta(seconds=2)),
             EventRange(external_subscription_id="a", code="gb", latest=START + timedelta(seconds=4)),
@@ -705,39 +758,43 @@ class EventsContract:
             EventRange(external_subscription_id="nobody", code="calls"),
         ]
 
-        def holds(wanted: EventRange, one: Event) -> bool:
+        def holds(wanted: EventRange, event: Event) -> bool:
             return (
-                (one.external_subscription_id, one.code) == (wanted.external_subscription_id, wanted.code)
-                and (wanted.earliest is None or wanted.earliest <= one.timestamp)
-                and (wanted.latest is None or one.timestamp <= wanted.latest)
-                and (wanted.received_before is None or one.created_at < wanted.received_before)
-                and (not wanted.uncounted or one.id in marked)
+                (event.external_subscription_id, event.code) == (wanted.external_subscription_id, wanted.code)
+                and (wanted.earliest is None or wanted.earliest <= event.timestamp)
+                and (wanted.latest is None or event.timestamp <= wanted.latest)
+                and (wanted.received_before is None or event.created_at < wanted.received_before)
+                and (not wanted.uncounted or event.id in marked)
             )
 
         expected = sorted(
-            ((place, one) for one in stored for place, wanted in enumerate(ranges) if holds(wanted, one)),
+            ((place, event) for event in stored for place, wanted in enumerate(ranges) if holds(wanted, event)),
             key=lambda item: (-item[1].timestamp.timestamp(), item[1].transaction_id),
         )
         assert expected
-        assert own.ask(lambda tx: tx.events.in_ranges(ranges, limit=1000)) == expected
-        assert own.ask(lambda tx: tx.events.in_ranges(ranges, limit=3, offset=2)) == expected[2:5]
-        counted = own.ask(lambda tx: tx.events.count_in_ranges(ranges))
+        assert organization.ask(lambda tx: tx.events.in_ranges(ranges, limit=1000)) == expected
+        assert organization.ask(lambda tx: tx.events.in_ranges(ranges, limit=3, offset=2)) == expected[2:5]
+        counted = organization.ask(lambda tx: tx.events.count_in_ranges(ranges))
         assert counted == [sum(place == number for place, _ in expected) for number in range(len(ranges))]
-        late = own.ask(lambda tx: tx.events.count_in_ranges(ranges, received_from=START + timedelta(days=999)))
+        late = organization.ask(lambda tx: tx.events.count_in_ranges(ranges, received_from=START + timedelta(days=999)))
         assert late == [0] * len(ranges)
 
-    def test_events_are_marked_anew_for_a_metric_that_is_made_or_changed(self, own: Organization) -> None:
-        stored = [event(own.id, number, {"value": number}) for number in range(10)]
-        own.append(*stored, event(own.id, 99, {}, code="gb"))
+    def test_events_are_marked_anew_for_a_metric_that_is_made_or_changed(self, organization: Organization) -> None:
+        stored = [event(organization.id, number, {"value": number}) for number in range(10)]
+        organization.append(*stored, event(organization.id, 99, {}, code="gb"))
         everything = EventRange(external_subscription_id="sub", code="calls", uncounted=True)
 
         def marked() -> list[int]:
-            return own.ask(lambda tx: tx.events.count_in_ranges([everything]))
+            return organization.ask(lambda tx: tx.events.count_in_ranges([everything]))
 
-        own.store.write(own.id, lambda tx: tx.events.mark("calls", lambda one: int(str(one.properties["value"])) < 4))
+        organization.store.write(
+            organization.id, lambda tx: tx.events.mark("calls", lambda event: int(str(event.properties["value"])) < 4)
+        )
         assert marked() == [4]
-        own.store.write(own.id, lambda tx: tx.events.mark("calls", lambda one: one.properties["value"] == 9))
+        organization.store.write(
+            organization.id, lambda tx: tx.events.mark("calls", lambda event: event.properties["value"] == 9)
+        )
         assert marked() == [1]
-        assert own.ask(lambda tx: list(tx.events.senders(uncounted=True))) == [("sub", "calls")]
-        own.store.write(own.id, lambda tx: tx.events.mark("nothing", lambda one: True))
+        assert organization.ask(lambda tx: list(tx.events.senders(uncounted=True))) == [("sub", "calls")]
+        organization.store.write(organization.id, lambda tx: tx.events.mark("nothing", lambda event: True))
         assert marked() == [1]

@@ -25,42 +25,42 @@ def holds(tenant: Tenant, observation: Observation) -> bool:
 
 
 class ObservationsContract(Contract):
-    def test_what_nobody_has_touched_holds(self, own: Tenant) -> None:
-        own.insert(own.tax("vat"))
-        assert holds(own, observed(own, lambda tx: (tx.find(Tax, eq("code", "vat")), tx.count(Tax))))
+    def test_what_nobody_has_touched_holds(self, tenant: Tenant) -> None:
+        tenant.insert(tenant.tax("vat"))
+        assert holds(tenant, observed(tenant, lambda tx: (tx.find(Tax, eq("code", "vat")), tx.count(Tax))))
 
-    def test_the_answer_is_given_with_the_observation(self, own: Tenant) -> None:
-        own.insert(own.tax("vat"), own.tax("levy"))
-        answer, _ = own.read(lambda tx: tx.observed(lambda seen: seen.count(Tax)))
+    def test_the_answer_is_given_with_the_observation(self, tenant: Tenant) -> None:
+        tenant.insert(tenant.tax("vat"), tenant.tax("levy"))
+        answer, _ = tenant.read(lambda tx: tx.observed(lambda seen: seen.count(Tax)))
         assert answer == 2
 
-    def test_a_record_that_was_read_and_has_changed_does_not_hold(self, own: Tenant) -> None:
-        vat = own.tax("vat")
-        own.insert(vat)
-        by_id = observed(own, lambda tx: tx.get(Tax, vat.id))
-        by_code = observed(own, lambda tx: tx.first(Tax, eq("code", "vat")))
-        own.write(lambda tx: tx.replace(replace(vat, name="VAT of 2025")))
-        assert not holds(own, by_id)
-        assert not holds(own, by_code)
+    def test_a_record_that_was_read_and_has_changed_does_not_hold(self, tenant: Tenant) -> None:
+        vat = tenant.tax("vat")
+        tenant.insert(vat)
+        by_id = observed(tenant, lambda tx: tx.get(Tax, vat.id))
+        by_code = observed(tenant, lambda tx: tx.first(Tax, eq("code", "vat")))
+        tenant.write(lambda tx: tx.replace(replace(vat, name="VAT of 2025")))
+        assert not holds(tenant, by_id)
+        assert not holds(tenant, by_code)
 
-    def test_a_record_that_would_have_been_found_does_not_hold(self, own: Tenant) -> None:
-        none_yet = observed(own, lambda tx: tx.first(Tax, eq("code", "levy")))
-        counted = observed(own, lambda tx: tx.count(Tax))
-        own.insert(own.tax("levy"))
-        assert not holds(own, none_yet)
-        assert not holds(own, counted)
+    def test_a_record_that_would_have_been_found_does_not_hold(self, tenant: Tenant) -> None:
+        none_yet = observed(tenant, lambda tx: tx.first(Tax, eq("code", "levy")))
+        counted = observed(tenant, lambda tx: tx.count(Tax))
+        tenant.insert(tenant.tax("levy"))
+        assert not holds(tenant, none_yet)
+        assert not holds(tenant, counted)
 
-    def test_what_changes_beside_it_does_not_matter(self, own: Tenant) -> None:
-        vat = own.tax("vat")
-        own.insert(vat)
-        seen = observed(own, lambda tx: tx.find(Tax, eq("code", "vat")))
-        own.insert(own.tax("levy"))
-        assert holds(own, seen)
+    def test_what_changes_beside_it_does_not_matter(self, tenant: Tenant) -> None:
+        vat = tenant.tax("vat")
+        tenant.insert(vat)
+        seen = observed(tenant, lambda tx: tx.find(Tax, eq("code", "vat")))
+        tenant.insert(tenant.tax("levy"))
+        assert holds(tenant, seen)
 
-    def test_what_the_same_transaction_wrote_before_counts_too(self, own: Tenant) -> None:
-        vat = own.tax("vat")
-        own.insert(vat)
-        seen = observed(own, lambda tx: tx.get(Tax, vat.id))
+    def test_what_the_same_transaction_wrote_before_counts_too(self, tenant: Tenant) -> None:
+        vat = tenant.tax("vat")
+        tenant.insert(vat)
+        seen = observed(tenant, lambda tx: tx.get(Tax, vat.id))
 
         def change(tx: Transaction) -> list[bool]:
             answers = [tx.still_holds(seen), tx.still_holds(seen)]
@@ -70,11 +70,11 @@ class ObservationsContract(Contract):
             answers.append(tx.still_holds(seen))
             return answers
 
-        assert own.write(change) == [True, True, False, True]
+        assert tenant.write(change) == [True, True, False, True]
 
-    def test_what_was_undone_does_not_count(self, own: Tenant) -> None:
-        vat = own.tax("vat")
-        own.insert(vat)
+    def test_what_was_undone_does_not_count(self, tenant: Tenant) -> None:
+        vat = tenant.tax("vat")
+        tenant.insert(vat)
         changed = replace(vat, rate=vat.rate + 1)
 
         def change(tx: Transaction) -> list[bool]:
@@ -90,74 +90,74 @@ class ObservationsContract(Contract):
             answers += [tx.still_holds(seen_changed), tx.still_holds(seen)]
             return answers
 
-        seen = observed(own, lambda tx: tx.get(Tax, vat.id))
-        own.write(lambda tx: tx.replace(changed))
-        seen_changed = observed(own, lambda tx: tx.get(Tax, vat.id))
-        own.write(lambda tx: tx.replace(vat))
-        assert own.write(change) == [True, False, True]
+        seen = observed(tenant, lambda tx: tx.get(Tax, vat.id))
+        tenant.write(lambda tx: tx.replace(changed))
+        seen_changed = observed(tenant, lambda tx: tx.get(Tax, vat.id))
+        tenant.write(lambda tx: tx.replace(vat))
+        assert tenant.write(change) == [True, False, True]
 
-    def test_events_that_the_question_is_about_do_not_hold(self, own: Tenant) -> None:
-        own.write(lambda tx: tx.events.append([event(own.id, 1)]))
+    def test_events_that_the_question_is_about_do_not_hold(self, tenant: Tenant) -> None:
+        tenant.write(lambda tx: tx.events.append([event(tenant.id, 1)]))
         question = EventQuery(code="calls", external_subscription_id="sub", latest=START + timedelta(days=1))
-        counted = observed(own, lambda tx: tx.events.tallies(question))
-        scanned = observed(own, lambda tx: list(tx.events.scan(question)))
-        assert holds(own, counted)
-        assert holds(own, scanned)
-        own.write(lambda tx: tx.events.append([event(own.id, 2, at=START + timedelta(hours=1))]))
-        assert not holds(own, counted)
-        assert not holds(own, scanned)
+        counted = observed(tenant, lambda tx: tx.events.tallies(question))
+        scanned = observed(tenant, lambda tx: list(tx.events.scan(question)))
+        assert holds(tenant, counted)
+        assert holds(tenant, scanned)
+        tenant.write(lambda tx: tx.events.append([event(tenant.id, 2, at=START + timedelta(hours=1))]))
+        assert not holds(tenant, counted)
+        assert not holds(tenant, scanned)
 
-    def test_events_that_it_is_not_about_hold(self, own: Tenant, other: Tenant) -> None:
+    def test_events_that_it_is_not_about_hold(self, tenant: Tenant, other: Tenant) -> None:
         known_at = NOW + timedelta(days=400)
         question = EventQuery(
             code="calls", external_subscription_id="sub", latest=START + timedelta(days=1), known_at=known_at
         )
-        counted = observed(own, lambda tx: tx.events.tallies(question))
-        own.write(
+        counted = observed(tenant, lambda tx: tx.events.tallies(question))
+        tenant.write(
             lambda tx: tx.events.append(
                 [
-                    event(own.id, 11, subscription="another"),
-                    event(own.id, 12, code="storage"),
-                    event(own.id, 13, at=START + timedelta(days=2)),
-                    event(own.id, 14, received=known_at + timedelta(seconds=1)),
+                    event(tenant.id, 11, subscription="another"),
+                    event(tenant.id, 12, code="storage"),
+                    event(tenant.id, 13, at=START + timedelta(days=2)),
+                    event(tenant.id, 14, received=known_at + timedelta(seconds=1)),
                 ]
             )
         )
         other.write(lambda tx: tx.events.append([event(other.id, 15)]))
-        assert holds(own, counted)
+        assert holds(tenant, counted)
 
-    def test_an_observation_of_questions_holds_until_one_of_their_events_comes(self, own: Tenant) -> None:
-        own.write(lambda tx: tx.events.append([event(own.id, 1)]))
+    def test_an_observation_of_questions_holds_until_one_of_their_events_comes(self, tenant: Tenant) -> None:
+        tenant.write(lambda tx: tx.events.append([event(tenant.id, 1)]))
         question = EventQuery(code="calls", external_subscription_id="sub", latest=START + timedelta(days=1))
-        watching = own.read(lambda tx: tx.watching([question]))
-        own.write(lambda tx: tx.events.append([event(own.id, 2, code="storage")]))
-        assert holds(own, watching)
-        own.write(lambda tx: tx.events.append([event(own.id, 3)]))
-        assert not holds(own, watching)
+        watching = tenant.read(lambda tx: tx.watching([question]))
+        tenant.write(lambda tx: tx.events.append([event(tenant.id, 2, code="storage")]))
+        assert holds(tenant, watching)
+        tenant.write(lambda tx: tx.events.append([event(tenant.id, 3)]))
+        assert not holds(tenant, watching)
 
-    def test_what_a_snapshot_has_read_is_recalled_as_it_is_now(self, own: Tenant) -> None:
-        vat, levy = own.tax("vat"), own.tax("levy")
-        own.insert(vat, levy)
-        asked = eq("code", "vat")
+    def test_what_a_snapshot_has_read_is_recalled_as_it_is_now(self, tenant: Tenant) -> None:
+        vat, levy = tenant.tax("vat"), tenant.tax("levy")
+        tenant.insert(vat, levy)
+        is_vat = eq("code", "vat")
 
         def look(tx: Snapshot) -> Snapshot:
             tx.get(Tax, vat.id)
-            tx.find(Tax, asked)
+            tx.find(Tax, is_vat)
             return tx
 
         def recall(tx: Transaction) -> list[object]:
             tx.recall(snapshot)
-            return [tx.get(Tax, vat.id), *tx.find(Tax, asked)]
+            return [tx.get(Tax, vat.id), *tx.find(Tax, is_vat)]
 
-        snapshot = own.read(look)
-        assert own.write(recall) == [vat, vat]
+        snapshot = tenant.read(look)
+        assert tenant.write(recall) == [vat, vat]
         changed = replace(vat, name="VAT of 2025")
-        own.write(lambda tx: tx.replace(changed))
-        assert own.write(recall) == [changed, changed]
+        tenant.write(lambda tx: tx.replace(changed))
+        assert tenant.write(recall) == [changed, changed]
 
         def change_first(tx: Transaction) -> list[object]:
             tx.replace(vat)
             return recall(tx)
 
-        snapshot = own.read(look)
-        assert own.write(change_first) == [vat, vat]
+        snapshot = tenant.read(look)
+        assert tenant.write(change_first) == [vat, vat]

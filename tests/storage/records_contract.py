@@ -27,30 +27,30 @@ from usagebill.storage.sums import GroupKey
 
 
 class RecordsContract(Contract):
-    def test_sums_by_group_are_exact_and_of_live_records_alone(self, own: Tenant) -> None:
+    def test_sums_by_group_are_exact_and_of_live_records_alone(self, tenant: Tenant) -> None:
         january, february = datetime(2024, 1, 31, 23, tzinfo=UTC), datetime(2024, 2, 1, tzinfo=UTC)
         rows = [("EUR", january, 2**53 + 1), ("EUR", january, 2), ("EUR", february, 5), ("USD", february, 7)]
-        plans = [own.plan(amount_currency=unit, created_at=at, amount_cents=cents) for unit, at, cents in rows]
-        gone = own.plan(amount_currency="USD", created_at=february, amount_cents=1000, deleted_at=NOW)
-        own.insert(*plans, gone)
+        plans = [tenant.plan(amount_currency=unit, created_at=at, amount_cents=cents) for unit, at, cents in rows]
+        gone = tenant.plan(amount_currency="USD", created_at=february, amount_cents=1000, deleted_at=NOW)
+        tenant.insert(*plans, gone)
         keys = [GroupKey("amount_currency"), GroupKey("created_at", month=True)]
         wanted = c.within("id", [plan.id for plan in (*plans, gone)])
-        sums = own.read(lambda tx: tx.grouped(Plan, keys, ["amount_cents"], wanted))
+        sums = tenant.read(lambda tx: tx.grouped(Plan, keys, ["amount_cents"], wanted))
         assert {(group.key[0], str(group.key[1])[:7]): (group.count, *group.sums) for group in sums} == {
             ("EUR", "2024-01"): (2, 2**53 + 3),
             ("EUR", "2024-02"): (1, 5),
             ("USD", "2024-02"): (1, 7),
         }
-        assert own.read(lambda tx: tx.grouped(Plan, keys, ["amount_cents"], eq("id", "none"))) == []
+        assert tenant.read(lambda tx: tx.grouped(Plan, keys, ["amount_cents"], eq("id", "none"))) == []
 
-    def test_sums_go_by_records_that_are_referred_to(self, own: Tenant) -> None:
-        monthly, yearly = own.plan(), own.plan(interval="yearly")
-        own.insert(monthly, yearly)
+    def test_sums_go_by_records_that_are_referred_to(self, tenant: Tenant) -> None:
+        monthly, yearly = tenant.plan(), tenant.plan(interval="yearly")
+        tenant.insert(monthly, yearly)
         amounts = ((monthly.id, 1), (yearly.id, 20), (yearly.id, 300), ("nowhere", 4000))
         charges = [
             Charge(
                 id=f"charge-{next(NUMBERS)}",
-                organization_id=own.id,
+                organization_id=tenant.id,
                 plan_id=plan_id,
                 billable_metric_id="metric",
                 code="calls",
@@ -62,20 +62,20 @@ class RecordsContract(Contract):
             )
             for plan_id, cents in amounts
         ]
-        own.insert(*charges)
+        tenant.insert(*charges)
         wanted = c.within("id", [charge.id for charge in charges])
         keys = [GroupKey("interval", ((Plan, "plan_id"),))]
-        sums = own.read(lambda tx: tx.grouped(Charge, keys, ["min_amount_cents"], wanted))
+        sums = tenant.read(lambda tx: tx.grouped(Charge, keys, ["min_amount_cents"], wanted))
         assert {group.key[0]: (group.count, *group.sums) for group in sums} == {
             "monthly": (1, 1),
             "yearly": (2, 320),
             None: (1, 4000),
         }
 
-    def test_a_record_comes_back_equal(self, own: Tenant) -> None:
+    def test_a_record_comes_back_equal(self, tenant: Tenant) -> None:
         charge = Charge(
             id=f"charge-{next(NUMBERS)}",
-            organization_id=own.id,
+            organization_id=tenant.id,
             plan_id="plan",
             billable_metric_id="metric",
             code="calls",
@@ -91,25 +91,25 @@ class RecordsContract(Contract):
             min_amount_cents=2**62,
             tax_ids=("a", "b"),
         )
-        plan = own.plan(
+        plan = tenant.plan(
             trial_period=Decimal("0.5"),
             minimum_commitment=MinimumCommitment(id="m", amount_cents=1, created_at=NOW, updated_at=NOW),
             metadata={"a": None, "b": "", "c": "x\ny"},
         )
-        customer = own.customer(
-            own.entity(),
+        customer = tenant.customer(
+            tenant.entity(),
             name='O\'Neil "x" 😀',
             shipping_address=Address(city="Zürich"),
             metadata=(MetadataItem(id="i", key="k", value="v", created_at=NOW),),
         )
-        own.insert(charge, plan, customer)
-        assert own.read(lambda tx: tx.get(Charge, charge.id)) == charge
-        assert own.read(lambda tx: tx.get(Plan, plan.id)) == plan
-        assert own.read(lambda tx: tx.get(Customer, customer.id)) == customer
-        assert own.read(lambda tx: tx.find(Charge)) == [charge]
+        tenant.insert(charge, plan, customer)
+        assert tenant.read(lambda tx: tx.get(Charge, charge.id)) == charge
+        assert tenant.read(lambda tx: tx.get(Plan, plan.id)) == plan
+        assert tenant.read(lambda tx: tx.get(Customer, customer.id)) == customer
+        assert tenant.read(lambda tx: tx.find(Charge)) == [charge]
 
-    def test_what_is_written_is_read_in_the_same_transaction(self, own: Tenant) -> None:
-        tax = own.tax()
+    def test_what_is_written_is_read_in_the_same_transaction(self, tenant: Tenant) -> None:
+        tax = tenant.tax()
 
         def change(tx: Transaction) -> None:
             tx.insert(tax)
@@ -122,38 +122,38 @@ class RecordsContract(Contract):
             assert tx.get(Tax, tax.id) is None
             assert tx.count(Tax) == 0
 
-        own.write(change)
+        tenant.write(change)
 
-    def test_replacing_what_is_not_there_fails(self, own: Tenant) -> None:
+    def test_replacing_what_is_not_there_fails(self, tenant: Tenant) -> None:
         with pytest.raises(LookupError):
-            own.write(lambda tx: tx.replace(own.tax()))
+            tenant.write(lambda tx: tx.replace(tenant.tax()))
 
-    def test_deleted_records_are_left_out_unless_asked_for(self, own: Tenant) -> None:
-        live, gone = own.tax("a"), own.tax("b", deleted_at=NOW)
-        own.insert(live, gone)
-        assert own.read(lambda tx: tx.find(Tax)) == [live]
-        assert own.read(lambda tx: tx.count(Tax)) == 1
-        assert own.read(lambda tx: tx.get(Tax, gone.id)) is None
-        assert own.read(lambda tx: tx.first(Tax, eq("code", "b"))) is None
-        assert own.read(lambda tx: tx.get(Tax, gone.id, deleted=True)) == gone
-        assert own.read(lambda tx: tx.count(Tax, deleted=True)) == 2
-        assert own.read(lambda tx: tx.first(Tax, eq("code", "b"), deleted=True)) == gone
+    def test_deleted_records_are_left_out_unless_asked_for(self, tenant: Tenant) -> None:
+        live, gone = tenant.tax("a"), tenant.tax("b", deleted_at=NOW)
+        tenant.insert(live, gone)
+        assert tenant.read(lambda tx: tx.find(Tax)) == [live]
+        assert tenant.read(lambda tx: tx.count(Tax)) == 1
+        assert tenant.read(lambda tx: tx.get(Tax, gone.id)) is None
+        assert tenant.read(lambda tx: tx.first(Tax, eq("code", "b"))) is None
+        assert tenant.read(lambda tx: tx.get(Tax, gone.id, deleted=True)) == gone
+        assert tenant.read(lambda tx: tx.count(Tax, deleted=True)) == 2
+        assert tenant.read(lambda tx: tx.first(Tax, eq("code", "b"), deleted=True)) == gone
 
     # Uniqueness
 
-    def test_a_code_is_taken_once_among_live_records(self, own: Tenant) -> None:
-        first = own.tax("vat")
-        own.insert(first)
+    def test_a_code_is_taken_once_among_live_records(self, tenant: Tenant) -> None:
+        first = tenant.tax("vat")
+        tenant.insert(first)
         with pytest.raises(Duplicate) as refused:
-            own.insert(own.tax("vat"))
+            tenant.insert(tenant.tax("vat"))
         assert refused.value.columns == ("code",)
-        own.insert(own.tax("VAT"))
-        own.write(lambda tx: tx.replace(replace(first, deleted_at=NOW)))
-        own.insert(own.tax("vat"))
+        tenant.insert(tenant.tax("VAT"))
+        tenant.write(lambda tx: tx.replace(replace(first, deleted_at=NOW)))
+        tenant.insert(tenant.tax("vat"))
         with pytest.raises(Duplicate):
-            own.write(lambda tx: tx.replace(first))
+            tenant.write(lambda tx: tx.replace(first))
 
-    def test_some_values_stay_taken(self, own: Tenant, other: Tenant) -> None:
+    def test_some_values_stay_taken(self, tenant: Tenant, other: Tenant) -> None:
         def key(tenant: Tenant) -> ApiKey:
             return ApiKey(
                 id=f"key-{next(NUMBERS)}",
@@ -166,30 +166,30 @@ class RecordsContract(Contract):
                 updated_at=NOW,
             )
 
-        own.insert(key(own))
+        tenant.insert(key(tenant))
         with pytest.raises(Duplicate) as refused:
-            own.insert(key(own))
+            tenant.insert(key(tenant))
         assert refused.value.columns == ("value_hash",)
         other.insert(key(other))
 
-    def test_organizations_do_not_take_codes_from_each_other(self, own: Tenant, other: Tenant) -> None:
-        own.insert(own.tax("vat"))
+    def test_organizations_do_not_take_codes_from_each_other(self, tenant: Tenant, other: Tenant) -> None:
+        tenant.insert(tenant.tax("vat"))
         other.insert(other.tax("vat"))
 
-    def test_a_duplicate_leaves_the_rest_of_the_transaction_to_its_caller(self, own: Tenant) -> None:
-        own.insert(own.tax("vat"))
+    def test_a_duplicate_leaves_the_rest_of_the_transaction_to_its_caller(self, tenant: Tenant) -> None:
+        tenant.insert(tenant.tax("vat"))
 
         def change(tx: Transaction) -> None:
             with pytest.raises(Duplicate):
-                tx.savepoint(lambda: tx.insert(own.tax("other"), own.tax("vat")))
-            tx.insert(own.tax("third"))
+                tx.savepoint(lambda: tx.insert(tenant.tax("other"), tenant.tax("vat")))
+            tx.insert(tenant.tax("third"))
 
-        own.write(change)
-        assert {tax.code for tax in own.read(lambda tx: tx.find(Tax))} == {"vat", "third"}
+        tenant.write(change)
+        assert {tax.code for tax in tenant.read(lambda tx: tx.find(Tax))} == {"vat", "third"}
 
     # Organizations
 
-    def test_the_records_of_another_organization_do_not_exist(self, own: Tenant, other: Tenant) -> None:
+    def test_the_records_of_another_organization_do_not_exist(self, tenant: Tenant, other: Tenant) -> None:
         theirs = other.tax("vat", deleted_at=None)
         other.insert(theirs)
 
@@ -202,13 +202,13 @@ class RecordsContract(Contract):
             assert tx.maximum(Tax, "auto_generated") is None
             assert tx.total(Tax, "auto_generated") == 0
 
-        own.read(look)
-        own.write(look)
+        tenant.read(look)
+        tenant.write(look)
 
-    def test_nothing_is_written_for_another_organization(self, own: Tenant, other: Tenant) -> None:
+    def test_nothing_is_written_for_another_organization(self, tenant: Tenant, other: Tenant) -> None:
         theirs = other.tax("vat")
         other.insert(theirs)
-        forged = replace(theirs, organization_id=own.id, name="forged")
+        forged = replace(theirs, organization_id=tenant.id, name="forged")
         changes: list[Callable[[Transaction], None]] = [
             lambda tx: tx.insert(other.tax("more")),
             lambda tx: tx.replace(replace(theirs, name="changed")),
@@ -217,92 +217,92 @@ class RecordsContract(Contract):
         ]
         for change in changes:
             with pytest.raises((PermissionError, LookupError)):
-                own.write(change)
-        own.write(lambda tx: tx.delete(forged))
+                tenant.write(change)
+        tenant.write(lambda tx: tx.delete(forged))
         assert other.read(lambda tx: tx.find(Tax)) == [theirs]
 
-    def test_a_record_that_another_organization_has_read_stays_hidden(self, own: Tenant, other: Tenant) -> None:
+    def test_a_record_that_another_organization_has_read_stays_hidden(self, tenant: Tenant, other: Tenant) -> None:
         theirs = other.tax()
         other.insert(theirs)
 
         def look(tx: Transaction) -> None:
             assert tx.scoped(other.id).get(Tax, theirs.id) == theirs
-            assert tx.scoped(own.id).get(Tax, theirs.id) is None
+            assert tx.scoped(tenant.id).get(Tax, theirs.id) is None
 
-        own.store.read(None, look)
+        tenant.store.read(None, look)
 
-    def test_relations_do_not_reach_into_other_organizations(self, own: Tenant, other: Tenant) -> None:
+    def test_relations_do_not_reach_into_other_organizations(self, tenant: Tenant, other: Tenant) -> None:
         entity = other.entity(name="theirs")
-        customer = own.customer(entity)
+        customer = tenant.customer(entity)
         other.insert(entity)
-        own.insert(customer)
+        tenant.insert(customer)
         theirs = eq("name", "theirs")
-        assert own.read(lambda tx: tx.find(Customer, c.related(BillingEntity, "billing_entity_id", theirs))) == []
+        assert tenant.read(lambda tx: tx.find(Customer, c.related(BillingEntity, "billing_entity_id", theirs))) == []
         assert other.read(lambda tx: tx.find(BillingEntity, c.has(Customer, "billing_entity_id"))) == []
 
     # Order, pages, numbers
 
-    def test_order_puts_absent_values_last_and_breaks_ties_by_id(self, own: Tenant) -> None:
-        entity = own.entity()
-        people = [own.customer(entity, name=name) for name in ("b", None, "a", "b", None)]
-        own.insert(*reversed(people))
+    def test_order_puts_absent_values_last_and_breaks_ties_by_id(self, tenant: Tenant) -> None:
+        entity = tenant.entity()
+        people = [tenant.customer(entity, name=name) for name in ("b", None, "a", "b", None)]
+        tenant.insert(*reversed(people))
 
         def names(*order: Order) -> list[int]:
-            return [people.index(found) for found in own.read(lambda tx: tx.find(Customer, order=order))]
+            return [people.index(customer) for customer in tenant.read(lambda tx: tx.find(Customer, order=order))]
 
         assert names(asc("name")) == [2, 0, 3, 1, 4]
         assert names(desc("name")) == [0, 3, 2, 1, 4]
         assert names(desc("name"), desc("id")) == [3, 0, 2, 4, 1]
         assert names() == [0, 1, 2, 3, 4]
 
-    def test_pages(self, own: Tenant) -> None:
-        taxes = [own.tax(f"t{number}") for number in range(5)]
-        own.insert(*taxes)
-        assert own.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=1)) == taxes[1:3]
-        assert own.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=4)) == taxes[4:]
-        assert own.read(lambda tx: tx.first(Tax, order=[desc("code")])) == taxes[-1]
+    def test_pages(self, tenant: Tenant) -> None:
+        taxes = [tenant.tax(f"t{number}") for number in range(5)]
+        tenant.insert(*taxes)
+        assert tenant.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=1)) == taxes[1:3]
+        assert tenant.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=4)) == taxes[4:]
+        assert tenant.read(lambda tx: tx.first(Tax, order=[desc("code")])) == taxes[-1]
 
-    def test_totals_and_maxima(self, own: Tenant) -> None:
-        assert own.read(lambda tx: (tx.total(Plan, "amount_cents"), tx.maximum(Plan, "amount_cents"))) == (0, None)
-        own.insert(
-            *(own.plan(amount_cents=cents) for cents in (2**40, -5, 7)), own.plan(amount_cents=1, deleted_at=NOW)
+    def test_totals_and_maxima(self, tenant: Tenant) -> None:
+        assert tenant.read(lambda tx: (tx.total(Plan, "amount_cents"), tx.maximum(Plan, "amount_cents"))) == (0, None)
+        tenant.insert(
+            *(tenant.plan(amount_cents=cents) for cents in (2**40, -5, 7)), tenant.plan(amount_cents=1, deleted_at=NOW)
         )
-        assert own.read(lambda tx: tx.total(Plan, "amount_cents")) == 2**40 + 2
-        assert own.read(lambda tx: tx.maximum(Plan, "amount_cents")) == 2**40
-        assert own.read(lambda tx: tx.total(Plan, "amount_cents", c.less("amount_cents", 10))) == 2
+        assert tenant.read(lambda tx: tx.total(Plan, "amount_cents")) == 2**40 + 2
+        assert tenant.read(lambda tx: tx.maximum(Plan, "amount_cents")) == 2**40
+        assert tenant.read(lambda tx: tx.total(Plan, "amount_cents", c.less("amount_cents", 10))) == 2
 
-    def test_amounts_have_no_largest(self, own: Tenant) -> None:
+    def test_amounts_have_no_largest(self, tenant: Tenant) -> None:
         amounts = [2**63 - 1, 2**63, 10**30, 3 * 10**29, 2**63 - 1, -(2**70), 5]
-        plans = [own.plan(amount_cents=cents) for cents in amounts]
-        own.insert(*plans)
-        assert own.read(lambda tx: [tx.get(Plan, plan.id) for plan in plans]) == plans
-        assert own.read(lambda tx: tx.total(Plan, "amount_cents")) == sum(amounts)
-        assert own.read(lambda tx: tx.maximum(Plan, "amount_cents", c.at_least("amount_cents", 0))) == 10**30
-        above = own.read(lambda tx: tx.find(Plan, c.at_least("amount_cents", 10**29), order=[asc("amount_cents")]))
+        plans = [tenant.plan(amount_cents=cents) for cents in amounts]
+        tenant.insert(*plans)
+        assert tenant.read(lambda tx: [tx.get(Plan, plan.id) for plan in plans]) == plans
+        assert tenant.read(lambda tx: tx.total(Plan, "amount_cents")) == sum(amounts)
+        assert tenant.read(lambda tx: tx.maximum(Plan, "amount_cents", c.at_least("amount_cents", 0))) == 10**30
+        above = tenant.read(lambda tx: tx.find(Plan, c.at_least("amount_cents", 10**29), order=[asc("amount_cents")]))
         assert [plan.amount_cents for plan in above if plan.amount_cents > 0] == [3 * 10**29, 10**30]
 
-    def test_sequences_are_gapless_and_each_organization_s_own(self, own: Tenant, other: Tenant) -> None:
-        assert [own.write(lambda tx: tx.next_number("invoices")) for _ in range(3)] == [1, 2, 3]
+    def test_sequences_are_gapless_and_each_organization_s_own(self, tenant: Tenant, other: Tenant) -> None:
+        assert [tenant.write(lambda tx: tx.next_number("invoices")) for _ in range(3)] == [1, 2, 3]
         assert other.write(lambda tx: tx.next_number("invoices")) == 1
-        assert own.write(lambda tx: tx.next_number("other", start=40)) == 40
+        assert tenant.write(lambda tx: tx.next_number("other", start=40)) == 40
 
         def fail(tx: Transaction) -> None:
             assert tx.next_number("invoices") == 4
             raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
-            own.write(fail)
-        assert own.read(lambda tx: tx.last_number("invoices")) == 3
-        assert own.write(lambda tx: tx.next_number("invoices")) == 4
-        assert own.read(lambda tx: (tx.last_number("invoices"), tx.last_number("unheard"))) == (4, 0)
+            tenant.write(fail)
+        assert tenant.read(lambda tx: tx.last_number("invoices")) == 3
+        assert tenant.write(lambda tx: tx.next_number("invoices")) == 4
+        assert tenant.read(lambda tx: (tx.last_number("invoices"), tx.last_number("unheard"))) == (4, 0)
 
-    def test_records_one_by_one(self, own: Tenant, other: Tenant) -> None:
-        taxes = [own.tax(code) for code in "cab"]
-        own.insert(*taxes, own.tax("gone", deleted_at=NOW))
+    def test_records_one_by_one(self, tenant: Tenant, other: Tenant) -> None:
+        taxes = [tenant.tax(code) for code in "cab"]
+        tenant.insert(*taxes, tenant.tax("gone", deleted_at=NOW))
         other.insert(other.tax("theirs"))
-        assert own.read(lambda tx: list(tx.each(Tax, order=[desc("code")]))) == [taxes[0], taxes[2], taxes[1]]
-        assert own.read(lambda tx: list(tx.each(Tax, eq("code", "a")))) == [taxes[1]]
-        assert own.read(lambda tx: sum(1 for _ in tx.each(Tax, deleted=True))) == 4
+        assert tenant.read(lambda tx: list(tx.each(Tax, order=[desc("code")]))) == [taxes[0], taxes[2], taxes[1]]
+        assert tenant.read(lambda tx: list(tx.each(Tax, eq("code", "a")))) == [taxes[1]]
+        assert tenant.read(lambda tx: sum(1 for _ in tx.each(Tax, deleted=True))) == 4
 
     # Conditions
 
@@ -310,46 +310,46 @@ class RecordsContract(Contract):
         ("text", "expected"),
         [("ADA", [0, 1]), ("é", [2]), ("É", [2]), ("%", [3]), ("_", [3]), ("straße", [4]), ("STRASSE", [4]), ("x", [])],
     )
-    def test_search_ignores_case_and_knows_no_wildcards(self, own: Tenant, text: str, expected: list[int]) -> None:
-        entity = own.entity()
+    def test_search_ignores_case_and_knows_no_wildcards(self, tenant: Tenant, text: str, expected: list[int]) -> None:
+        entity = tenant.entity()
         names = ["Ada", None, "Édith", "100% _", "Straße 1"]
-        people = [own.customer(entity, name=name, external_id=f"e{number}") for number, name in enumerate(names)]
+        people = [tenant.customer(entity, name=name, external_id=f"e{number}") for number, name in enumerate(names)]
         people[1] = replace(people[1], external_id="e-ADA")
-        own.insert(*people)
-        found = own.read(lambda tx: tx.find(Customer, c.contains(("name", "external_id"), text)))
-        assert [people.index(one) for one in found] == expected
+        tenant.insert(*people)
+        customers = tenant.read(lambda tx: tx.find(Customer, c.contains(("name", "external_id"), text)))
+        assert [people.index(customer) for customer in customers] == expected
 
-    def test_related_counts_deleted_records_and_has_does_not(self, own: Tenant) -> None:
-        entity = own.entity()
-        customer = own.customer(entity, deleted_at=NOW)
-        plan = own.plan()
-        subscription = own.subscription(customer, plan)
-        own.insert(entity, customer, plan, subscription)
+    def test_related_counts_deleted_records_and_has_does_not(self, tenant: Tenant) -> None:
+        entity = tenant.entity()
+        customer = tenant.customer(entity, deleted_at=NOW)
+        plan = tenant.plan()
+        subscription = tenant.subscription(customer, plan)
+        tenant.insert(entity, customer, plan, subscription)
         of_entity = c.related(BillingEntity, "billing_entity_id", eq("code", entity.code))
         of_customer = c.related(Customer, "customer_id", of_entity)
-        assert own.read(lambda tx: tx.find(Subscription, of_customer)) == [subscription]
-        assert own.read(lambda tx: tx.find(BillingEntity, c.has(Customer, "billing_entity_id"))) == []
-        assert own.read(lambda tx: tx.find(Plan, c.has(Subscription, "plan_id", eq("status", "active")))) == [plan]
-        assert own.read(lambda tx: tx.find(Plan, c.has(Subscription, "plan_id", eq("status", "pending")))) == []
+        assert tenant.read(lambda tx: tx.find(Subscription, of_customer)) == [subscription]
+        assert tenant.read(lambda tx: tx.find(BillingEntity, c.has(Customer, "billing_entity_id"))) == []
+        assert tenant.read(lambda tx: tx.find(Plan, c.has(Subscription, "plan_id", eq("status", "active")))) == [plan]
+        assert tenant.read(lambda tx: tx.find(Plan, c.has(Subscription, "plan_id", eq("status", "pending")))) == []
 
-    def test_a_reference_must_exist(self, own: Tenant) -> None:
-        entity = own.entity()
+    def test_a_reference_must_exist(self, tenant: Tenant) -> None:
+        entity = tenant.entity()
         with pytest.raises(Exception, match=r"(?i)FOREIGN KEY"):
-            own.insert(own.subscription(own.customer(entity), own.plan()))
+            tenant.insert(tenant.subscription(tenant.customer(entity), tenant.plan()))
 
     @pytest.mark.slow
     @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
     @given(data=st.data())
     def test_conditions_mean_what_they_say(self, store: Store, data: st.DataObject) -> None:
-        own = new_tenant(store)
-        entity = own.entity()
-        people = [_person(own, entity, data) for _ in range(data.draw(st.integers(0, 5)))]
-        own.insert(entity, *people)
+        tenant = new_tenant(store)
+        entity = tenant.entity()
+        people = [_person(tenant, entity, data) for _ in range(data.draw(st.integers(0, 5)))]
+        tenant.insert(entity, *people)
         wanted = data.draw(_conditions)
         expected = [person for person in people if holds(wanted, person)]
-        assert own.read(lambda tx: tx.find(Customer, wanted)) == expected
-        assert own.read(lambda tx: tx.count(Customer, wanted)) == len(expected)
-        assert own.read(lambda tx: tx.find(Customer, wanted, c.present("name"))) == [
+        assert tenant.read(lambda tx: tx.find(Customer, wanted)) == expected
+        assert tenant.read(lambda tx: tx.count(Customer, wanted)) == len(expected)
+        assert tenant.read(lambda tx: tx.find(Customer, wanted, c.present("name"))) == [
             person for person in expected if person.name is not None
         ]
 
@@ -393,9 +393,9 @@ _conditions: st.SearchStrategy[Condition] = st.recursive(
 )
 
 
-def _person(own: Tenant, entity: BillingEntity, data: st.DataObject) -> Customer:
+def _person(tenant: Tenant, entity: BillingEntity, data: st.DataObject) -> Customer:
     draw = data.draw
-    return own.customer(
+    return tenant.customer(
         entity,
         name=draw(st.none() | _TEXTS),
         net_payment_term=draw(st.none() | _INTEGERS),
@@ -443,7 +443,7 @@ def holds(condition: Condition, record: Customer) -> bool:
         case c.Null(column, present):
             return (value(column) is not None) == present
         case c.Search(columns, text):
-            return any(text.casefold() in found for found in texts(columns))
+            return any(text.casefold() in text_of_column for text_of_column in texts(columns))
         case c.Like(column, pattern):
             parts = ".*".join(map(re.escape, pattern.split("*")))
             return value(column) is not None and re.fullmatch(parts, value(column), re.DOTALL) is not None
@@ -456,9 +456,9 @@ def holds(condition: Condition, record: Customer) -> bool:
         case c.NotEmpty(column):
             return len(value(column)) > 0
         case c.AnyOf(several):
-            return any(holds(one, record) for one in several)
+            return any(holds(condition, record) for condition in several)
         case c.AllOf(several):
-            return all(holds(one, record) for one in several)
+            return all(holds(condition, record) for condition in several)
         case c.Negate(inner):
             return not holds(inner, record)
         case _:

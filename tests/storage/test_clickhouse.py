@@ -35,8 +35,8 @@ _databases = count(1)
 @pytest.fixture(scope="session")
 def folder() -> Iterator[str]:
     """Where the engine of this process keeps its files: it opens one folder, once."""
-    with tempfile.TemporaryDirectory() as made:
-        yield made
+    with tempfile.TemporaryDirectory() as path:
+        yield path
 
 
 def urls(folder: str, shards: int = 1) -> str:
@@ -107,14 +107,14 @@ class TestEvents(EventsContract):
 
 
 @pytest.fixture
-def own(folder: str) -> Iterator[_Own]:
+def tenant(folder: str) -> Iterator[_ShippedTenant]:
     """An organization whose questions are all put to the event store."""
     opened = StoreWithEvents(SqliteStore(":memory:"), EventServers(urls(folder)), asked_from=0)
-    yield _Own(opened)
+    yield _ShippedTenant(opened)
     opened.close()
 
 
-class _Own:
+class _ShippedTenant:
     def __init__(self, store: StoreWithEvents) -> None:
         self.store = store
         self.id = "own"
@@ -155,35 +155,35 @@ class _Own:
         return known
 
 
-def test_an_event_counts_at_once_and_once_before_and_after_it_is_shipped(own: _Own) -> None:
-    own.append(event(own.id, 1, {"value": "0.1"}))
-    assert own.total() == D("0.1")
-    assert own.ship()
-    assert (own.total(), own.rows()) == (D("0.1"), 1)
-    assert not own.ship()
-    own.append(event(own.id, 2, {"value": "0.2"}, at=START - timedelta(days=400)))
-    assert own.total() == D("0.3")
-    assert own.ship()
-    assert (own.total(), own.rows()) == (D("0.3"), 2)
+def test_an_event_counts_at_once_and_once_before_and_after_it_is_shipped(tenant: _ShippedTenant) -> None:
+    tenant.append(event(tenant.id, 1, {"value": "0.1"}))
+    assert tenant.total() == D("0.1")
+    assert tenant.ship()
+    assert (tenant.total(), tenant.rows()) == (D("0.1"), 1)
+    assert not tenant.ship()
+    tenant.append(event(tenant.id, 2, {"value": "0.2"}, at=START - timedelta(days=400)))
+    assert tenant.total() == D("0.3")
+    assert tenant.ship()
+    assert (tenant.total(), tenant.rows()) == (D("0.3"), 2)
 
 
-def test_sums_beyond_128_bits_and_thirteen_decimals_are_exact(own: _Own) -> None:
-    own.append(*(event(own.id, number, {"value": "1" + "0" * 26}) for number in range(1_000)))
-    own.append(*(event(own.id, 1_000 + number, {"value": "0.1234567890123"}) for number in range(3)))
-    own.append(event(own.id, 2_000, {"value": "9" * 64}), event(own.id, 2_001, {"value": "-" + "9" * 63}))
-    assert own.ship()
+def test_sums_beyond_128_bits_and_thirteen_decimals_are_exact(tenant: _ShippedTenant) -> None:
+    tenant.append(*(event(tenant.id, number, {"value": "1" + "0" * 26}) for number in range(1_000)))
+    tenant.append(*(event(tenant.id, 1_000 + number, {"value": "0.1234567890123"}) for number in range(3)))
+    tenant.append(event(tenant.id, 2_000, {"value": "9" * 64}), event(tenant.id, 2_001, {"value": "-" + "9" * 63}))
+    assert tenant.ship()
     with localcontext() as context:
         context.prec = 100
-        assert own.total() == 1_000 * D(10) ** 26 + D(int("9" * 64) - int("9" * 63)) + D("0.3703703670369")
-    assert own.total("max_agg") == D("9" * 64)
+        assert tenant.total() == 1_000 * D(10) ** 26 + D(int("9" * 64) - int("9" * 63)) + D("0.3703703670369")
+    assert tenant.total("max_agg") == D("9" * 64)
 
 
 @pytest.mark.parametrize("after", ["blocks", "events"])
 def test_a_process_that_dies_while_it_ships_has_its_block_sent_again(
-    own: _Own, after: str, monkeypatch: pytest.MonkeyPatch
+    tenant: _ShippedTenant, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own.append(*(event(own.id, number, {"value": 1}) for number in range(10)))
-    shard = own.store.servers.shards[0]
+    tenant.append(*(event(tenant.id, number, {"value": 1}) for number in range(10)))
+    shard = tenant.store.servers.shards[0]
     insert = shard.insert
 
     def dies(table: str, *args: Any, **settings: Any) -> None:
@@ -193,103 +193,107 @@ def test_a_process_that_dies_while_it_ships_has_its_block_sent_again(
 
     monkeypatch.setattr(shard, "insert", dies)
     with pytest.raises(KeyboardInterrupt):
-        own.ship()
+        tenant.ship()
     monkeypatch.undo()
     # What is there already is no part of an answer until the place has moved.
-    own.append(event(own.id, 10, {"value": 1}))
-    assert own.total() == 11
-    assert not own.ship()  # while the lease lasts
-    own.store.records.write(own.id, lambda tx: tx.replace(replace(own.shipment_in(tx), leased_until=None)))
-    assert own.ship()
+    tenant.append(event(tenant.id, 10, {"value": 1}))
+    assert tenant.total() == 11
+    assert not tenant.ship()  # while the lease lasts
+    tenant.store.records.write(tenant.id, lambda tx: tx.replace(replace(tenant.shipment_in(tx), leased_until=None)))
+    assert tenant.ship()
     # The same block, though another event has come meanwhile, with the same token: no row is there twice.
-    assert own.rows() == 10
-    assert own.total() == 11
-    assert own.ship()
-    assert (own.rows(), own.total(), own.differences()) == (11, 11, [])
+    assert tenant.rows() == 10
+    assert tenant.total() == 11
+    assert tenant.ship()
+    assert (tenant.rows(), tenant.total(), tenant.differences()) == (11, 11, [])
 
 
-def test_a_block_whose_token_is_forgotten_counts_once_before_its_rows_are_merged(own: _Own) -> None:
-    own.append(*(event(own.id, number, {"value": 1}) for number in range(10)))
-    assert own.ship()
-    block = own.store.records.read(own.id, lambda tx: tx.events.stored_since(0, 100, at_most=100))
-    own.store.servers.shards[0].insert("events", lines_of(block), insert_deduplication_token="another")
-    assert own.rows() == 20
-    assert (own.total(), own.total("count_agg"), own.differences()) == (10, 10, [])
+def test_a_block_whose_token_is_forgotten_counts_once_before_its_rows_are_merged(tenant: _ShippedTenant) -> None:
+    tenant.append(*(event(tenant.id, number, {"value": 1}) for number in range(10)))
+    assert tenant.ship()
+    block = tenant.store.records.read(tenant.id, lambda tx: tx.events.stored_since(0, 100, at_most=100))
+    tenant.store.servers.shards[0].insert("events", lines_of(block), insert_deduplication_token="another")
+    assert tenant.rows() == 20
+    assert (tenant.total(), tenant.total("count_agg"), tenant.differences()) == (10, 10, [])
 
 
-def test_an_event_store_that_lost_something_is_not_believed(own: _Own) -> None:
-    own.append(event(own.id, 1, {"value": 1}))
-    assert own.ship()
-    shard = own.store.servers.shards[0]
+def test_an_event_store_that_lost_something_is_not_believed(tenant: _ShippedTenant) -> None:
+    tenant.append(event(tenant.id, 1, {"value": 1}))
+    assert tenant.ship()
+    shard = tenant.store.servers.shards[0]
     for table in ("events", "blocks"):
         shard.run(f"TRUNCATE TABLE {shard.table(table)}")
-    assert [(found.database_count, found.event_store_count) for found in own.differences()] == [(1, 0)]
-    own.append(event(own.id, 2, {"value": 1}))
-    assert not own.ship()
-    assert "part of what it held is gone" in (own.shipment.fault or "")
-    assert own.total() == 2
-    own.store.shipping.begin_again(own.id)
-    assert own.ship()
-    own.store.shipping.read_from(own.id, event_store=True)
-    assert (own.total(), own.rows(), own.shipment.fault) == (2, 2, None)
+    assert [(difference.database_count, difference.event_store_count) for difference in tenant.differences()] == [
+        (1, 0)
+    ]
+    tenant.append(event(tenant.id, 2, {"value": 1}))
+    assert not tenant.ship()
+    assert "part of what it held is gone" in (tenant.shipment.fault or "")
+    assert tenant.total() == 2
+    tenant.store.shipping.begin_again(tenant.id)
+    assert tenant.ship()
+    tenant.store.shipping.read_from(tenant.id, event_store=True)
+    assert (tenant.total(), tenant.rows(), tenant.shipment.fault) == (2, 2, None)
 
 
-def test_a_database_that_was_put_back_to_an_older_state_does_not_ship(own: _Own) -> None:
-    own.append(event(own.id, 1, {"value": 1}))
-    assert own.ship()
-    before = own.shipment
-    own.append(event(own.id, 2, {"value": 1}))
-    assert own.ship()
-    own.store.records.write(own.id, lambda tx: tx.replace(before))
-    assert own.total() == 2
-    assert not own.ship()
-    assert "the database is an older state of itself" in (own.shipment.fault or "")
-    assert own.total() == 2
+def test_a_database_that_was_put_back_to_an_older_state_does_not_ship(tenant: _ShippedTenant) -> None:
+    tenant.append(event(tenant.id, 1, {"value": 1}))
+    assert tenant.ship()
+    before = tenant.shipment
+    tenant.append(event(tenant.id, 2, {"value": 1}))
+    assert tenant.ship()
+    tenant.store.records.write(tenant.id, lambda tx: tx.replace(before))
+    assert tenant.total() == 2
+    assert not tenant.ship()
+    assert "the database is an older state of itself" in (tenant.shipment.fault or "")
+    assert tenant.total() == 2
 
 
-def test_an_event_that_differs_is_found_by_comparing(own: _Own) -> None:
-    own.append(event(own.id, 1, {"value": 1}), event(own.id, 2, {"value": 1}, at=START + timedelta(days=1)))
-    assert own.ship()
-    assert own.differences() == []
-    shard = own.store.servers.shards[0]
+def test_an_event_that_differs_is_found_by_comparing(tenant: _ShippedTenant) -> None:
+    tenant.append(event(tenant.id, 1, {"value": 1}), event(tenant.id, 2, {"value": 1}, at=START + timedelta(days=1)))
+    assert tenant.ship()
+    assert tenant.differences() == []
+    shard = tenant.store.servers.shards[0]
     shard.run(
         f"ALTER TABLE {shard.table('events')} UPDATE properties = '{{\"value\":2}}' WHERE id = '000002'",
         mutations_sync=2,
     )
-    assert [(found.external_subscription_id, found.day.isoformat()) for found in own.differences()] == [
-        ("sub", "2024-01-02")
-    ]
+    assert [
+        (difference.external_subscription_id, difference.day.isoformat()) for difference in tenant.differences()
+    ] == [("sub", "2024-01-02")]
 
 
 def test_whoever_has_events_chooses_when_they_are_read_from_the_event_store(folder: str) -> None:
     records = SqliteStore(":memory:")
     records.write("own", lambda tx: tx.events.append([event("own", 1, {"value": 1})]))
-    own = _Own.__new__(_Own)
-    own.store, own.id = StoreWithEvents(records, EventServers(urls(folder)), asked_from=0), "own"
-    assert own.ship()
-    shard = own.store.servers.shards[0]
+    tenant = _ShippedTenant.__new__(_ShippedTenant)
+    tenant.store, tenant.id = StoreWithEvents(records, EventServers(urls(folder)), asked_from=0), "own"
+    assert tenant.ship()
+    shard = tenant.store.servers.shards[0]
     shard.run(f"TRUNCATE TABLE {shard.table('events')}")
-    assert own.total() == 1
-    own.store.shipping.read_from("own", event_store=True)
+    assert tenant.total() == 1
+    tenant.store.shipping.read_from("own", event_store=True)
     # Its rows are gone: so it is the event store that answers.
-    assert own.total() == 0
-    own.store.shipping.read_from("own", event_store=False)
-    assert own.total() == 1
-    own.store.close()
+    assert tenant.total() == 0
+    tenant.store.shipping.read_from("own", event_store=False)
+    assert tenant.total() == 1
+    tenant.store.close()
 
 
-def test_while_a_server_does_not_answer_the_database_counts(own: _Own, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.append(event(own.id, 1, {"value": 1}))
-    assert own.ship()
+def test_while_a_server_does_not_answer_the_database_counts(
+    tenant: _ShippedTenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant.append(event(tenant.id, 1, {"value": 1}))
+    assert tenant.ship()
 
     def down(*_: object, **__: object) -> Any:
         raise Unreachable("down")
 
-    monkeypatch.setattr(own.store.servers.shards[0], "rows", down)
-    assert own.total() == 1
-    own.append(event(own.id, 2, {"value": 1}))
-    assert not own.store.ship_events()
-    assert own.total() == 2
+    monkeypatch.setattr(tenant.store.servers.shards[0], "rows", down)
+    assert tenant.total() == 1
+    tenant.append(event(tenant.id, 2, {"value": 1}))
+    assert not tenant.store.ship_events()
+    assert tenant.total() == 2
 
 
 @pytest.mark.parametrize(
@@ -328,7 +332,9 @@ def test_subscriptions_are_spread_over_servers_and_each_is_counted_whole(folder:
             code="calls", external_subscription_id=name, aggregation_type="sum_agg", field_name="value"
         )
         total = store.read("own", lambda tx: tx.events.tallies(question))[()].units  # noqa: B023
-        assert total == sum(int(str(one.properties["value"])) for one in stored if one.external_subscription_id == name)
+        assert total == sum(
+            int(str(event.properties["value"])) for event in stored if event.external_subscription_id == name
+        )
     store.close()
 
 

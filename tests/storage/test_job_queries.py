@@ -18,15 +18,15 @@ WAITING = 3_000
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Tenant]:
+def tenant(tmp_path: Path) -> Iterator[Tenant]:
     store = SqliteStore(tmp_path / "billing.db")
     yield new_tenant(store)
     store.close()
 
 
-def steps(own: Tenant, act: Callable[[Transaction], object]) -> int:
+def steps(tenant: Tenant, act: Callable[[Transaction], object]) -> int:
     """How many instructions of SQLite's virtual machine `act` takes, in hundreds."""
-    writer: sqlite3.Connection = own.store._writer  # type: ignore[attr-defined]
+    writer: sqlite3.Connection = tenant.store._writer  # type: ignore[attr-defined]
     taken = 0
 
     def count() -> int:
@@ -40,17 +40,17 @@ def steps(own: Tenant, act: Callable[[Transaction], object]) -> int:
         writer.set_progress_handler(None, 100)
 
     # As a worker asks: across all organizations.
-    own.store.write(None, act_counted)
+    tenant.store.write(None, act_counted)
     return taken
 
 
-def wait_for_a_retry(own: Tenant, *jobs: Job) -> None:
+def wait_for_a_retry(tenant: Tenant, *jobs: Job) -> None:
     def act(tx: Transaction) -> None:
         for job in jobs:
             tx.jobs.add(job)
             tx.jobs.postpone(job, NOW + timedelta(days=1), "nobody answers", failed=False)
 
-    own.write(act)
+    tenant.write(act)
 
 
 QUESTIONS: dict[str, Callable[[Transaction, str], object]] = {
@@ -59,20 +59,20 @@ QUESTIONS: dict[str, Callable[[Transaction, str], object]] = {
     "lease": lambda tx, _: tx.jobs.lease("lane", NOW, second(60)),
     "lanes": lambda tx, _: tx.jobs.lanes(),
     "next_due": lambda tx, _: tx.jobs.next_due(),
-    "overdue": lambda tx, own: tx.scoped(own).jobs.overdue(None, NOW),
+    "overdue": lambda tx, tenant: tx.scoped(tenant).jobs.overdue(None, NOW),
 }
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_jobs_that_wait_for_a_retry_cost_the_others_nothing(own: Tenant, question: str) -> None:
+def test_jobs_that_wait_for_a_retry_cost_the_others_nothing(tenant: Tenant, question: str) -> None:
     def add_some(tx: Transaction) -> None:
         for lane in ("", "lane", "other"):
-            tx.jobs.add(own.job(lane=lane, immediate=True))
-            tx.jobs.add(own.job(lane=lane, immediate=True))
+            tx.jobs.add(tenant.job(lane=lane, immediate=True))
+            tx.jobs.add(tenant.job(lane=lane, immediate=True))
 
-    other = new_tenant(own.store)
-    own.write(add_some)
-    alone = steps(own, lambda tx: QUESTIONS[question](tx, own.id))
+    other = new_tenant(tenant.store)
+    tenant.write(add_some)
+    alone = steps(tenant, lambda tx: QUESTIONS[question](tx, tenant.id))
     for lane in ("", "lane"):
         wait_for_a_retry(other, *[other.job(at=second(-9), lane=lane, immediate=True) for _ in range(WAITING)])
-    assert steps(own, lambda tx: QUESTIONS[question](tx, own.id)) <= alone + 3
+    assert steps(tenant, lambda tx: QUESTIONS[question](tx, tenant.id)) <= alone + 3

@@ -185,10 +185,10 @@ def questions(endpoint: Endpoint, known: dict[str, str]) -> list[str]:
     if endpoint.path.endswith("/fundings"):
         odd["wallet_transaction_id"] = known["void_id"]
     path = path_of(endpoint, known, odd)
-    asked = [path]
+    paths = [path]
     for name in filters_of(endpoint):
-        asked += [f"{path}?{query.format(**known)}" for query in ASKED[name]]
-    return asked
+        paths += [f"{path}?{query.format(**known)}" for query in ASKED[name]]
+    return paths
 
 
 @contextmanager
@@ -210,8 +210,8 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
         def count(self: lists.Lists, kind: type, conditions: Any) -> int:
             where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
-            found = self._connection.execute(f'SELECT COUNT(*) FROM "{table_of(kind).name}" t{where}', values)
-            return int(found.fetchone()[0])
+            cursor = self._connection.execute(f'SELECT COUNT(*) FROM "{table_of(kind).name}" t{where}', values)
+            return int(cursor.fetchone()[0])
 
         patch.setattr(lists.Lists, "count", count)
         yield
@@ -222,18 +222,18 @@ def test_a_list_is_the_same_whichever_way_it_is_asked(
     filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box, known = filled
-    told = 0
-    for asked in questions(endpoint, known):
+    nonempty_lists = 0
+    for question in questions(endpoint, known):
         for page in ("per_page=2", "per_page=2&page=2"):
-            address = f"{asked}{'&' if '?' in asked else '?'}{page}"
+            address = f"{question}{'&' if '?' in question else '?'}{page}"
             with plainly(monkeypatch):
                 expected = box.request("GET", address)
             assert expected[0] in (200, 404, 422), (address, expected)
-            told += expected[0] == 200 and expected[1]["meta"]["total_count"] > 0
+            nonempty_lists += expected[0] == 200 and expected[1]["meta"]["total_count"] > 0
             for way in (WALK, GATHER, GUIDED):
                 with ways(monkeypatch, *way):
                     assert box.request("GET", address) == expected, (address, way)
-    assert told > 0
+    assert nonempty_lists > 0
 
 
 # The ids of a page, and what is counted.
@@ -268,17 +268,17 @@ def test_no_list_reads_a_table_or_sorts_one(
     filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box, known = filled
-    for asked in questions(endpoint, known):
+    for question in questions(endpoint, known):
         for way in (WALK, GATHER):
             with ways(monkeypatch, *way):
-                for statement, step in plans_of(box, asked):
-                    assert not step.startswith("SCAN") or _HARMLESS.match(step), (asked, step, statement)
+                for statement, step in plans_of(box, question):
+                    assert not step.startswith("SCAN") or _HARMLESS.match(step), (question, step, statement)
                     walked = "_listed" in statement
-                    assert "TEMP B-TREE FOR ORDER BY" not in step or not walked, (asked, step, statement)
+                    assert "TEMP B-TREE FOR ORDER BY" not in step or not walked, (question, step, statement)
                     if re.match(r"SEARCH t USING .*\(organization_id=\?\)$", step):
                         # All of an organization's: only in the order of the list, until the page is full.
-                        assert "_listed" in step, (asked, step, statement)
-                        assert "OFFSET" in statement, (asked, step, statement)
+                        assert "_listed" in step, (question, step, statement)
+                        assert "OFFSET" in statement, (question, step, statement)
 
 
 def test_every_filter_of_every_list_is_asked() -> None:
@@ -293,13 +293,13 @@ def recounted(box_connection: Any) -> None:
             continue
         kept = box_connection.execute(f'SELECT * FROM "{table.name}_counts" WHERE n != 0').fetchall()
         name = f"{table.name}_counts"
-        (made,) = [sql for kind, made_name, sql in count_definitions(table) if made_name == name]
+        (definition,) = [sql for kind, made_name, sql in count_definitions(table) if made_name == name]
         box_connection.execute("SAVEPOINT recount")
         box_connection.execute(f'DELETE FROM "{name}"')
         fill_part(box_connection, table, "counts")
         assert sorted(map(repr, kept)) == sorted(
             map(repr, box_connection.execute(f'SELECT * FROM "{name}"').fetchall())
-        ), (table.name, made)
+        ), (table.name, definition)
         for column in table.listing.items:
             names = (f"{table.name}_{column}", f"{table.name}_{column}_counts")
             before = [sorted(map(repr, box_connection.execute(f'SELECT * FROM "{name}"'))) for name in names]
@@ -436,9 +436,9 @@ class TestHistories:
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())
     def test_of_customers(self, store: SqliteStore, data: st.DataObject) -> None:
-        own = new_tenant(store)
-        entity = own.entity()
-        own.insert(entity)
+        tenant = new_tenant(store)
+        entity = tenant.entity()
+        tenant.insert(entity)
         people: list[Customer] = []
         for _ in range(data.draw(st.integers(1, 8))):
             action = data.draw(st.sampled_from(["insert", "replace", "delete", "remove"])) if people else "insert"
@@ -449,39 +449,39 @@ class TestHistories:
                 "tax_identification_number": data.draw(st.sampled_from([None, "", "DE1"])),
             }
             if action == "insert":
-                people.append(own.customer(entity, **fields))
-                own.insert(people[-1])
+                people.append(tenant.customer(entity, **fields))
+                tenant.insert(people[-1])
                 continue
             place = data.draw(st.integers(0, len(people) - 1))
             if action == "remove":
                 gone = people.pop(place)
-                own.write(lambda tx, gone=gone: tx.delete(gone))  # type: ignore[misc]
+                tenant.write(lambda tx, gone=gone: tx.delete(gone))  # type: ignore[misc]
                 continue
             at = NOW if action == "delete" else None
             people[place] = replace(people[place], **fields, deleted_at=at)  # type: ignore[arg-type]
             changed = people[place]
-            own.write(lambda tx, changed=changed: tx.replace(changed))  # type: ignore[misc]
+            tenant.write(lambda tx, changed=changed: tx.replace(changed))  # type: ignore[misc]
         recounted(store._writer)
         live = [person for person in people if person.deleted_at is None]
         term = data.draw(_TERMS)
         searched = contains(("name",), term)
         expected = {person.id for person in live if person.name and term.casefold() in person.name.casefold()}
-        found = own.read(lambda tx: tx.find(Customer, searched, order=[desc("created_at")], limit=99))
-        assert {person.id for person in found} == expected
-        assert own.read(lambda tx: tx.count(Customer, searched)) == len(expected)
+        customers = tenant.read(lambda tx: tx.find(Customer, searched, order=[desc("created_at")], limit=99))
+        assert {person.id for person in customers} == expected
+        assert tenant.read(lambda tx: tx.count(Customer, searched)) == len(expected)
         gold = [person for person in live if any(item.value == "gold" for item in person.metadata)]
         bare = {person.id for person in live if not person.metadata}
-        assert own.read(lambda tx: tx.count(Customer, has_item("metadata", key="tier", value="gold"))) == len(gold)
-        assert own.read(lambda tx: tx.count(Customer, negate(has_item("metadata", key="tier")))) == len(bare)
+        assert tenant.read(lambda tx: tx.count(Customer, has_item("metadata", key="tier", value="gold"))) == len(gold)
+        assert tenant.read(lambda tx: tx.count(Customer, negate(has_item("metadata", key="tier")))) == len(bare)
         newest = [desc("created_at")]
         golden = has_item("metadata", key="tier", value="gold")
-        listed = own.read(lambda tx: tx.find(Customer, golden, order=newest, limit=2, offset=1))
+        listed = tenant.read(lambda tx: tx.find(Customer, golden, order=newest, limit=2, offset=1))
         in_order = sorted(gold, key=lambda person: (-person.created_at.timestamp(), person.id))
         assert [person.id for person in listed] == [person.id for person in in_order[1:3]]
-        german = own.read(lambda tx: tx.find(Customer, golden, eq("country", "DE"), order=newest, limit=9))
+        german = tenant.read(lambda tx: tx.find(Customer, golden, eq("country", "DE"), order=newest, limit=9))
         assert [person.id for person in german] == [person.id for person in in_order if person.country == "DE"]
-        assert own.read(lambda tx: tx.count(Customer, golden, eq("country", "DE"))) == len(german)
-        assert own.read(lambda tx: tx.count(Customer, within("country", ("DE", "FR")))) == sum(
+        assert tenant.read(lambda tx: tx.count(Customer, golden, eq("country", "DE"))) == len(german)
+        assert tenant.read(lambda tx: tx.count(Customer, within("country", ("DE", "FR")))) == sum(
             person.country is not None for person in live
         )
 
@@ -490,10 +490,10 @@ class TestHistories:
     @given(data=st.data())
     def test_of_documents_that_are_searched_with_their_customers(self, store: SqliteStore, data: st.DataObject) -> None:
         """Whatever is renamed, hidden or removed, in whatever order it was written."""
-        own = new_tenant(store)
-        entity = own.entity()
-        own.insert(entity)
-        people = [own.customer(entity, name=data.draw(_NAMES)) for _ in range(2)]
+        tenant = new_tenant(store)
+        entity = tenant.entity()
+        tenant.insert(entity)
+        people = [tenant.customer(entity, name=data.draw(_NAMES)) for _ in range(2)]
         invoices: list[Invoice] = []
         numbers = st.sampled_from(["A-1", "ada-12", "x_%", "ß"])
         statuses = st.sampled_from(["finalized", "generating"])
@@ -504,11 +504,11 @@ class TestHistories:
             if action == "rename":
                 people[person] = replace(people[person], name=data.draw(_NAMES))
                 if people[person].id in written:
-                    own.write(lambda tx, changed=people[person]: tx.replace(changed))  # type: ignore[misc]
+                    tenant.write(lambda tx, changed=people[person]: tx.replace(changed))  # type: ignore[misc]
                 continue
             fields: dict[str, Any] = {"number": data.draw(numbers), "status": data.draw(statuses)}
             if action == "insert" or not invoices:
-                invoices.append(own.invoice(people[person], **fields))
+                invoices.append(tenant.invoice(people[person], **fields))
                 new = [invoices[-1], *([] if people[person].id in written else [people[person]])]
                 written.add(people[person].id)
                 listed_between = data.draw(st.booleans())
@@ -520,15 +520,15 @@ class TestHistories:
                             tx.count(Customer, contains(("name",), "a"))
                             tx.count(Invoice, contains(("number",), "a"))
 
-                own.write(insert)
+                tenant.write(insert)
                 continue
             place = data.draw(st.integers(0, len(invoices) - 1))
             if action == "remove":
                 gone = invoices.pop(place)
-                own.write(lambda tx, gone=gone: tx.delete(gone))  # type: ignore[misc]
+                tenant.write(lambda tx, gone=gone: tx.delete(gone))  # type: ignore[misc]
             else:
                 changed = invoices[place] = replace(invoices[place], **fields)
-                own.write(lambda tx, changed=changed: tx.replace(changed))  # type: ignore[misc]
+                tenant.write(lambda tx, changed=changed: tx.replace(changed))  # type: ignore[misc]
         recounted(store._writer)
         named = {person.id: (person.name or "").casefold() for person in people}
         term = data.draw(_TERMS)
@@ -555,53 +555,53 @@ class TestHistories:
         order = [desc("issuing_date"), desc("created_at")]
         for way in (WALK, GATHER):
             with pytest.MonkeyPatch.context() as patch, ways(patch, *way):
-                found = own.read(lambda tx: tx.find(Invoice, shown, searched, order=order, limit=99))
-                assert {invoice.id for invoice in found} == expected
-                assert own.read(lambda tx: tx.count(Invoice, shown, searched)) == len(expected)
+                matching = tenant.read(lambda tx: tx.find(Invoice, shown, searched, order=order, limit=99))
+                assert {invoice.id for invoice in matching} == expected
+                assert tenant.read(lambda tx: tx.count(Invoice, shown, searched)) == len(expected)
 
     def test_documents_follow_a_customer_that_is_gone_for_good(self, own_store: SqliteStore) -> None:
-        own = new_tenant(own_store)
-        entity = own.entity()
-        customer = own.customer(entity, name="Ada")
-        own.insert(entity, customer, own.invoice(customer, number="X-1"))
+        tenant = new_tenant(own_store)
+        entity = tenant.entity()
+        customer = tenant.customer(entity, name="Ada")
+        tenant.insert(entity, customer, tenant.invoice(customer, number="X-1"))
         searched = any_of(
             contains(("number",), "ad"), related(Customer, "customer_id", contains(CUSTOMER_COLUMNS, "ad"))
         )
         shown = within("status", VISIBLE)
-        assert own.read(lambda tx: tx.count(Invoice, shown, searched)) == 1
+        assert tenant.read(lambda tx: tx.count(Invoice, shown, searched)) == 1
         own_store._writer.execute("DELETE FROM customers_texts WHERE id = ?", (customer.id,))
-        assert own.read(lambda tx: tx.count(Invoice, shown, searched)) == 0
+        assert tenant.read(lambda tx: tx.count(Invoice, shown, searched)) == 0
 
     def test_what_belongs_to_others_is_counted_as_they_change(self, store: SqliteStore) -> None:
-        own = new_tenant(store)
-        entity, other = own.entity(), own.entity()
-        customer, plan = own.customer(entity), own.plan(amount_currency="EUR")
-        subscriptions = [own.subscription(customer, plan) for _ in range(3)]
-        own.insert(entity, other, customer, plan, *subscriptions)
+        tenant = new_tenant(store)
+        entity, other = tenant.entity(), tenant.entity()
+        customer, plan = tenant.customer(entity), tenant.plan(amount_currency="EUR")
+        subscriptions = [tenant.subscription(customer, plan) for _ in range(3)]
+        tenant.insert(entity, other, customer, plan, *subscriptions)
 
         def of_currency(currency: str) -> int:
-            asked = related(Plan, "plan_id", eq("amount_currency", currency))
-            return own.read(lambda tx: tx.count(Subscription, eq("status", "active"), asked))
+            plan_in_currency = related(Plan, "plan_id", eq("amount_currency", currency))
+            return tenant.read(lambda tx: tx.count(Subscription, eq("status", "active"), plan_in_currency))
 
         def issued_by(id: str) -> int:
-            return own.read(
+            return tenant.read(
                 lambda tx: tx.count(Subscription, related(Customer, "customer_id", eq("billing_entity_id", id)))
             )
 
         assert (of_currency("EUR"), of_currency("USD"), issued_by(entity.id), issued_by(other.id)) == (3, 0, 3, 0)
-        own.write(lambda tx: tx.replace(replace(plan, amount_currency="USD")))
-        own.write(lambda tx: tx.replace(replace(customer, billing_entity_id=other.id)))
+        tenant.write(lambda tx: tx.replace(replace(plan, amount_currency="USD")))
+        tenant.write(lambda tx: tx.replace(replace(customer, billing_entity_id=other.id)))
         assert (of_currency("EUR"), of_currency("USD"), issued_by(entity.id), issued_by(other.id)) == (0, 3, 0, 3)
         recounted(store._writer)
 
     def test_uses_of_a_coupon_are_counted(self, store: SqliteStore) -> None:
-        own = new_tenant(store)
-        entity = own.entity()
-        customer, gone = own.customer(entity), own.customer(entity)
-        fields: Any = {"organization_id": own.id, "created_at": NOW, "updated_at": NOW, "frequency": "forever"}
+        tenant = new_tenant(store)
+        entity = tenant.entity()
+        customer, gone = tenant.customer(entity), tenant.customer(entity)
+        fields: Any = {"organization_id": tenant.id, "created_at": NOW, "updated_at": NOW, "frequency": "forever"}
         coupons = [
             Coupon(
-                id=f"{own.id}-coupon-{code}",
+                id=f"{tenant.id}-coupon-{code}",
                 name="Spring",
                 code=code,
                 coupon_type="percentage",
@@ -612,7 +612,7 @@ class TestHistories:
         ]
         uses = [
             AppliedCoupon(
-                id=f"{own.id}-use-{place}",
+                id=f"{tenant.id}-use-{place}",
                 coupon_id=coupon.id,
                 customer_id=whose.id,
                 status=CouponStatus.ACTIVE,
@@ -622,30 +622,30 @@ class TestHistories:
                 [(coupons[0], customer)] * 3 + [(coupons[1], customer), (coupons[0], gone)]
             )
         ]
-        own.insert(entity, customer, gone, *coupons, *uses)
-        own.write(lambda tx: tx.replace(replace(gone, deleted_at=NOW)))
-        own.write(lambda tx: tx.replace(replace(uses[0], status=CouponStatus.TERMINATED)))
+        tenant.insert(entity, customer, gone, *coupons, *uses)
+        tenant.write(lambda tx: tx.replace(replace(gone, deleted_at=NOW)))
+        tenant.write(lambda tx: tx.replace(replace(uses[0], status=CouponStatus.TERMINATED)))
         of_first = related(Coupon, "coupon_id", within("code", (coupons[0].code,)))
         live = related(Customer, "customer_id", missing("deleted_at"))
         newest = [desc("created_at")]
 
-        def asked(*conditions: Condition) -> tuple[int, set[str]]:
-            listed = own.read(lambda tx: tx.find(AppliedCoupon, *conditions, order=newest, limit=9))
-            return own.read(lambda tx: tx.count(AppliedCoupon, *conditions)), {use.id for use in listed}
+        def count_and_ids(*conditions: Condition) -> tuple[int, set[str]]:
+            listed = tenant.read(lambda tx: tx.find(AppliedCoupon, *conditions, order=newest, limit=9))
+            return tenant.read(lambda tx: tx.count(AppliedCoupon, *conditions)), {use.id for use in listed}
 
-        assert asked(of_first, live) == (3, {use.id for use in uses[:3]})
-        assert asked(of_first, live, eq("status", "active")) == (2, {use.id for use in uses[1:3]})
+        assert count_and_ids(of_first, live) == (3, {use.id for use in uses[:3]})
+        assert count_and_ids(of_first, live, eq("status", "active")) == (2, {use.id for use in uses[1:3]})
         of_both = within("coupon_id", tuple(coupon.id for coupon in coupons))
-        assert asked(of_both, live, at_least("created_at", NOW)) == (4, {use.id for use in uses[:4]})
+        assert count_and_ids(of_both, live, at_least("created_at", NOW)) == (4, {use.id for use in uses[:4]})
         recounted(store._writer)
 
     def test_notices_of_providers_are_counted(self, store: SqliteStore) -> None:
-        own = new_tenant(store)
+        tenant = new_tenant(store)
         statuses = [NoticeStatus.SUCCEEDED, NoticeStatus.FAILED, NoticeStatus.FAILED, NoticeStatus.PENDING]
         notices = [
             ProviderNotice(
-                id=f"{own.id}-{place}",
-                organization_id=own.id,
+                id=f"{tenant.id}-{place}",
+                organization_id=tenant.id,
                 connection_id="cards",
                 event_id=f"evt-{place}",
                 type="payment",
@@ -656,34 +656,34 @@ class TestHistories:
             )
             for place, status in enumerate(statuses)
         ]
-        own.insert(*notices)
+        tenant.insert(*notices)
         newest = [desc("created_at")]
         failed = eq("status", NoticeStatus.FAILED)
-        assert own.read(lambda tx: tx.count(ProviderNotice, failed)) == 2
-        assert own.read(lambda tx: tx.find(ProviderNotice, failed, order=newest, limit=1, offset=1)) == [notices[1]]
-        own.write(lambda tx: tx.replace(replace(notices[1], status=NoticeStatus.SUCCEEDED)))
-        own.write(lambda tx: tx.delete(notices[0]))
-        assert own.read(lambda tx: tx.find(ProviderNotice, failed, order=newest, limit=9)) == [notices[2]]
-        assert own.read(lambda tx: tx.count(ProviderNotice)) == 3
+        assert tenant.read(lambda tx: tx.count(ProviderNotice, failed)) == 2
+        assert tenant.read(lambda tx: tx.find(ProviderNotice, failed, order=newest, limit=1, offset=1)) == [notices[1]]
+        tenant.write(lambda tx: tx.replace(replace(notices[1], status=NoticeStatus.SUCCEEDED)))
+        tenant.write(lambda tx: tx.delete(notices[0]))
+        assert tenant.read(lambda tx: tx.find(ProviderNotice, failed, order=newest, limit=9)) == [notices[2]]
+        assert tenant.read(lambda tx: tx.count(ProviderNotice)) == 3
         recounted(store._writer)
 
     def test_whole_texts_in_any_case(self, store: SqliteStore) -> None:
-        own = new_tenant(store)
-        entity = own.entity()
-        customer = own.customer(entity)
+        tenant = new_tenant(store)
+        entity = tenant.entity()
+        customer = tenant.customer(entity)
         numbers = [None, "", "PO-1", "po-1", "Straße", "a\0"]
-        invoices = [own.invoice(customer, purchase_order_number=number) for number in numbers]
-        own.insert(entity, customer, *invoices)
-        for asked, expected in (("Po-1", 2), ("STRASSE", 1), ("po", 0), ("", 1), ("A\0", 1)):
-            same = same_text("purchase_order_number", asked)
-            assert own.read(lambda tx, same=same: tx.count(Invoice, same)) == expected, asked  # type: ignore[misc]
-            assert len(own.read(lambda tx, same=same: tx.find(Invoice, same))) == expected, asked  # type: ignore[misc]
-        own.write(lambda tx: tx.replace(replace(invoices[2], purchase_order_number="other")))
-        assert own.read(lambda tx: tx.count(Invoice, same_text("purchase_order_number", "PO-1"))) == 1
+        invoices = [tenant.invoice(customer, purchase_order_number=number) for number in numbers]
+        tenant.insert(entity, customer, *invoices)
+        for searched, expected in (("Po-1", 2), ("STRASSE", 1), ("po", 0), ("", 1), ("A\0", 1)):
+            same = same_text("purchase_order_number", searched)
+            assert tenant.read(lambda tx, same=same: tx.count(Invoice, same)) == expected, searched  # type: ignore[misc]
+            assert len(tenant.read(lambda tx, same=same: tx.find(Invoice, same))) == expected, searched  # type: ignore[misc]
+        tenant.write(lambda tx: tx.replace(replace(invoices[2], purchase_order_number="other")))
+        assert tenant.read(lambda tx: tx.count(Invoice, same_text("purchase_order_number", "PO-1"))) == 1
 
     @given(data=st.data())
     def test_bounds_of_amounts(self, store: SqliteStore, data: st.DataObject) -> None:
-        own, invoices = _invoices(store, data.draw(st.lists(_CENTS, max_size=8)))
+        tenant, invoices = _invoices(store, data.draw(st.lists(_CENTS, max_size=8)))
         lowest, highest = data.draw(_CENTS), data.draw(_CENTS)
         shown = within("status", ("finalized",))
         for conditions, expected in (
@@ -694,45 +694,45 @@ class TestHistories:
                 [cents for cents in invoices if lowest <= cents <= highest],
             ),
         ):
-            assert own.read(lambda tx, asked=conditions: tx.count(Invoice, shown, *asked)) == len(expected)  # type: ignore[misc]
+            assert tenant.read(lambda tx, bounds=conditions: tx.count(Invoice, shown, *bounds)) == len(expected)  # type: ignore[misc]
 
     @given(data=st.data())
     def test_bounds_of_instants(self, store: SqliteStore, data: st.DataObject) -> None:
-        own = new_tenant(store)
-        entity = own.entity()
-        customer = own.customer(entity)
+        tenant = new_tenant(store)
+        entity = tenant.entity()
+        customer = tenant.customer(entity)
         days = [day * 86_400 for day in (-1000, -400, -366, -60, -31, -2, -1, 1, 30, 59, 366, 1000)]
         instants = st.sampled_from([*days, -50_000, -45_016, -45_015, 0, 0.5, 3600, 41_384]).map(second)
         fees = [
-            own.fee(customer, created_at=data.draw(instants), succeeded_at=data.draw(st.none() | instants))
+            tenant.fee(customer, created_at=data.draw(instants), succeeded_at=data.draw(st.none() | instants))
             for _ in range(data.draw(st.integers(0, 8)))
         ]
-        own.insert(entity, customer, *fees)
+        tenant.insert(entity, customer, *fees)
         lowest, highest = data.draw(instants), data.draw(instants)
         for column in ("created_at", "succeeded_at"):
             values = [getattr(fee, column) for fee in fees if getattr(fee, column) is not None]
-            asked = [at_least(column, lowest), at_most(column, highest)]
+            bounds = [at_least(column, lowest), at_most(column, highest)]
             for conditions, expected in (
-                (asked[:1], [value for value in values if value >= lowest]),
-                (asked[1:], [value for value in values if value <= highest]),
-                (asked, [value for value in values if lowest <= value <= highest]),
+                (bounds[:1], [value for value in values if value >= lowest]),
+                (bounds[1:], [value for value in values if value <= highest]),
+                (bounds, [value for value in values if lowest <= value <= highest]),
             ):
-                assert own.read(lambda tx, these=conditions: tx.count(Fee, *these)) == len(expected)  # type: ignore[misc]
+                assert tenant.read(lambda tx, wanted=conditions: tx.count(Fee, *wanted)) == len(expected)  # type: ignore[misc]
 
 
 def _invoices(store: SqliteStore, amounts: list[int]) -> tuple[Tenant, list[int]]:
-    own = new_tenant(store)
-    entity = own.entity()
-    customer = own.customer(entity)
-    own.insert(entity, customer, *(own.invoice(customer, total_amount_cents=cents) for cents in amounts))
-    return own, amounts
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    customer = tenant.customer(entity)
+    tenant.insert(entity, customer, *(tenant.invoice(customer, total_amount_cents=cents) for cents in amounts))
+    return tenant, amounts
 
 
 class TestEvents:
     @given(data=st.data())
     def test_lists_of_counted_events(self, store: SqliteStore, data: st.DataObject) -> None:
         """However many were counted when, and however many hours and subscriptions they lie in."""
-        own = new_tenant(store)
+        tenant = new_tenant(store)
         seconds = st.sampled_from([-1_800_000_000, -7200, -3600, -1815.123456, -1815.2, 0, 0.5, 1, 3600, 90_000])
         codes, subscriptions = st.sampled_from(["a", "b", "c"]), st.sampled_from(["s", "t", None])
         sent: list[Event] = []
@@ -743,14 +743,14 @@ class TestEvents:
             patch.setattr(event_lists, "_MERGED", data.draw(st.sampled_from([1, 200])))
             for _ in range(data.draw(st.integers(0, 4))):
                 batch = [
-                    event(own.id, len(sent) + place, {})._replace(
+                    event(tenant.id, len(sent) + place, {})._replace(
                         timestamp=second(data.draw(seconds)),
                         code=data.draw(codes),
                         external_subscription_id=data.draw(subscriptions),
                     )
                     for place in range(data.draw(st.integers(1, 4)))
                 ]
-                own.write(lambda tx, batch=batch: tx.events.append(batch))  # type: ignore[misc]
+                tenant.write(lambda tx, batch=batch: tx.events.append(batch))  # type: ignore[misc]
                 sent += batch
             wanted = EventFilter(
                 code=data.draw(st.none() | codes),
@@ -759,35 +759,37 @@ class TestEvents:
                 timestamp_to=data.draw(st.none() | seconds.map(second)),
             )
             expected = sorted(
-                (one for one in sent if _is_wanted(wanted, one)),
-                key=lambda one: (-one.timestamp.timestamp(), one.transaction_id),
+                (event for event in sent if _is_wanted(wanted, event)),
+                key=lambda event: (-event.timestamp.timestamp(), event.transaction_id),
             )
             offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 4))
-            assert own.read(lambda tx: tx.events.count(wanted)) == len(expected)
-            page = own.read(lambda tx: tx.events.find(wanted, limit=limit, offset=offset))
+            assert tenant.read(lambda tx: tx.events.count(wanted)) == len(expected)
+            page = tenant.read(lambda tx: tx.events.find(wanted, limit=limit, offset=offset))
             assert page == expected[offset : offset + limit]
 
     def test_events_that_are_undone_are_not_counted(self, own_store: SqliteStore) -> None:
-        own = new_tenant(own_store)
+        tenant = new_tenant(own_store)
 
         def fail(tx: Transaction) -> None:
-            tx.events.append([event(own.id, number, {}) for number in range(5)])
+            tx.events.append([event(tenant.id, number, {}) for number in range(5)])
             raise ArithmeticError
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(event_lists, "_EVERY", 3)
             with pytest.raises(ArithmeticError):
-                own.write(fail)
-            own.write(lambda tx: tx.events.append([event(own.id, number, {}) for number in range(4)]))
+                tenant.write(fail)
+            tenant.write(lambda tx: tx.events.append([event(tenant.id, number, {}) for number in range(4)]))
             # One of these is there already, so none is stored.
-            assert own.write(lambda tx: tx.events.append([event(own.id, number, {}) for number in (5, 6, 3)])) == [2]
-            assert own.read(lambda tx: tx.events.count(EventFilter())) == 4
+            assert tenant.write(
+                lambda tx: tx.events.append([event(tenant.id, number, {}) for number in (5, 6, 3)])
+            ) == [2]
+            assert tenant.read(lambda tx: tx.events.count(EventFilter())) == 4
 
 
-def _is_wanted(wanted: EventFilter, one: Event) -> bool:
+def _is_wanted(wanted: EventFilter, event: Event) -> bool:
     return (
-        wanted.code in (None, one.code)
-        and wanted.external_subscription_id in (None, one.external_subscription_id)
-        and (wanted.timestamp_from is None or wanted.timestamp_from <= one.timestamp)
-        and (wanted.timestamp_to is None or one.timestamp <= wanted.timestamp_to)
+        wanted.code in (None, event.code)
+        and wanted.external_subscription_id in (None, event.external_subscription_id)
+        and (wanted.timestamp_from is None or wanted.timestamp_from <= event.timestamp)
+        and (wanted.timestamp_to is None or event.timestamp <= wanted.timestamp_to)
     )

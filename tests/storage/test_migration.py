@@ -30,8 +30,8 @@ START, BILLED = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 2, 1, 1, tzinfo
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with temporary_database(server_url()) as made:
-        yield made
+    with temporary_database(server_url()) as database:
+        yield database
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def moved(file: Path, url: str) -> None:
 
 def everything(store: Store) -> dict[str, object]:
     """All that a store says of its organization through the ports."""
-    own = store.read(None, lambda tx: tx.find(Organization))[0].id
+    organization_id = store.read(None, lambda tx: tx.find(Organization))[0].id
     return store.read(
-        own,
+        organization_id,
         lambda tx: {
             "events": tx.events.find(EventFilter()),
             "stored": tx.events.stored(),
@@ -152,8 +152,8 @@ def test_a_row_that_differs_is_said_and_the_database_stays_closed(file: Path, ur
 
 def test_a_database_in_use_takes_no_file_in(file: Path, url: str) -> None:
     store = PostgresStore(url)
-    own = new_tenant(store)
-    own.insert(own.tax())
+    tenant = new_tenant(store)
+    tenant.insert(tenant.tax())
     store.close()
     with Billing(url):
         pass

@@ -149,8 +149,8 @@ def test_planned_work_reads_what_it_has_written(
             (tx.replace if record.id in known else tx.insert)(record)
             known.add(record.id)
         skipped = 0 if limit is None else offset
-        found: list[BillingPeriod] = tx.find(BillingPeriod, *wanted, order=order, limit=limit, offset=skipped)
-        return found
+        periods: list[BillingPeriod] = tx.find(BillingPeriod, *wanted, order=order, limit=limit, offset=skipped)
+        return periods
 
     def compare(store: SqliteStore) -> None:
         foreseen = planned(store, write)

@@ -74,8 +74,8 @@ class TestUnchecked(UncheckedContract):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with temporary_database(server_url()) as made:
-        yield made
+    with temporary_database(server_url()) as database:
+        yield database
 
 
 @pytest.fixture
@@ -110,23 +110,23 @@ def together(*acts: Callable[[], object]) -> None:
 
 
 def test_what_one_checks_and_writes_no_other_writes_in_between(machines: tuple[PostgresStore, PostgresStore]) -> None:
-    own = new_tenant(machines[0])
+    tenant = new_tenant(machines[0])
 
     def add_if_few(tx: Transaction) -> None:
         # No constraint says that there are three at most.
         if tx.count(Tax) < 3:
-            tx.insert(own.tax(f"t{tx.count(Tax)}"))
+            tx.insert(tenant.tax(f"t{tx.count(Tax)}"))
 
-    together(*(lambda store=store: [store.write(own.id, add_if_few) for _ in range(20)] for store in machines))
-    assert own.read(lambda tx: tx.count(Tax)) == 3
+    together(*(lambda store=store: [store.write(tenant.id, add_if_few) for _ in range(20)] for store in machines))
+    assert tenant.read(lambda tx: tx.count(Tax)) == 3
 
 
 def test_numbers_are_gapless_however_many_machines_take_them(machines: tuple[PostgresStore, PostgresStore]) -> None:
-    own = new_tenant(machines[0])
+    tenant = new_tenant(machines[0])
     numbers: list[int] = []
 
     def take(store: PostgresStore) -> None:
-        numbers.extend(store.write(own.id, lambda tx: tx.next_number("invoices")) for _ in range(50))
+        numbers.extend(store.write(tenant.id, lambda tx: tx.next_number("invoices")) for _ in range(50))
 
     together(*(lambda store=store: take(store) for store in machines))
     assert sorted(numbers) == list(range(1, 101))
@@ -134,7 +134,7 @@ def test_numbers_are_gapless_however_many_machines_take_them(machines: tuple[Pos
 
 def test_organizations_do_not_wait_for_each_other(machines: tuple[PostgresStore, PostgresStore]) -> None:
     first, second = machines
-    own, other = new_tenant(first), new_tenant(second)
+    tenant, other = new_tenant(first), new_tenant(second)
 
     def write_within(tx: Transaction) -> int:
         tx.next_number("n")
@@ -144,7 +144,7 @@ def test_organizations_do_not_wait_for_each_other(machines: tuple[PostgresStore,
         writer.join(30)
         return len(done)
 
-    assert own.write(write_within) == 1
+    assert tenant.write(write_within) == 1
 
 
 def test_a_job_is_done_once_by_whichever_machine_comes_first(machines: tuple[PostgresStore, PostgresStore]) -> None:
@@ -193,7 +193,7 @@ second_ = second
 
 
 def test_two_that_wait_for_each_other_both_end(machines: tuple[PostgresStore, PostgresStore]) -> None:
-    own, other = new_tenant(machines[0]), new_tenant(machines[0])
+    tenant, other = new_tenant(machines[0]), new_tenant(machines[0])
     both = threading.Barrier(2)
 
     def change(store: PostgresStore, ids: list[str]) -> None:
@@ -208,26 +208,26 @@ def test_two_that_wait_for_each_other_both_end(machines: tuple[PostgresStore, Po
 
         store.write(None, act)
 
-    together(lambda: change(machines[0], [own.id, other.id]), lambda: change(machines[1], [other.id, own.id]))
-    assert own.read(lambda tx: tx.last_number("n")) == 2
+    together(lambda: change(machines[0], [tenant.id, other.id]), lambda: change(machines[1], [other.id, tenant.id]))
+    assert tenant.read(lambda tx: tx.last_number("n")) == 2
     assert other.read(lambda tx: tx.last_number("n")) == 2
 
 
 def test_events_get_their_places_in_the_order_of_commits(machines: tuple[PostgresStore, PostgresStore]) -> None:
-    own = new_tenant(machines[0])
+    tenant = new_tenant(machines[0])
     seen: list[int] = []
 
-    def append_one(one: Event, tx: Transaction) -> list[int]:
-        return tx.events.append([one])
+    def append_one(sent: Event, tx: Transaction) -> list[int]:
+        return tx.events.append([sent])
 
     def append(store: PostgresStore, first: int) -> None:
         for number in range(first, first + 30):
-            one = event(own.id, number)
-            store.write(own.id, partial(append_one, one))
-            seen.append(store.read(own.id, lambda tx: tx.events.latest()))
+            sent = event(tenant.id, number)
+            store.write(tenant.id, partial(append_one, sent))
+            seen.append(store.read(tenant.id, lambda tx: tx.events.latest()))
 
     together(lambda: append(machines[0], 0), lambda: append(machines[1], 100))
-    assert own.read(lambda tx: tx.events.count(EventFilter())) == 60
+    assert tenant.read(lambda tx: tx.events.count(EventFilter())) == 60
     assert max(seen) == 60
 
 
@@ -272,15 +272,15 @@ def test_what_was_acknowledged_before_a_process_was_killed_is_there_and_nothing_
 
 def test_a_connection_that_the_server_has_closed_is_replaced(url: str) -> None:
     store = PostgresStore(url)
-    own = new_tenant(store)
-    own.insert(own.tax("a"))
+    tenant = new_tenant(store)
+    tenant.insert(tenant.tax("a"))
     with psycopg.connect(url, autocommit=True) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-    own.insert(own.tax("b"))
-    assert own.read(lambda tx: tx.count(Tax)) == 2
+    tenant.insert(tenant.tax("b"))
+    assert tenant.read(lambda tx: tx.count(Tax)) == 2
     store.close()
 
 
@@ -291,8 +291,8 @@ def test_any_text_that_is_accepted_comes_back(store_of_one: Tenant) -> None:
     names = ["a\0b", "\ue000", "\ue0000\0", "\U0001f600", "", "100% _\\"]
     for number, name in enumerate(names):
         store_of_one.insert(store_of_one.tax(f"t{number}", name=name))
-    found = store_of_one.read(lambda tx: {tax.code: tax.name for tax in tx.find(Tax)})
-    assert found == {f"t{number}": name for number, name in enumerate(names)}
+    names_by_code = store_of_one.read(lambda tx: {tax.code: tax.name for tax in tx.find(Tax)})
+    assert names_by_code == {f"t{number}": name for number, name in enumerate(names)}
 
 
 @pytest.fixture
@@ -340,12 +340,12 @@ def columns(url: str) -> list[tuple[Any, ...]]:
 def test_an_older_database_is_brought_forward_with_its_rows() -> None:
     with new_database() as url:
         store = PostgresStore(url)
-        own = new_tenant(store)
-        tax, entity = own.tax("vat", description=""), own.entity()
-        customer = own.customer(entity, name="Stra\u00dfe")
-        own.insert(tax, entity, customer)
+        tenant = new_tenant(store)
+        tax, entity = tenant.tax("vat", description=""), tenant.entity()
+        customer = tenant.customer(entity, name="Stra\u00dfe")
+        tenant.insert(tax, entity, customer)
         store.close()
-        made = columns(url)
+        current_columns = columns(url)
         run(
             url,
             "ALTER TABLE taxes DROP COLUMN auto_generated",
@@ -357,11 +357,11 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
         with pytest.raises(OlderFile):
             PostgresStore(url, read_only=True)
         store = PostgresStore(url)
-        assert store.read(own.id, lambda tx: tx.find(Tax)) == [tax]
-        assert store.read(own.id, lambda tx: tx.find(Customer, contains(["name"], "STRASSE"))) == [customer]
-        store.write(own.id, lambda tx: tx.replace(replace(tax, description=None)))
+        assert store.read(tenant.id, lambda tx: tx.find(Tax)) == [tax]
+        assert store.read(tenant.id, lambda tx: tx.find(Customer, contains(["name"], "STRASSE"))) == [customer]
+        store.write(tenant.id, lambda tx: tx.replace(replace(tax, description=None)))
         store.close()
-        assert columns(url) == made
+        assert columns(url) == current_columns
         PostgresStore(url, read_only=True).close()
 
 

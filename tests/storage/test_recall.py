@@ -36,8 +36,8 @@ def test_a_write_sees_what_is_there_whatever_it_recalls(steps: list[tuple[str, i
         taxes = [tenant.tax("vat"), tenant.tax("levy")]
         tenant.insert(*taxes)
         snapshot, observation, then = None, None, None
-        for number, (step, which) in enumerate(steps):
-            renamed = replace(taxes[which], name=f"renamed {number}")
+        for number, (step, tax_index) in enumerate(steps):
+            renamed = replace(taxes[tax_index], name=f"renamed {number}")
 
             def rename(tx: Transaction, renamed: Tax = renamed) -> None:
                 tx.replace(renamed)

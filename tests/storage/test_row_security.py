@@ -60,10 +60,10 @@ def command(url: str, *turned: str) -> str:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A database with row security, for a user whom it holds for."""
-    with owned_database() as made:
-        assert command(made) == "row security is off\n"
-        assert "row security is on, and holds for this user" in command(made, "on")
-        yield made
+    with owned_database() as database:
+        assert command(database) == "row security is off\n"
+        assert "row security is on, and holds for this user" in command(database, "on")
+        yield database
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +100,11 @@ def rows(tx: Any, statement: str) -> list[tuple[Any, ...]]:
 
 
 def test_statement_that_names_no_organization_sees_those_of_its_transaction_alone(store: Store) -> None:
-    own, other = new_tenant(store), new_tenant(store)
-    for tenant in (own, other):
+    first, second = new_tenant(store), new_tenant(store)
+    for tenant in (first, second):
         tenant.insert(tenant.tax("vat"))
         tenant.write(lambda tx, tenant=tenant: tx.events.append([event(tenant.id, 1)]))  # type: ignore[misc]
-    for tenant in (own, other):
+    for tenant in (first, second):
         for table in ("taxes", "events"):
             seen = tenant.read(lambda tx, table=table: rows(tx, f"SELECT organization_id FROM {table}"))  # type: ignore[misc]
             assert seen == [(tenant.id,)]
@@ -112,35 +112,35 @@ def test_statement_that_names_no_organization_sees_those_of_its_transaction_alon
             (tenant.id,)
         ]
     everybody = {id for (id,) in store.read(None, lambda tx: rows(tx, "SELECT organization_id FROM taxes"))}
-    assert {own.id, other.id} <= everybody
+    assert {first.id, second.id} <= everybody
 
 
 def test_row_of_another_organization_cannot_be_written(store: Store) -> None:
-    own, other = new_tenant(store), new_tenant(store)
+    writer, other = new_tenant(store), new_tenant(store)
     other.insert(other.tax("vat"))
     statement = (
         f"INSERT INTO sequences (organization_id, name, value) VALUES ('{other.id}', 'stolen', 1) RETURNING value"
     )
     with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-        own.write(lambda tx: rows(tx, statement))
+        writer.write(lambda tx: rows(tx, statement))
 
 
 def test_scopes_follow_savepoints_and_organizations_within_one_transaction(store: Store) -> None:
-    own, other = new_tenant(store), new_tenant(store)
-    for tenant in (own, other):
+    first, second = new_tenant(store), new_tenant(store)
+    for tenant in (first, second):
         tenant.insert(tenant.tax(tenant.id))
 
     def fail(tx: Any) -> None:
-        assert rows(tx.scoped(other.id), "SELECT code FROM taxes") == [(other.id,)]
+        assert rows(tx.scoped(second.id), "SELECT code FROM taxes") == [(second.id,)]
         raise ZeroDivisionError
 
     def across(tx: Any) -> None:
-        assert rows(tx.scoped(own.id), "SELECT code FROM taxes") == [(own.id,)]
+        assert rows(tx.scoped(first.id), "SELECT code FROM taxes") == [(first.id,)]
         with pytest.raises(ZeroDivisionError):
             tx.savepoint(lambda: fail(tx))
-        assert rows(tx.scoped(own.id), "SELECT code FROM taxes") == [(own.id,)]
-        assert rows(tx.scoped(other.id), "SELECT code FROM taxes") == [(other.id,)]
-        assert {(own.id,), (other.id,)} <= set(rows(tx, "SELECT code FROM taxes"))
+        assert rows(tx.scoped(first.id), "SELECT code FROM taxes") == [(first.id,)]
+        assert rows(tx.scoped(second.id), "SELECT code FROM taxes") == [(second.id,)]
+        assert {(first.id,), (second.id,)} <= set(rows(tx, "SELECT code FROM taxes"))
 
     store.write(None, across)
 
@@ -159,8 +159,8 @@ def test_two_organizations_are_billed_behind_the_wall(url: str) -> None:
     clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
     totals = {}
     with Billing(url, clock=clock, deliver=False) as first:
-        made = [first.transact(lambda tx, name=name: create(tx, clock.now(), name)) for name in ("One", "Two")]  # type: ignore[misc]
-        organizations = [organization.id for organization in made]
+        created = [first.transact(lambda tx, name=name: create(tx, clock.now(), name)) for name in ("One", "Two")]  # type: ignore[misc]
+        organizations = [organization.id for organization in created]
     for calls, organization in enumerate(organizations, start=3):
         with Billing(url, organization=organization, clock=clock, deliver=False) as billing:
             metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")

@@ -39,22 +39,24 @@ def shape(file: Path) -> tuple[int, list[tuple[str, str]]]:
     """The schema version and the statements that made the schema."""
     connection = sqlite3.connect(file)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    made = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
+    definitions = connection.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
+    ).fetchall()
     connection.close()
-    return version, made
+    return version, definitions
 
 
 def without_lists(file: Path) -> list[str]:
     """What takes from a file all that makes its lists quick, which versions before had not."""
     connection = sqlite3.connect(file)
-    made = connection.execute(
+    added = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR (type = 'index' AND sql LIKE 'CREATE INDEX%')"
         " OR (type = 'table' AND (name GLOB '*_counts' OR name GLOB '*_texts' OR name GLOB '*_search'"
         " OR name GLOB '*_short'"
         " OR name IN ('customers_metadata', 'invoices_metadata'))) ORDER BY type = 'table'"
     ).fetchall()
     connection.close()
-    return [f'DROP {kind} "{name}"' for kind, name in made]
+    return [f'DROP {kind} "{name}"' for kind, name in added]
 
 
 def make_older(file: Path, *, more: int = 0) -> tuple[Tenant, Customer, Tax]:
@@ -63,16 +65,16 @@ def make_older(file: Path, *, more: int = 0) -> tuple[Tenant, Customer, Tax]:
     It has so many customers `more`, all called Bob.
     """
     store = SqliteStore(file)
-    own = new_tenant(store)
-    entity = own.entity()
-    customer = own.customer(
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    customer = tenant.customer(
         entity, name="Ada", skip_invoice_custom_sections=True, shipping_address=Address(city="Rome")
     )
-    tax = own.tax("vat")
-    own.insert(entity, customer, tax, *(own.customer(entity, name="Bob") for _ in range(more)))
-    own.write(lambda tx: tx.events.append([event(own.id, 1, {"value": "0.1"})]))
-    own.write(lambda tx: tx.next_number("invoices"))
-    own.write(lambda tx: tx.jobs.add(own.job("k")))
+    tax = tenant.tax("vat")
+    tenant.insert(entity, customer, tax, *(tenant.customer(entity, name="Bob") for _ in range(more)))
+    tenant.write(lambda tx: tx.events.append([event(tenant.id, 1, {"value": "0.1"})]))
+    tenant.write(lambda tx: tx.next_number("invoices"))
+    tenant.write(lambda tx: tx.jobs.add(tenant.job("k")))
     store.close()
     run(file, *without_lists(file))
     run(
@@ -84,31 +86,31 @@ def make_older(file: Path, *, more: int = 0) -> tuple[Tenant, Customer, Tax]:
         "DROP INDEX taxes_unique_code",
         "DROP TABLE webhook_messages",
     )
-    return own, customer, tax
+    return tenant, customer, tax
 
 
 def test_an_older_file_is_brought_forward_with_its_rows(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, customer, tax = make_older(file)
+    tenant, customer, tax = make_older(file)
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     store = SqliteStore(file)
-    own = Tenant(store, own.id)
+    tenant = Tenant(store, tenant.id)
     # What the file lacked has its field's own default, the rest is as it was.
     expected = replace(customer, skip_invoice_custom_sections=False, shipping_address=Address())
-    assert own.read(lambda tx: tx.get(Customer, customer.id)) == expected
-    assert own.read(lambda tx: tx.find(Tax)) == [tax]
+    assert tenant.read(lambda tx: tx.get(Customer, customer.id)) == expected
+    assert tenant.read(lambda tx: tx.find(Tax)) == [tax]
     # Lists know what was there before them.
-    assert own.read(lambda tx: (tx.count(Customer), tx.count(Tax))) == (1, 1)
+    assert tenant.read(lambda tx: (tx.count(Customer), tx.count(Tax))) == (1, 1)
     for term, number in (("ad", 1), ("ADA", 1), ("bob", 0)):
         searched = contains(("name", "external_id"), term)
-        assert own.read(lambda tx, searched=searched: tx.count(Customer, searched)) == number  # type: ignore[misc]
-    assert own.read(lambda tx: tx.events.find(EventFilter())) == [event(own.id, 1, {"value": "0.1"})]
-    assert own.write(lambda tx: tx.next_number("invoices")) == 2
-    assert own.read(lambda tx: tx.jobs.get("k")) is not None
+        assert tenant.read(lambda tx, searched=searched: tx.count(Customer, searched)) == number  # type: ignore[misc]
+    assert tenant.read(lambda tx: tx.events.find(EventFilter())) == [event(tenant.id, 1, {"value": "0.1"})]
+    assert tenant.write(lambda tx: tx.next_number("invoices")) == 2
+    assert tenant.read(lambda tx: tx.jobs.get("k")) is not None
     with pytest.raises(Duplicate):
-        own.insert(own.tax("vat"))
+        tenant.insert(tenant.tax("vat"))
     changed = replace(expected, account_type="partner", metadata=())
-    own.write(lambda tx: tx.replace(changed))
-    assert own.read(lambda tx: tx.find(Customer)) == [changed]
+    tenant.write(lambda tx: tx.replace(changed))
+    assert tenant.read(lambda tx: tx.find(Customer)) == [changed]
     store.close()
     assert shape(file)[0] == schema.VERSION
 
@@ -127,7 +129,7 @@ def test_a_file_that_was_brought_forward_has_the_schema_of_a_new_one(
 def test_lists_of_an_older_file_are_filled_where_that_was_interrupted(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, _, _ = make_older(file, more=5)
+    tenant, _, _ = make_older(file, more=5)
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     monkeypatch.setattr(schema, "_FILLED_AT_ONCE", 1)
     fill_slice, slices = schema._fill_slice, itertools.count(1)
@@ -147,15 +149,15 @@ def test_lists_of_an_older_file_are_filled_where_that_was_interrupted(
         with pytest.raises(schema.UnfinishedFile, match="goes on"):
             SqliteStore(file, read_only=True)
     store = SqliteStore(file)
-    own = Tenant(store, own.id)
-    assert own.read(lambda tx: tx.count(Customer)) == 6
-    assert own.read(lambda tx: tx.count(Customer, contains(("name", "external_id"), "bob"))) == 5
+    tenant = Tenant(store, tenant.id)
+    assert tenant.read(lambda tx: tx.count(Customer)) == 6
+    assert tenant.read(lambda tx: tx.count(Customer, contains(("name", "external_id"), "bob"))) == 5
     store.close()
     SqliteStore(file, read_only=True).close()
 
 
 def test_each_numbered_step_runs_once_and_in_order(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, _, tax = make_older(file)
+    tenant, _, tax = make_older(file)
     steps = {
         schema.VERSION + 1: lambda connection: connection.execute("UPDATE taxes SET name = name || ' one'"),
         schema.VERSION + 2: lambda connection: connection.execute("UPDATE taxes SET name = name || ' two'"),
@@ -164,17 +166,17 @@ def test_each_numbered_step_runs_once_and_in_order(file: Path, monkeypatch: pyte
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
     for _ in range(2):
         store = SqliteStore(file)
-        (found,) = Tenant(store, own.id).read(lambda tx: tx.find(Tax))
-        assert found.name == f"{tax.name} one two"
+        (migrated,) = Tenant(store, tenant.id).read(lambda tx: tx.find(Tax))
+        assert migrated.name == f"{tax.name} one two"
         store.close()
 
 
 def test_jobs_of_older_files_get_the_lanes_that_they_wait_in(file: Path) -> None:
     store = SqliteStore(file)
-    own = new_tenant(store)
+    tenant = new_tenant(store)
     message = WebhookMessage(
         id="message",
-        organization_id=own.id,
+        organization_id=tenant.id,
         webhook_endpoint_id="endpoint",
         webhook_type="customer.created",
         object_type="customer",
@@ -184,14 +186,14 @@ def test_jobs_of_older_files_get_the_lanes_that_they_wait_in(file: Path) -> None
         created_at=NOW,
         updated_at=NOW,
     )
-    own.insert(message)
+    tenant.insert(message)
     jobs = [
-        own.job("plain"),
-        own.job("mail", kind="send_email", lane="send_email"),
-        own.job("hook", kind="deliver_webhook", subject_id="message", lane="deliver_webhook/endpoint"),
+        tenant.job("plain"),
+        tenant.job("mail", kind="send_email", lane="send_email"),
+        tenant.job("hook", kind="deliver_webhook", subject_id="message", lane="deliver_webhook/endpoint"),
     ]
-    lost = own.job("lost", kind="deliver_webhook", subject_id="deleted", lane="deliver_webhook/gone")
-    own.write(lambda tx: [tx.jobs.add(job) for job in (*jobs, lost)])
+    lost = tenant.job("lost", kind="deliver_webhook", subject_id="deleted", lane="deliver_webhook/gone")
+    tenant.write(lambda tx: [tx.jobs.add(job) for job in (*jobs, lost)])
     store.close()
     as_new = shape(file)[1]
     run(
@@ -206,9 +208,9 @@ def test_jobs_of_older_files_get_the_lanes_that_they_wait_in(file: Path) -> None
         "PRAGMA user_version = 2",
     )
     store = SqliteStore(file)
-    own = Tenant(store, own.id)
-    assert [own.read(lambda tx, job=job: tx.jobs.get(job.key)) for job in jobs] == jobs  # type: ignore[misc]
-    assert own.read(lambda tx: tx.jobs.get("lost")) is None
+    tenant = Tenant(store, tenant.id)
+    assert [tenant.read(lambda tx, job=job: tx.jobs.get(job.key)) for job in jobs] == jobs  # type: ignore[misc]
+    assert tenant.read(lambda tx: tx.jobs.get("lost")) is None
     store.close()
     assert [name for name, _ in shape(file)[1]] == [name for name, _ in as_new]
 

@@ -24,19 +24,19 @@ from usagebill.storage.postgresql.transaction import PostgresTransaction
 
 
 @pytest.fixture
-def own() -> Iterator[Tenant]:
+def tenant() -> Iterator[Tenant]:
     with temporary_database(server_url()) as url:
         store = PostgresStore(url)
         try:
             tenant, stranger = Tenant(store, "own"), Tenant(store, "stranger")
-            for one in (tenant, stranger):
-                entity, plans = one.entity(), [one.plan() for _ in range(3)]
-                customers = [one.customer(entity) for _ in range(6)]
+            for owner in (tenant, stranger):
+                entity, plans = owner.entity(), [owner.plan() for _ in range(3)]
+                customers = [owner.customer(entity) for _ in range(6)]
                 customers[4] = replace(customers[4], deleted_at=NOW)
-                one.insert(entity, *plans, *customers)
-                one.insert(
+                owner.insert(entity, *plans, *customers)
+                owner.insert(
                     *(
-                        one.subscription(customer, plans[number % 3], created_at=second(-number))
+                        owner.subscription(customer, plans[number % 3], created_at=second(-number))
                         for number, customer in enumerate([*customers, *customers[:3], customers[0]])
                     )
                 )
@@ -85,13 +85,13 @@ def counted() -> Iterator[list[str]]:
         yield statements
 
 
-def test_answers_are_those_of_asking_one_by_one(own: Tenant) -> None:
+def test_answers_are_those_of_asking_one_by_one(tenant: Tenant) -> None:
     with patch.object(PostgresTransaction, "_reads_ahead", new_callable=PropertyMock, return_value=False):
-        one_by_one = own.read(shown)
-    assert own.read(shown) == one_by_one
+        one_by_one = tenant.read(shown)
+    assert tenant.read(shown) == one_by_one
 
 
-def test_what_belongs_to_a_list_is_read_at_once(own: Tenant) -> None:
+def test_what_belongs_to_a_list_is_read_at_once(tenant: Tenant) -> None:
     def show(tx: Snapshot) -> None:
         for subscription in tx.find(Subscription, order=[Order("created_at")], limit=100):
             assert tx.get(Customer, subscription.customer_id) or subscription.customer_id
@@ -99,12 +99,12 @@ def test_what_belongs_to_a_list_is_read_at_once(own: Tenant) -> None:
             assert tx.find(Subscription, eq("customer_id", subscription.customer_id))
 
     with counted() as statements:
-        own.read(show)
+        tenant.read(show)
     # The list, its customers, the one that is deleted, plans, and subscriptions of customers.
     assert len(statements) <= 6
 
 
-def test_what_a_transaction_writes_is_seen_by_what_it_reads_afterwards(own: Tenant) -> None:
+def test_what_a_transaction_writes_is_seen_by_what_it_reads_afterwards(tenant: Tenant) -> None:
     def change(tx: PostgresTransaction) -> list[str]:
         names = []
         for subscription in tx.find(Subscription, order=[Order("created_at")]):
@@ -116,5 +116,5 @@ def test_what_a_transaction_writes_is_seen_by_what_it_reads_afterwards(own: Tena
         assert {plan.name for plan in stored} <= set(names)
         return [plan.name for plan in stored]
 
-    names = own.write(change)  # type: ignore[arg-type]
-    assert own.read(lambda tx: [plan.name for plan in tx.find(Plan)]) == names
+    names = tenant.write(change)  # type: ignore[arg-type]
+    assert tenant.read(lambda tx: [plan.name for plan in tx.find(Plan)]) == names

@@ -54,9 +54,9 @@ def test_an_amount_counts_once_if_it_lies_between_the_bounds(
     connection: sqlite3.Connection, lowest: int, highest: int, amount: int, several: int
 ) -> None:
     bounds = [Compare("total_amount_cents", ">=", lowest), Compare("total_amount_cents", "<=", highest)]
-    asked = {1: bounds[:1], 2: bounds[1:], 3: bounds}[several]
+    wanted = {1: bounds[:1], 2: bounds[1:], 3: bounds}[several]
     expected = (several == 2 or amount >= lowest) and (several == 1 or amount <= highest)
-    assert _times_counted(connection, asked, amount) == expected
+    assert _times_counted(connection, wanted, amount) == expected
 
 
 @given(first=_DAYS, last=_DAYS, day=_DAYS, several=st.integers(1, 3))
@@ -64,9 +64,9 @@ def test_a_day_counts_once_if_it_lies_between_the_bounds(
     connection: sqlite3.Connection, first: date, last: date, day: date, several: int
 ) -> None:
     bounds = [Compare("issuing_date", ">=", first), Compare("issuing_date", "<=", last)]
-    asked = {1: bounds[:1], 2: bounds[1:], 3: bounds}[several]
+    wanted = {1: bounds[:1], 2: bounds[1:], 3: bounds}[several]
     expected = (several == 2 or day >= first) and (several == 1 or day <= last)
-    assert _times_counted(connection, asked, day.isoformat()) == expected
+    assert _times_counted(connection, wanted, day.isoformat()) == expected
 
 
 def test_years_are_added_up_by_the_year() -> None:
@@ -82,10 +82,12 @@ def test_years_are_added_up_by_the_year() -> None:
 def test_a_file_that_counted_days_alone_counts_months_and_years(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     store = SqliteStore(file)
-    own = new_tenant(store)
-    entity = own.entity()
-    customer = own.customer(entity)
-    own.insert(entity, customer, *(own.invoice(customer, total_amount_cents=cents) for cents in (5, 1234, 99_999)))
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    customer = tenant.customer(entity)
+    tenant.insert(
+        entity, customer, *(tenant.invoice(customer, total_amount_cents=cents) for cents in (5, 1234, 99_999))
+    )
     store.close()
     connection = sqlite3.connect(file)
     connection.execute("DELETE FROM invoices_counts WHERE ranged LIKE '%/%'")

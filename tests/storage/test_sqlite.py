@@ -60,9 +60,9 @@ def test_a_new_file_and_those_beside_it_are_their_owners_alone(tmp_path: Path) -
     before = os.umask(0o000)
     try:
         store = SqliteStore(tmp_path / "billing.db")
-        own = new_tenant(store)
-        own.insert(own.tax("a"))
-        own.read(lambda tx: tx.count(Tax))
+        tenant = new_tenant(store)
+        tenant.insert(tenant.tax("a"))
+        tenant.read(lambda tx: tx.count(Tax))
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
         store.close()
     finally:
@@ -72,46 +72,46 @@ def test_a_new_file_and_those_beside_it_are_their_owners_alone(tmp_path: Path) -
 
 def test_a_reader_of_a_file_sees_one_state_throughout_while_others_write(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)
-    own.insert(own.tax("a"))
+    tenant = new_tenant(store)
+    tenant.insert(tenant.tax("a"))
 
     def look(tx: Transaction) -> tuple[int, int]:
         before = tx.count(Tax)
-        writer = threading.Thread(target=lambda: own.insert(own.tax("b")))
+        writer = threading.Thread(target=lambda: tenant.insert(tenant.tax("b")))
         writer.start()
         writer.join()
         return before, tx.count(Tax)
 
-    assert own.read(look) == (1, 1)
-    assert own.read(lambda tx: tx.count(Tax)) == 2
+    assert tenant.read(look) == (1, 1)
+    assert tenant.read(lambda tx: tx.count(Tax)) == 2
     store.close()
 
 
 def test_how_often_another_process_held_the_lock_is_known(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)
+    tenant = new_tenant(store)
     assert store.contention == 0
     other = sqlite3.connect(tmp_path / "billing.db", isolation_level=None)
-    asked = threading.Semaphore(0)
-    store._writer.set_trace_callback(lambda statement: asked.release() if statement.startswith("BEGIN") else None)
+    begun = threading.Semaphore(0)
+    store._writer.set_trace_callback(lambda statement: begun.release() if statement.startswith("BEGIN") else None)
     seen = []
     for number in range(20):
         other.execute("BEGIN IMMEDIATE")
-        writer = threading.Thread(target=own.insert, args=(own.tax(f"t{number}"),))
+        writer = threading.Thread(target=tenant.insert, args=(tenant.tax(f"t{number}"),))
         writer.start()
         # Once more than the first time: it has been refused by then.
-        assert asked.acquire(timeout=30)
-        assert asked.acquire(timeout=30)
+        assert begun.acquire(timeout=30)
+        assert begun.acquire(timeout=30)
         other.execute("ROLLBACK")
         writer.join(30)
-        while asked.acquire(blocking=False):
+        while begun.acquire(blocking=False):
             pass
         seen.append(store.contention)
     assert seen == sorted(seen)
     assert 0.9 < seen[-1] < 1
     other.close()
     for number in range(20):
-        own.insert(own.tax(f"free-{number}"))
+        tenant.insert(tenant.tax(f"free-{number}"))
     assert store.contention < 0.1
     store.close()
 
@@ -126,33 +126,33 @@ def full(store: SqliteStore) -> None:
 def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path: Path) -> None:
     """The engine ends the transaction then: each later statement would be one of its own."""
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)
-    own.insert(own.entity(code="before"))
+    tenant = new_tenant(store)
+    tenant.insert(tenant.entity(code="before"))
     full(store)
 
     def go_on_regardless(tx: Transaction) -> None:
-        tx.insert(own.entity(code="first"))
+        tx.insert(tenant.entity(code="first"))
         for number in range(3):
             try:
-                tx.savepoint(lambda number=number: tx.insert(own.entity(code=f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
+                tx.savepoint(lambda number=number: tx.insert(tenant.entity(code=f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
             except Exception:
-                tx.insert(own.entity(code=f"after {number}"))
+                tx.insert(tenant.entity(code=f"after {number}"))
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        own.write(go_on_regardless)
-    assert [entity.code for entity in own.read(lambda tx: tx.find(BillingEntity))] == ["before"]
+        tenant.write(go_on_regardless)
+    assert [entity.code for entity in tenant.read(lambda tx: tx.find(BillingEntity))] == ["before"]
     store._writer.execute("PRAGMA max_page_count = 1000000")
-    own.insert(own.entity(code="later"))
-    assert [entity.code for entity in own.read(lambda tx: tx.find(BillingEntity))] == ["before", "later"]
+    tenant.insert(tenant.entity(code="later"))
+    assert [entity.code for entity in tenant.read(lambda tx: tx.find(BillingEntity))] == ["before", "later"]
     store.close()
 
 
 def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)
+    tenant = new_tenant(store)
     full(store)
     inside, go = threading.Event(), threading.Event()
-    told: list[str] = []
+    failures: list[str] = []
 
     def hold(tx: Transaction) -> None:
         inside.set()
@@ -160,11 +160,11 @@ def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path)
 
     def insert(code: str, name: str) -> None:
         try:
-            own.insert(own.entity(code=code, name=name))
+            tenant.insert(tenant.entity(code=code, name=name))
         except sqlite3.OperationalError as problem:
-            told.append(f"{code}: {problem}")
+            failures.append(f"{code}: {problem}")
 
-    holder = threading.Thread(target=lambda: own.write(hold))
+    holder = threading.Thread(target=lambda: tenant.write(hold))
     holder.start()
     assert inside.wait(30)
     others = [threading.Thread(target=insert, args=args) for args in (("small", "x"), ("large", "x" * 10**6))]
@@ -176,6 +176,6 @@ def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path)
     go.set()
     for thread in (holder, *others):
         thread.join(30)
-    assert sorted(told) == ["large: database or disk is full", "small: database or disk is full"]
-    assert own.read(lambda tx: tx.find(BillingEntity)) == []
+    assert sorted(failures) == ["large: database or disk is full", "small: database or disk is full"]
+    assert tenant.read(lambda tx: tx.find(BillingEntity)) == []
     store.close()

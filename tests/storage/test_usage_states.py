@@ -89,9 +89,9 @@ class TestObservationsWithStates(ObservationsContract):
     pass
 
 
-def asked_of_events(store: SqliteStore, own: Organization, question: EventQuery) -> dict[Any, AggregateResult]:
+def asked_of_events(store: SqliteStore, organization: Organization, question: EventQuery) -> dict[Any, AggregateResult]:
     """What the question comes to if all of its events are counted."""
-    return answers.answer(store._writer, own.id, question)
+    return answers.answer(store._writer, organization.id, question)
 
 
 @pytest.fixture
@@ -101,10 +101,13 @@ def few(eager: None, tmp_path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
-def calls(own: Organization, count: int, first: int = 0, **properties: Any) -> list[Event]:
+def calls(organization: Organization, count: int, first: int = 0, **properties: Any) -> list[Event]:
     return [
         event(
-            own.id, number, {"value": number, "region": "eu" if number % 3 else "us", **properties}, at=second(number)
+            organization.id,
+            number,
+            {"value": number, "region": "eu" if number % 3 else "us", **properties},
+            at=second(number),
         )
         for number in range(first, first + count)
     ]
@@ -118,36 +121,36 @@ def run(store: SqliteStore, statement: str) -> None:
     connection.close()
 
 
-def prepared(store: SqliteStore, **asked: Any) -> tuple[Organization, EventQuery]:
+def prepared(store: SqliteStore, **fields: Any) -> tuple[Organization, EventQuery]:
     """An organization with 20 events, and a question that its states can answer."""
-    own = new_organization(store)
-    own.append(*calls(own, 20))
+    organization = new_organization(store)
+    organization.append(*calls(organization, 20))
     question = EventQuery(
-        code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value", **asked
+        code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value", **fields
     )
-    own.ask(lambda tx: tx.events.tallies(question))
+    organization.ask(lambda tx: tx.events.tallies(question))
     rolled_up(store)
-    return own, question
+    return organization, question
 
 
-def units(own: Organization, question: EventQuery) -> Decimal:
-    return own.ask(lambda tx: tx.events.tallies(question))[()].units
+def units(organization: Organization, question: EventQuery) -> Decimal:
+    return organization.ask(lambda tx: tx.events.tallies(question))[()].units
 
 
 def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few: SqliteStore) -> None:
-    own, question = prepared(few)
-    assert units(own, question) == 190
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    organization, question = prepared(few)
+    assert units(organization, question) == 190
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
     run(few, "UPDATE usage_states SET low = low + 1000000 WHERE dims = ''")
-    assert units(own, question) == 191
-    (fault,) = own.ask(lambda tx: list(tx.events.state_faults()))
+    assert units(organization, question) == 191
+    (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
     # An hour, and its day.
     assert (fault.external_subscription_id, fault.code, fault.kind, fault.differing) == ("sub", "calls", "numbers", 2)
-    assert own.store.write(own.id, lambda tx: tx.events.rebuild_states()) == 1
-    assert units(own, question) == 190
+    assert organization.store.write(organization.id, lambda tx: tx.events.rebuild_states()) == 1
+    assert units(organization, question) == 190
     rolled_up(few)
-    assert units(own, question) == 190
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    assert units(organization, question) == 190
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
 @pytest.mark.parametrize(
@@ -166,9 +169,9 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
     ],
 )
 def test_states_that_were_edited_are_found(few: SqliteStore, edit: str) -> None:
-    own, _ = prepared(few)
+    organization, _ = prepared(few)
     run(few, edit)
-    assert own.ask(lambda tx: list(tx.events.state_faults())) != []
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
 
 
 @pytest.mark.parametrize(
@@ -184,43 +187,43 @@ def test_states_that_were_edited_are_found(few: SqliteStore, edit: str) -> None:
     ],
 )
 def test_events_that_are_edited_by_hand_count_as_they_are(few: SqliteStore, edit: str, left: int) -> None:
-    own, question = prepared(few, latest=second(1_000_000))
+    organization, question = prepared(few, latest=second(1_000_000))
     run(few, edit)
-    assert units(own, question) == left
-    own.append(*calls(own, 5, first=100))
-    assert units(own, question) == left + 510
+    assert units(organization, question) == left
+    organization.append(*calls(organization, 5, first=100))
+    assert units(organization, question) == left + 510
     rolled_up(few)
     assert few._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (0,)
-    own.store.write(own.id, lambda tx: tx.events.rebuild_states())
-    assert units(own, question) == left + 510
+    organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
+    assert units(organization, question) == left + 510
     rolled_up(few)
     assert few._writer.execute("SELECT COUNT(*) FROM usage_series WHERE stage = 1").fetchone() == (1,)
-    assert units(own, question) == left + 510
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    assert units(organization, question) == left + 510
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
 def test_a_backup_of_an_organization_that_is_put_back_into_its_old_places_counts(few: SqliteStore) -> None:
-    own, question = prepared(few)
+    organization, question = prepared(few)
     run(few, "CREATE TABLE backup AS SELECT * FROM events WHERE sequence <= 10")
     run(few, "DELETE FROM events WHERE sequence <= 10")
-    assert units(own, question) == 145
+    assert units(organization, question) == 145
     rolled_up(few)
     run(few, "INSERT INTO events SELECT * FROM backup")
-    assert units(own, question) == 190
+    assert units(organization, question) == 190
     rolled_up(few)
-    assert units(own, question) == 190
-    own.store.write(own.id, lambda tx: tx.events.rebuild_states())
+    assert units(organization, question) == 190
+    organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     rolled_up(few)
-    assert units(own, question) == 190
+    assert units(organization, question) == 190
 
 
 def test_states_of_another_form_are_not_believed_and_made_again(few: SqliteStore) -> None:
-    own, question = prepared(few)
+    organization, question = prepared(few)
     run(few, "UPDATE usage_states SET low = 0")
     run(few, "UPDATE usage_series SET form = form - 1")
-    assert units(own, question) == 190
+    assert units(organization, question) == 190
     rolled_up(few)
-    assert units(own, question) == 190
+    assert units(organization, question) == 190
     assert few.read(None, lambda tx: tx.is_usage_behind()) is False
 
 
@@ -241,13 +244,13 @@ def test_states_of_another_form_are_not_believed_and_made_again(few: SqliteStore
 def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
     few: SqliteStore, aggregation_type: str, earliest: int | None, latest: int | None, known_at: int | None
 ) -> None:
-    own = new_organization(few)
+    organization = new_organization(few)
     count = 170
     # An event every 100 minutes for twelve days; each ninth is received two days late.
-    own.append(
+    organization.append(
         *(
             event(
-                own.id,
+                organization.id,
                 number,
                 {"value": (number * 37) % 101, "region": ("eu", "us", "ap")[number % 3]},
                 at=second(number * 6000),
@@ -266,87 +269,91 @@ def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
         known_at=None if known_at is None else second(known_at),
         group_keys=("region",),
     )
-    own.ask(lambda tx: tx.events.tallies(question))
+    organization.ask(lambda tx: tx.events.tallies(question))
     rolled_up(few)
-    own.append(event(own.id, 999, {"value": 500, "region": "eu"}, at=second(4 * 86_400), received=second(5 * 86_400)))
+    organization.append(
+        event(organization.id, 999, {"value": 500, "region": "eu"}, at=second(4 * 86_400), received=second(5 * 86_400))
+    )
     for _ in range(2):
-        assert own.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, own, question)
+        assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
         rolled_up(few)
     assert few._writer.execute("SELECT COUNT(*) FROM usage_slots WHERE series < 0").fetchone() == (12,)
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
 def test_a_metric_that_counts_another_field_is_answered_by_states_of_that_field(few: SqliteStore) -> None:
-    own, question = prepared(few)
+    organization, question = prepared(few)
     other = replace(question, field_name="weight")
-    own.append(*calls(own, 10, first=50, weight=2))
+    organization.append(*calls(organization, 10, first=50, weight=2))
     for _ in range(2):
-        assert units(own, other) == 20
-        assert units(own, replace(other, aggregation_type="max_agg")) == 2
+        assert units(organization, other) == 20
+        assert units(organization, replace(other, aggregation_type="max_agg")) == 2
         rolled_up(few)
 
 
 def test_states_of_an_undone_write_are_undone_with_it(few: SqliteStore) -> None:
-    own, question = prepared(few)
+    organization, question = prepared(few)
 
     def change(tx: Any) -> None:
-        tx.events.append(calls(own, 50, first=100))
+        tx.events.append(calls(organization, 50, first=100))
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        few.write(own.id, change)
-    assert units(own, question) == 190
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+        few.write(organization.id, change)
+    assert units(organization, question) == 190
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
 def test_many_different_questions_have_no_end_of_series(few: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "_SERIES_AT_MOST", 3)
-    own, question = prepared(few)
+    organization, question = prepared(few)
     for number in range(10):
-        own.ask(lambda tx: tx.events.tallies(replace(question, group_keys=(f"key-{number}",))))  # noqa: B023
+        organization.ask(lambda tx: tx.events.tallies(replace(question, group_keys=(f"key-{number}",))))  # noqa: B023
     rolled_up(few)
     assert few._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (3,)
     for number in range(10):
         keyed = replace(question, group_keys=(f"key-{number}",))
-        assert own.ask(lambda tx: tx.events.tallies(keyed)) == asked_of_events(few, own, keyed)  # noqa: B023
+        assert organization.ask(lambda tx: tx.events.tallies(keyed)) == asked_of_events(few, organization, keyed)  # noqa: B023
 
 
 def test_states_that_save_nothing_are_given_up(few: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "_EVENTS_A_STATE", 4)
     monkeypatch.setattr(states, "_DENSE", 4)
-    own, question = prepared(few, group_keys=("transaction",))
-    own.append(*(event(own.id, 100 + n, {"value": 1, "transaction": f"{n}"}, at=second(n)) for n in range(40)))
-    own.ask(lambda tx: tx.events.tallies(question))
-    own.store.write(own.id, lambda tx: tx.events.rebuild_states())
+    organization, question = prepared(few, group_keys=("transaction",))
+    organization.append(
+        *(event(organization.id, 100 + n, {"value": 1, "transaction": f"{n}"}, at=second(n)) for n in range(40))
+    )
+    organization.ask(lambda tx: tx.events.tallies(question))
+    organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     rolled_up(few)
     assert few._writer.execute("SELECT COUNT(*) FROM usage_states").fetchone() == (0,)
-    assert own.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, own, question)
+    assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
 
 
 def test_events_that_are_told_apart_are_worth_states_sooner(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_organization(store)
+    organization = new_organization(store)
     question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="count_agg")
-    own.append(*calls(own, 3_000))
+    organization.append(*calls(organization, 3_000))
     for group_keys, series in (((), 0), (("region",), 1)):
-        asked = replace(question, group_keys=group_keys)
-        counted = own.ask(lambda tx: tx.events.tallies(asked))  # noqa: B023
+        grouped_question = replace(question, group_keys=group_keys)
+        counted = organization.ask(lambda tx: tx.events.tallies(grouped_question))  # noqa: B023
         rolled_up(store)
         assert store._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (series,)
-        assert own.ask(lambda tx: tx.events.tallies(asked)) == counted  # noqa: B023
+        assert organization.ask(lambda tx: tx.events.tallies(grouped_question)) == counted  # noqa: B023
     store.close()
 
 
 def test_sums_with_more_digits_than_six_are_kept_exactly(few: SqliteStore) -> None:
-    own = new_organization(few)
+    organization = new_organization(few)
     question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
-    own.append(*(event(own.id, n, {"value": "0.000000000123"}, at=second(n)) for n in range(30)))
-    own.ask(lambda tx: tx.events.tallies(question))
+    organization.append(*(event(organization.id, n, {"value": "0.000000000123"}, at=second(n)) for n in range(30)))
+    organization.ask(lambda tx: tx.events.tallies(question))
     rolled_up(few)
-    own.append(event(own.id, 99, {"value": "123456789012345678901234567890"}, at=second(3)))
+    organization.append(event(organization.id, 99, {"value": "123456789012345678901234567890"}, at=second(3)))
     rolled_up(few)
-    assert units(own, question) == D("123456789012345678901234567890.00000000369")
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    assert units(organization, question) == D("123456789012345678901234567890.00000000369")
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
 # Random lives
@@ -393,11 +400,11 @@ actions = st.one_of(
 )
 
 
-def at_hours(own: Organization, history: History, first: int) -> list[Event]:
+def at_hours(organization: Organization, history: History, first: int) -> list[Event]:
     """The events of a history, hours apart in place of seconds, so that they lie in many slices."""
     return [
         event(
-            own.id,
+            organization.id,
             first + number,
             {"region": ("eu", "us")[number % 2], **properties},
             at=START + (at - START) * 3000,
@@ -412,20 +419,20 @@ def at_hours(own: Organization, history: History, first: int) -> list[Event]:
 @given(life=st.lists(actions, min_size=4, max_size=14))
 def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequence[tuple[str, Any]]) -> None:
     store = SqliteStore(":memory:")
-    own = new_organization(store)
+    organization = new_organization(store)
     events: list[Event] = []
     number = 0
-    asked: list[tuple[EventQuery, list[dict[str, tuple[str, ...]]] | None]] = []
+    questions: list[tuple[EventQuery, list[dict[str, tuple[str, ...]]] | None]] = []
 
     def look(question: EventQuery, filters: list[dict[str, tuple[str, ...]]] | None) -> None:
         if filters is None:
-            tallies = own.ask(lambda tx: tx.events.tallies(question))
+            tallies = organization.ask(lambda tx: tx.events.tallies(question))
             assert tallies == (expected(question, events) or {(None,) * len(question.group_keys): AggregateResult()})
-            assert list(tallies) == list(asked_of_events(store, own, question))
+            assert list(tallies) == list(asked_of_events(store, organization, question))
             return
         index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
         question = replace(question, bucket=EventScope(matches={}))
-        buckets = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        buckets = organization.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
         for position in range(len(index) + 1):
             wanted = expected(replace(question, bucket=index.bucket(position)), events)
             if position in buckets:
@@ -436,8 +443,8 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
     for kind, what in life:
         match kind:
             case "append":
-                new = at_hours(own, what, number)
-                own.append(*new)
+                new = at_hours(organization, what, number)
+                organization.append(*new)
                 events += new
                 number += len(new)
             case "lose":
@@ -448,15 +455,15 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
                     raise ArithmeticError
 
                 with pytest.raises(ArithmeticError):
-                    store.write(own.id, lambda tx: lost(tx, at_hours(own, what, 5000)))  # noqa: B023
+                    store.write(organization.id, lambda tx: lost(tx, at_hours(organization, what, 5000)))  # noqa: B023
             case "roll up":
                 for _ in range(what):
                     store.roll_up_usage()
             case "ask":
-                asked.append((what, None))
+                questions.append((what, None))
                 look(what, None)
             case "filter":
-                asked.append(what)
+                questions.append(what)
                 look(*what)
             case "delete":
                 gone = [event.id for event in events if int(event.id) % 40 == what]
@@ -464,11 +471,11 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
                     store._writer.execute("DELETE FROM events WHERE id = ?", (id,))
                 events = [event for event in events if event.id not in gone]
             case "rebuild":
-                store.write(own.id, lambda tx: tx.events.rebuild_states())
+                store.write(organization.id, lambda tx: tx.events.rebuild_states())
     for rest in (False, True):
         if rest:
             rolled_up(store)
-        for question, filters in asked:
+        for question, filters in questions:
             look(question, filters)
-    assert own.ask(lambda tx: list(tx.events.state_faults())) == []
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
     store.close()

@@ -24,9 +24,9 @@ def fail_after(tx: Transaction, *records: object) -> None:
 
 
 class UncheckedContract(Contract):
-    def test_what_waits_is_read_by_the_same_transaction(self, own: Tenant) -> None:
-        vat = own.tax("vat")
-        other = own.tax("other")
+    def test_what_waits_is_read_by_the_same_transaction(self, tenant: Tenant) -> None:
+        vat = tenant.tax("vat")
+        other = tenant.tax("other")
 
         def change(tx: Transaction) -> tuple[int, str]:
             tx.unchecked(lambda: tx.insert(vat, other))
@@ -35,12 +35,12 @@ class UncheckedContract(Contract):
             assert stored is not None
             return tx.count(Tax), stored.name
 
-        assert own.write(change) == (2, "VAT")
-        assert own.read(lambda tx: (tx.count(Tax), tx.get(Tax, vat.id))) == (2, replace(vat, name="VAT"))
+        assert tenant.write(change) == (2, "VAT")
+        assert tenant.read(lambda tx: (tx.count(Tax), tx.get(Tax, vat.id))) == (2, replace(vat, name="VAT"))
 
     @pytest.mark.parametrize("is_read_before", [False, True])
-    def test_a_savepoint_undoes_what_has_waited_since(self, own: Tenant, is_read_before: bool) -> None:
-        kept, undone, after = own.tax("kept"), own.tax("undone"), own.tax("after")
+    def test_a_savepoint_undoes_what_has_waited_since(self, tenant: Tenant, is_read_before: bool) -> None:
+        kept, undone, after = tenant.tax("kept"), tenant.tax("undone"), tenant.tax("after")
 
         def fail(tx: Transaction) -> None:
             tx.insert(undone)
@@ -60,12 +60,12 @@ class UncheckedContract(Contract):
 
             return tx.unchecked(store)
 
-        assert own.write(change) == [1, 2]
-        assert own.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"kept", "after"}
-        assert own.read(lambda tx: tx.last_number("invoices")) == 2
+        assert tenant.write(change) == [1, 2]
+        assert tenant.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"kept", "after"}
+        assert tenant.read(lambda tx: tx.last_number("invoices")) == 2
 
-    def test_savepoints_within_each_other_undo_their_own(self, own: Tenant) -> None:
-        outer, inner, last = own.tax("outer"), own.tax("inner"), own.tax("last")
+    def test_savepoints_within_each_other_undo_their_own(self, tenant: Tenant) -> None:
+        outer, inner, last = tenant.tax("outer"), tenant.tax("inner"), tenant.tax("last")
 
         def nested(tx: Transaction) -> None:
             tx.insert(outer)
@@ -74,107 +74,107 @@ class UncheckedContract(Contract):
             assert tx.count(Tax) == 1
             tx.insert(last)
 
-        own.write(lambda tx: tx.unchecked(lambda: tx.savepoint(partial(nested, tx))))
-        assert own.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"outer", "last"}
+        tenant.write(lambda tx: tx.unchecked(lambda: tx.savepoint(partial(nested, tx))))
+        assert tenant.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"outer", "last"}
 
-    def test_a_change_that_fails_leaves_nothing(self, own: Tenant) -> None:
+    def test_a_change_that_fails_leaves_nothing(self, tenant: Tenant) -> None:
         with pytest.raises(_Fails):
-            own.write(lambda tx: tx.unchecked(partial(fail_after, tx, own.tax("vat"))))
-        assert own.read(lambda tx: tx.count(Tax)) == 0
+            tenant.write(lambda tx: tx.unchecked(partial(fail_after, tx, tenant.tax("vat"))))
+        assert tenant.read(lambda tx: tx.count(Tax)) == 0
 
-    def test_a_rule_that_one_breaks_is_said_and_nothing_is_stored(self, own: Tenant) -> None:
-        own.insert(own.tax("vat"))
+    def test_a_rule_that_one_breaks_is_said_and_nothing_is_stored(self, tenant: Tenant) -> None:
+        tenant.insert(tenant.tax("vat"))
         with pytest.raises(Duplicate) as refused:
-            own.write(lambda tx: tx.unchecked(lambda: tx.insert(own.tax("levy"), own.tax("vat"))))
+            tenant.write(lambda tx: tx.unchecked(lambda: tx.insert(tenant.tax("levy"), tenant.tax("vat"))))
         assert refused.value.columns == ("code",)
-        assert own.read(lambda tx: tx.count(Tax)) == 1
+        assert tenant.read(lambda tx: tx.count(Tax)) == 1
 
-    def test_one_of_several_that_breaks_a_rule_is_undone_alone(self, own: Tenant) -> None:
-        own.insert(own.tax("vat"))
+    def test_one_of_several_that_breaks_a_rule_is_undone_alone(self, tenant: Tenant) -> None:
+        tenant.insert(tenant.tax("vat"))
         refused: list[str] = []
 
         def change(tx: Transaction) -> None:
             refused.clear()
             for code in ("levy", "vat", "duty"):
                 try:
-                    tx.savepoint(partial(tx.unchecked, partial(tx.insert, own.tax(code))))
+                    tx.savepoint(partial(tx.unchecked, partial(tx.insert, tenant.tax(code))))
                 except Duplicate:
                     refused.append(code)
 
-        own.write(change)
+        tenant.write(change)
         assert refused == ["vat"]
-        assert own.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"vat", "levy", "duty"}
+        assert tenant.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"vat", "levy", "duty"}
 
-    def test_numbers_go_on_from_those_that_were_taken_before(self, own: Tenant) -> None:
-        own.write(lambda tx: tx.next_number("invoices", 5))
+    def test_numbers_go_on_from_those_that_were_taken_before(self, tenant: Tenant) -> None:
+        tenant.write(lambda tx: tx.next_number("invoices", 5))
 
         def change(tx: Transaction) -> list[int]:
             waiting = tx.unchecked(lambda: [tx.next_number("invoices"), tx.next_number("invoices")])
             return [*waiting, tx.next_number("invoices"), *tx.unchecked(lambda: [tx.next_number("invoices")])]
 
-        assert own.write(change) == [6, 7, 8, 9]
-        assert own.write(lambda tx: tx.next_number("invoices")) == 10
+        assert tenant.write(change) == [6, 7, 8, 9]
+        assert tenant.write(lambda tx: tx.next_number("invoices")) == 10
 
-    def test_jobs_that_wait_are_there_and_those_done_are_gone(self, own: Tenant) -> None:
-        first, later = own.job("first"), own.job("later", at=second(5))
-        own.write(lambda tx: tx.jobs.add(first))
+    def test_jobs_that_wait_are_there_and_those_done_are_gone(self, tenant: Tenant) -> None:
+        first, later = tenant.job("first"), tenant.job("later", at=second(5))
+        tenant.write(lambda tx: tx.jobs.add(first))
 
         def change(tx: Transaction) -> object:
             tx.unchecked(lambda: tx.jobs.complete(first))
             tx.unchecked(lambda: tx.jobs.add(later))
             return tx.jobs.get("first"), tx.jobs.get("later")
 
-        assert own.write(change) == (None, later)
-        assert own.read(lambda tx: (tx.jobs.get("first"), tx.jobs.get("later"))) == (None, later)
+        assert tenant.write(change) == (None, later)
+        assert tenant.read(lambda tx: (tx.jobs.get("first"), tx.jobs.get("later"))) == (None, later)
 
-    def test_a_job_that_was_added_and_is_cancelled_is_gone(self, own: Tenant) -> None:
+    def test_a_job_that_was_added_and_is_cancelled_is_gone(self, tenant: Tenant) -> None:
         def change(tx: Transaction) -> None:
-            tx.unchecked(lambda: tx.jobs.add(own.job("one")))
+            tx.unchecked(lambda: tx.jobs.add(tenant.job("one")))
             tx.unchecked(lambda: tx.jobs.cancel("one"))
 
-        own.write(change)
-        assert own.read(lambda tx: tx.jobs.get("one")) is None
+        tenant.write(change)
+        assert tenant.read(lambda tx: tx.jobs.get("one")) is None
 
-    def test_a_job_whose_key_is_taken_is_not_added_twice(self, own: Tenant) -> None:
-        there = own.job("one")
-        own.write(lambda tx: tx.jobs.add(there))
+    def test_a_job_whose_key_is_taken_is_not_added_twice(self, tenant: Tenant) -> None:
+        there = tenant.job("one")
+        tenant.write(lambda tx: tx.jobs.add(there))
         added: list[bool] = []
-        own.write(lambda tx: added.append(tx.unchecked(lambda: tx.jobs.add(own.job("one")))))
+        tenant.write(lambda tx: added.append(tx.unchecked(lambda: tx.jobs.add(tenant.job("one")))))
         assert added[-1] is False
-        assert own.read(lambda tx: tx.jobs.get("one")) == there
+        assert tenant.read(lambda tx: tx.jobs.get("one")) == there
 
-    def test_jobs_that_are_expected_are_claimed_as_they_are_without_that(self, own: Tenant) -> None:
+    def test_jobs_that_are_expected_are_claimed_as_they_are_without_that(self, tenant: Tenant) -> None:
         """One that is due, one behind another of its subject, one that failed, one that is gone."""
-        due, first = own.job("due", subject_id="a"), own.job("first", subject_id="b", at=second(-5))
-        behind, failed = own.job("behind", subject_id="b"), own.job("failed", subject_id="c")
+        due, first = tenant.job("due", subject_id="a"), tenant.job("first", subject_id="b", at=second(-5))
+        behind, failed = tenant.job("behind", subject_id="b"), tenant.job("failed", subject_id="c")
 
         def add(tx: Transaction) -> None:
             for added in (due, first, behind, failed):
                 tx.jobs.add(added)
             tx.jobs.postpone(failed, second(0), "no", failed=True)
 
-        own.write(add)
+        tenant.write(add)
         keys = ("due", "behind", "failed", "gone", "first")
 
         def claim(tx: Transaction, is_expected: bool) -> list[str | None]:
             if is_expected:
-                tx.jobs.expect(second(10), [(own.id, key) for key in keys])
+                tx.jobs.expect(second(10), [(tenant.id, key) for key in keys])
             claimed = [tx.jobs.claim(second(10), key=key) for key in keys]
             return [None if job is None else job.key for job in claimed]
 
-        assert own.write(lambda tx: claim(tx, True)) == ["due", None, None, None, "first"]
-        assert own.write(lambda tx: claim(tx, False)) == ["due", None, None, None, "first"]
+        assert tenant.write(lambda tx: claim(tx, True)) == ["due", None, None, None, "first"]
+        assert tenant.write(lambda tx: claim(tx, False)) == ["due", None, None, None, "first"]
 
-    def test_a_job_that_is_expected_behind_another_is_claimed_once_that_is_done(self, own: Tenant) -> None:
-        first, behind = own.job("first", subject_id="b", at=second(-5)), own.job("behind", subject_id="b")
-        own.write(lambda tx: (tx.jobs.add(first), tx.jobs.add(behind)))
+    def test_a_job_that_is_expected_behind_another_is_claimed_once_that_is_done(self, tenant: Tenant) -> None:
+        first, behind = tenant.job("first", subject_id="b", at=second(-5)), tenant.job("behind", subject_id="b")
+        tenant.write(lambda tx: (tx.jobs.add(first), tx.jobs.add(behind)))
 
         def claim(tx: Transaction) -> Job | None:
-            tx.jobs.expect(second(10), [(own.id, "first"), (own.id, "behind")])
+            tx.jobs.expect(second(10), [(tenant.id, "first"), (tenant.id, "behind")])
             claimed = tx.jobs.claim(second(10), key="first")
             assert claimed == first
             tx.unchecked(lambda: tx.jobs.complete(first))
-            tx.unchecked(lambda: tx.jobs.add(own.job("again", subject_id="b")))
+            tx.unchecked(lambda: tx.jobs.add(tenant.job("again", subject_id="b")))
             return tx.jobs.claim(second(10), key="behind")
 
-        assert own.write(claim) == behind
+        assert tenant.write(claim) == behind
