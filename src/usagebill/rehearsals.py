@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain, count, groupby, takewhile
+from itertools import chain, count, groupby, islice, takewhile
 from random import randrange
 from time import monotonic
 from typing import Any, TypeVar
@@ -150,9 +150,10 @@ class Together:
 
     def _store(self, tx: Transaction) -> None:
         reader = Reader(tx, self.organization, self.invoices[0].job.due_at, self.settings)
+        taken = iter(tx.next_numbers([name for planned in self.invoices for name in planned.series]))
         numbered = []
         for planned in self.invoices:
-            numbers = tuple(map(tx.next_number, planned.series))
+            numbers = tuple(islice(taken, len(planned.series)))
             numbered.append(planned if numbers == planned.numbers else planned.numbered(reader, numbers))
         for planned in numbered:
             tx.jobs.complete(planned.job)
@@ -355,16 +356,13 @@ class Rehearsals:
     ) -> dict[JobKey, Prepared]:
         """What those of the jobs come to that are alike, group by group."""
 
-        def foreseen(series: Sequence[str]) -> tuple[int, ...]:
-            return tuple(numbers.next(tx, name) for name in series)
-
         results: dict[JobKey, Prepared] = {}
         for start in range(0, len(jobs), _TOGETHER):
             some = jobs[start : start + _TOGETHER]
 
             def look(seen: Snapshot, some: Sequence[Job] = some) -> list[AlikeInvoice]:
                 reader = Reader(seen, organization, some[0].due_at, self._settings)
-                return cohort.invoices(reader, some, foreseen, self._now())
+                return cohort.invoices(reader, some, partial(numbers.next_of, tx), self._now())
 
             invoices, observation = tx.observed(look)
             together = Together(organization, self._settings, observation, tuple(invoices))
@@ -411,6 +409,13 @@ class _Numbers:
         last = self._last.get(key)
         self._last[key] = (tx.last_number(name) if last is None else last) + 1
         return self._last[key]
+
+    def next_of(self, tx: Snapshot, names: Sequence[str]) -> list[int]:
+        """The number after the last one of each, in this order."""
+        unknown = [name for name in dict.fromkeys(names) if (tx.organization_id, name) not in self._last]
+        last = tx.last_numbers(unknown) if unknown else {}
+        self._last |= {(tx.organization_id, name): last.get(name, 0) for name in unknown}
+        return [self.next(tx, name) for name in names]
 
 
 class Runs:

@@ -44,6 +44,14 @@ class JobsContract(Contract):
         tenant.write(lambda tx: tx.jobs.complete(first))
         assert self.add(tenant, tenant.job("k")) == [True]
 
+    def test_jobs_are_looked_up_by_their_keys_within_the_organization(self, tenant: Tenant, other: Tenant) -> None:
+        first, second_job, foreign = tenant.job("a"), tenant.job("b"), other.job("c")
+        self.add(tenant, first, second_job)
+        self.add(other, foreign)
+        named = tenant.read(lambda tx: tx.jobs.named(["b", "a", "c", "unheard"]))
+        assert sorted(named, key=lambda job: job.key) == [first, second_job]
+        assert tenant.read(lambda tx: tx.jobs.named([])) == []
+
     def test_due_jobs_are_claimed_in_order_of_due_at_then_of_writing(self, tenant: Tenant) -> None:
         self.add(
             tenant,

@@ -105,6 +105,32 @@ class UncheckedContract(Contract):
         assert refused == ["vat"]
         assert tenant.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"vat", "levy", "duty"}
 
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_numbers_of_several_sequences_are_taken_at_once(self, tenant: Tenant, other: Tenant, waits: bool) -> None:
+        tenant.write(lambda tx: (tx.next_number("a", 5), tx.next_number("c")))
+        other.write(lambda tx: tx.next_number("a", 90))
+        names = ["a", "b", "a", "b", "c"]
+
+        def take(tx: Transaction) -> list[int]:
+            return tx.next_numbers(names)
+
+        def change(tx: Transaction) -> tuple[list[int], list[int]]:
+            def fail() -> None:
+                assert take(tx) == [6, 1, 7, 2, 2]
+                raise _Fails
+
+            def twice() -> tuple[list[int], list[int]]:
+                with pytest.raises(_Fails):
+                    tx.savepoint(fail)
+                return take(tx), take(tx)
+
+            return tx.unchecked(twice) if waits else twice()
+
+        assert tenant.write(change) == ([6, 1, 7, 2, 2], [8, 3, 9, 4, 3])
+        assert tenant.read(lambda tx: tx.last_numbers(["a", "b", "unheard"])) == {"a": 9, "b": 4}
+        assert tenant.read(lambda tx: tx.last_numbers([])) == {}
+        assert other.read(lambda tx: tx.last_numbers(names)) == {"a": 90}
+
     def test_numbers_go_on_from_those_that_were_taken_before(self, tenant: Tenant) -> None:
         tenant.write(lambda tx: tx.next_number("invoices", 5))
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
+from itertools import islice
 from operator import attrgetter
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -264,7 +265,7 @@ class Cohort:
         self,
         reader: Reader,
         jobs: Sequence[Job],
-        numbers_of: Callable[[Sequence[str]], tuple[int, ...]],
+        numbers_of: Callable[[Sequence[str]], Sequence[int]],
         written_at: datetime,
     ) -> list[AlikeInvoice]:
         """What those of the jobs write whose customers are billed alike, as of the reader's instant.
@@ -280,14 +281,14 @@ class Cohort:
         made = []
         for job in jobs:
             contract = standing.get(job.subject_id)
-            if contract is not None:
-                known = answers.of(contract, self.pattern.contract)
-                made.append(
-                    None
-                    if known is None
-                    else self._invoice(reader, job, known, tallies, answers, numbers_of, written_at)
-                )
-        return [invoice for invoice in made if invoice is not None]
+            known = None if contract is None else answers.of(contract, self.pattern.contract)
+            invoice = None if known is None else self._invoice(reader, job, known, tallies, answers, written_at)
+            if invoice is not None:
+                made.append(invoice)
+        taken = {job.key for job in reader.tx.jobs.named([job.key for invoice in made for job in invoice.added])}
+        made = [invoice for invoice in made if taken.isdisjoint(job.key for job in invoice.added)]
+        numbers = iter(numbers_of([name for invoice in made for name in invoice.series]))
+        return [invoice.numbered(reader, tuple(islice(numbers, len(invoice.series)))) for invoice in made]
 
     def _contracts(self, reader: Reader, customer_ids: Sequence[str]) -> dict[str, Contract]:
         """By customer, the contract of each that has only one, alike in all that is not its own."""
@@ -324,9 +325,9 @@ class Cohort:
         contract: Contract,
         tallies: Mapping[str, Mapping[str, AggregateResult]],
         answers: _Answers,
-        numbers_of: Callable[[Sequence[str]], tuple[int, ...]],
         written_at: datetime,
     ) -> AlikeInvoice | None:
+        """What the job writes, not numbered yet; None if its customer is not alike."""
         if not is_due(reader, contract) or has_overdue_end(contract, reader.now):
             return None
         customer, subscription = contract.customer, contract.subscription
@@ -365,13 +366,10 @@ class Cohort:
             job_of(task, id=id, organization_id=job.organization_id, due_at=due_at, created_at=reader.now)
             for (task, due_at), id in zip(tasks, job_ids, strict=True)
         )
-        if any(reader.tx.jobs.get(other.key) is not None for other in added):
-            return None
-        series = series_of(invoice, customer, contract.parties.issuer)
         log = self.log and replace(
             self.log, id=log_id, external_customer_id=customer.external_id, written_at=written_at
         )
-        unnumbered = AlikeInvoice(
+        return AlikeInvoice(
             job=job,
             contract=contract,
             invoice=invoice,
@@ -379,10 +377,9 @@ class Cohort:
             fees=fees,
             log=log,
             added=added,
-            series=series,
+            series=series_of(invoice, customer, contract.parties.issuer),
             numbers=(),
         )
-        return unnumbered.numbered(reader, numbers_of(series))
 
 
 def cohort_of(reader: Reader, job: Job, writes: Writes, notes: Notes, numbers: Sequence[int]) -> Cohort | None:

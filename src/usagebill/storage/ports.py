@@ -85,6 +85,9 @@ class WaitingJobs(Protocol):
     def get(self, key: str) -> Job | None:
         """The job with this key."""
 
+    def named(self, keys: Sequence[str]) -> list[Job]:
+        """The jobs with these keys, in no order."""
+
     def failures(self) -> list[Job]:
         """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
 
@@ -327,6 +330,9 @@ class Snapshot(Protocol):
     def last_number(self, name: str) -> int:
         """The number that `next_number` gave last, 0 before the first."""
 
+    def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
+        """The same for several sequences; those that no number was taken of are left out."""
+
     def entitlements_version(self) -> int:
         """Another number than before whenever something of the organization has changed that decides what its
         subscriptions are entitled to (`Table.entitles`); 0 before the first time.
@@ -383,6 +389,9 @@ class Transaction(Snapshot, Protocol):
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
+
+    def next_numbers(self, names: Sequence[str]) -> list[int]:
+        """The next number of each, in this order; a sequence that is named again gives the one after."""
 
 
 class Store(Protocol):

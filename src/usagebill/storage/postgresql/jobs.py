@@ -237,6 +237,13 @@ class PostgresJobs:
     def get(self, key: str) -> Job | None:
         return self._first("organization_id = ? AND key = ?", [self._organization_id, key])
 
+    def named(self, keys: Sequence[str]) -> list[Job]:
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ANY(?::text[])",
+            (self._organization_id, list(keys)),
+        )
+        return [job_of(row) for row in rows.fetchall()]
+
     def _first(self, tests: str, values: Sequence[Any]) -> Job | None:
         row = self._connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
         return None if row is None else job_of(row)

@@ -528,7 +528,7 @@ class PostgresTransaction:
             number = organization_id, name
             last = pending.numbers.get(number)
             if last is None:
-                last = self._last_number(organization_id, name)
+                last = self._last_numbers(organization_id, [name]).get(name)
             value = start if last is None else last + 1
             pending.take_number(number, value)
             return value
@@ -542,14 +542,31 @@ class PostgresTransaction:
             pending.numbers.pop((organization_id, name), None)
         return int(row[0])
 
-    def last_number(self, name: str) -> int:
-        return self._last_number(self._organization_id or "", name) or 0
+    def next_numbers(self, names: Sequence[str]) -> list[int]:
+        pending, organization_id = self._pending, self._organization_id
+        if pending is not None and pending.waits and organization_id is not None:
+            unknown = [name for name in dict.fromkeys(names) if (organization_id, name) not in pending.numbers]
+            known = self._last_numbers(organization_id, unknown) if unknown else {}
+            pending.numbers.update(((organization_id, name), known.get(name, 0)) for name in unknown)
+        return [self.next_number(name) for name in names]
 
-    def _last_number(self, organization_id: str, name: str) -> int | None:
-        row = self._connection.execute(
-            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (organization_id, name)
-        ).fetchone()
-        return None if row is None else int(row[0])
+    def last_number(self, name: str) -> int:
+        return self.last_numbers([name]).get(name, 0)
+
+    def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
+        return self._last_numbers(self._organization_id or "", names)
+
+    def _last_numbers(self, organization_id: str, names: Sequence[str]) -> dict[str, int]:
+        connection = self._connection
+        if self._pending is not None and self._pending.waits and self._locks is not None:
+            # What waits is no number that is not known here, so it need not be sent before.
+            self._locks.take(organization_id)
+            connection = Connection(connection.driver, None, connection.scope)
+        rows = connection.execute(
+            "SELECT name, value FROM sequences WHERE organization_id = ? AND name = ANY(?::text[])",
+            (organization_id, list(names)),
+        )
+        return {name: int(value) for name, value in rows}
 
     def entitlements_version(self) -> int:
         return self.last_number(_ENTITLEMENTS)

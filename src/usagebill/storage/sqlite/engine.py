@@ -21,7 +21,8 @@ from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
 from usagebill.storage.sqlite.texts import folded, short_tokens
-from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost, UndoneAlone
+from usagebill.storage.sqlite.transaction import SqliteTransaction
+from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
 
 __all__ = ["SqliteStore", "functions"]
 

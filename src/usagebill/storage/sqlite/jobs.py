@@ -143,6 +143,13 @@ class SqliteJobs:
         ).fetchone()
         return None if row is None else job_of(row)
 
+    def named(self, keys: Sequence[str]) -> list[Job]:
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND key IN ({','.join('?' * len(keys))})",
+            (self._organization_id, *keys),
+        )
+        return [job_of(row) for row in rows.fetchall()]
+
     def complete(self, job: Job) -> None:
         self._check_organization(job)
         self._connection.execute("DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
@@ -34,10 +34,11 @@ from usagebill.storage.sqlite.observing import (
 )
 from usagebill.storage.sqlite.queries import group_sql, kinds_among, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
+from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
-__all__ = ["SqliteTransaction", "TransactionLost", "UndoneAlone"]
+__all__ = ["SqliteTransaction"]
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -59,69 +60,6 @@ def _select_sql(kind: type) -> str:
 @cache
 def _insert_sql(kind: type) -> str:
     return f"INSERT INTO {quoted(table_of(kind).name)} {codec_of(kind).insert}"
-
-
-class TransactionLost(BaseException):
-    """The engine has rolled back the whole transaction because of `cause`, such as a full disk.
-
-    Not an `Exception`: code that continues after errors must not run further statements, each its own transaction.
-    """
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
-class UndoneAlone:
-    """The connection of one of several writes in a transaction: `run` can undo this write alone.
-
-    A savepoint costs a copy of every page that is changed, so it is set when something else than events is written
-    first. Events are only ever appended, and can be deleted again.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._is_saved = False
-        self._last_event: int | None = None
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        if not self._is_saved and not sql.startswith("SELECT "):
-            self._save()
-        return self._connection.execute(sql, values)
-
-    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
-        if not self._is_saved:
-            if not sql.startswith("INSERT INTO events "):
-                self._save()
-            elif self._last_event is None:
-                self._last_event = latest_event(self._connection)
-        return self._connection.executemany(sql, rows)
-
-    def _save(self) -> None:
-        self._connection.execute("SAVEPOINT alone")
-        self._is_saved = True
-
-    def run(self, change: Callable[[], T]) -> T:
-        """Run `change`, which writes over this connection; if it raises, only its effects are undone."""
-        try:
-            result = change()
-        except BaseException as problem:
-            if not self._connection.in_transaction:
-                raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
-            if self._is_saved:
-                self._connection.execute("ROLLBACK TO alone")
-                self._connection.execute("RELEASE alone")
-            if self._last_event is not None:
-                # Later events are of this write: nobody else has written since.
-                self._connection.execute("DELETE FROM events WHERE sequence > ?", (self._last_event,))
-            raise
-        if self._is_saved:
-            self._connection.execute("RELEASE alone")
-        return result
 
 
 class _Memory:
@@ -558,11 +496,16 @@ class SqliteTransaction:
             (sql_value(instant),),
         )
 
+    def next_numbers(self, names: Sequence[str]) -> list[int]:
+        return [self.next_number(name) for name in names]
+
     def last_number(self, name: str) -> int:
-        row = self._connection.execute(
-            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id or "", name)
-        ).fetchone()
-        return 0 if row is None else int(row[0])
+        return self.last_numbers([name]).get(name, 0)
+
+    def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
+        tests = f"organization_id = ? AND name IN ({','.join('?' * len(names))})"
+        values = self._organization_id or "", *names
+        return dict(self._connection.execute(f"SELECT name, value FROM sequences WHERE {tests}", values))
 
     def _check_organization(self, record: object) -> None:
         owner = getattr(record, "organization_id", None)
