@@ -14,6 +14,9 @@ from types import TracebackType
 from typing import IO, Any
 
 import httpx
+from click.testing import CliRunner
+
+from usagebill.cli import main
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
@@ -26,6 +29,13 @@ def command(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[
     )
     assert not check or done.returncode == 0, done.stderr
     return done
+
+
+def command_here(*arguments: str) -> str:
+    """What `usagebill` with `arguments` prints, run in this process: importing it takes a second in one of its own."""
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:

@@ -20,7 +20,7 @@ from lago_python_client.base_client import BaseClient
 from lago_python_client.exceptions import LagoApiError
 
 from tests.payment_servers.stripe import StripeServer
-from tests.service import Service, command
+from tests.service import Service, command_here
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
@@ -101,7 +101,7 @@ class Shop:
         return f"{word}-{next(self._numbers)}"
 
     def run_due(self) -> None:
-        command("run-due", "--db", str(self._file))
+        command_here("run-due", "--db", str(self._file))
 
     def customer(self, **fields: Any) -> Any:
         """A customer without a payment provider, in euros."""
@@ -211,7 +211,7 @@ def running_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             (folder / name).write_text(value)
             words += ["--credential", f"{name}=@{folder / name}"]
         where = ("--kind", "stripe", "--code", "main", "--url", stripe.url, "--db", str(file))
-        made = json.loads(command("payment-connections", "create", *where, *words, "--json").stdout)
+        made = json.loads(command_here("payment-connections", "create", *where, *words, "--json"))
         # What is no tax provider refuses whatever it is asked.
         there = (
             "--kind",
@@ -225,8 +225,8 @@ def running_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             "--db",
             str(file),
         )
-        command("tax-connections", "create", *there)
-        command("run-due", "--db", str(file))
+        command_here("tax-connections", "create", *there)
+        command_here("run-due", "--db", str(file))
         options = ("--id-prefix", "lago_", "--workers-in-process", "0")
         server = stack.enter_context(Service(file, *options, key=key))
         # Some methods of the client send no header; what stands in the address goes with each of its requests.

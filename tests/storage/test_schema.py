@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import sqlite3
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -221,8 +223,70 @@ def test_steps_are_not_for_new_files(file: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(schema, "STEPS", {1: fail, 2: fail})
     monkeypatch.setattr(schema, "VERSION", 2)
+    file.touch()
     SqliteStore(file).close()
     assert shape(file)[0] == 2
+
+
+def statistics(file: Path) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(file)
+    stated = connection.execute("SELECT tbl, idx, stat FROM sqlite_stat1 ORDER BY tbl, idx").fetchall()
+    connection.close()
+    return stated
+
+
+def test_a_new_file_is_complete_when_it_appears(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appeared: list[tuple[int, list[tuple[str, str]]]] = []
+    link = os.link
+
+    def noted(source: str, target: str) -> None:
+        link(source, target)
+        appeared.append(shape(Path(target)))
+
+    monkeypatch.setattr(os, "link", noted)
+    SqliteStore(file).close()
+    assert appeared == [shape(file)]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    # An empty file, which somebody else made, gets the same.
+    empty = file.with_name("empty.db")
+    empty.touch()
+    SqliteStore(empty).close()
+    assert shape(empty) == shape(file)
+    assert statistics(empty) == statistics(file)
+
+
+def test_where_files_cannot_be_linked_a_new_file_is_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SqliteStore(file).close()
+
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    unlinked = file.with_name("unlinked.db")
+    SqliteStore(unlinked).close()
+    assert shape(unlinked) == shape(file)
+    assert stat.S_IMODE(unlinked.stat().st_mode) == stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(path.name for path in file.parent.iterdir()) == [file.name, unlinked.name]
+
+
+def test_a_file_that_another_process_made_meanwhile_is_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others: list[Tenant] = []
+    link = os.link
+
+    def late(source: str, target: str) -> None:
+        monkeypatch.setattr(os, "link", link)
+        store = SqliteStore(target)
+        others.append(new_tenant(store))
+        others[0].insert(others[0].tax("vat"))
+        store.close()
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    store = SqliteStore(file)
+    (tax,) = Tenant(store, others[0].id).read(lambda tx: tx.find(Tax))
+    store.close()
+    assert tax.code == "vat"
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

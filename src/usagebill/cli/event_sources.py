@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -14,9 +15,10 @@ import structlog
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
 from usagebill.logs import configure
 from usagebill.sources.intake import Outcome
-from usagebill.sources.jetstream import JetStreamConsumer
-from usagebill.sources.kafka import KafkaConsumer
 from usagebill.sources.watching import WatchedDirectory
+
+if TYPE_CHECKING:
+    from usagebill.sources.kafka import KafkaConsumer
 
 __all__ = ["COMMANDS"]
 
@@ -119,6 +121,9 @@ def consume_kafka(
     Messages are the JSON of `POST /events`, or CloudEvents (structured, or binary with `ce_` headers). Offsets are
     committed once the events are durable. Messages that are no events are listed: `usagebill events refused`.
     """
+    # Here, as the client of NATS below: no other command should wait for its import.
+    from usagebill.sources.kafka import KafkaConsumer
+
     configure()
     stopping = _until_told()
     settings = {**_settings(pairs, settings_file), "bootstrap.servers": brokers, "group.id": group}
@@ -161,6 +166,8 @@ def consume_nats(
 
     Messages are as for `consume-kafka`, and acknowledged once the events are durable.
     """
+    from usagebill.sources.jetstream import JetStreamConsumer
+
     configure()
     stopping = _until_told()
 

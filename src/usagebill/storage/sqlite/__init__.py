@@ -1,4 +1,4 @@
-"""The embedded engine: one SQLite file, through sqlite-utils; the raw connection where the hot path needs it."""
+"""The embedded engine: one SQLite file, through the connections of Python's own `sqlite3`."""
 
 from usagebill.storage.sqlite.engine import SqliteStore
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
@@ -58,13 +59,6 @@ def _begin(connection: sqlite3.Connection) -> bool:
         sleep(_BETWEEN_TRIES)
 
 
-def _make_private(path: str) -> None:
-    """Create a missing file, readable by its owner only; SQLite gives the files beside it the same mode."""
-    # If it cannot be created, SQLite reports why, with an error that callers handle.
-    with suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
 def _address(path: str, options: str) -> str:
     return f"{Path(path).absolute().as_uri()}?{options}"
 
@@ -99,6 +93,33 @@ def _fill_memory(connection: sqlite3.Connection) -> None:
     """Create the tables of a database in memory by copying one that has them: 3 ms instead of 60."""
     with _empty_lock:
         _empty().backup(connection)
+
+
+@cache
+def _empty_file() -> bytes:
+    """A file of this version without rows, in WAL mode."""
+    with _empty_lock:
+        content = bytearray(_empty().serialize())
+    # The versions of SQLite's file format that may write and read it: 2 is WAL, 1 is what memory has.
+    content[18:20] = b"\2\2"
+    return bytes(content)
+
+
+def _make_file(path: str) -> None:
+    """Create a missing file, readable by its owner only; SQLite gives the files beside it the same mode.
+
+    It gets its name once it is complete, so no other process sees a part of it. Where the file system has no hard
+    links, or SQLite no `serialize`, an empty file is made, and the tables in it later.
+    """
+    # If it cannot be created, SQLite reports why, with an error that callers handle.
+    with suppress(OSError):
+        if not os.path.lexists(path) and hasattr(sqlite3.Connection, "serialize"):
+            with suppress(OSError), NamedTemporaryFile(dir=Path(path).parent, prefix=f"{Path(path).name}-") as file:
+                file.write(_empty_file())
+                file.flush()
+                os.fsync(file.fileno())
+                os.link(file.name, path)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 class _StoredSum:
@@ -178,7 +199,7 @@ class SqliteStore:
         self._memory = self.path == ":memory:"
         self._read_only = read_only
         if not self._memory and not read_only:
-            _make_private(self.path)
+            _make_file(self.path)
         self._turn = threading.Lock()
         # `_guard` decides who writes: one thread commits for all that wait, then hands over to the next.
         self._guard = threading.Lock()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -28,9 +27,6 @@ from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
-
-if TYPE_CHECKING:
-    import sqlite_utils
 
 __all__ = [
     "STEPS",
@@ -304,25 +300,39 @@ def default_of(kind: type, name: str) -> object:
     raise KeyError(name)
 
 
-def _make(db: sqlite_utils.Database, table: Table) -> None:
-    codec = codec_of(table.kind)
-    columns = {column.name: column.sql_type for column in codec.columns}
-    target = db[table.name]
-    if not target.exists():
-        required = {
-            item.name
-            for item in fields(table.kind)
-            if item.default is MISSING and item.default_factory is MISSING and "None" not in str(item.type)
-        }
-        references = [(column, table_of(kind).name, "id") for column, kind in table.references.items()]
-        db.execute(db.create_table_sql(table.name, columns, pk="id", not_null=required, foreign_keys=references))
+_SQL_TYPES: dict[type, str] = {int: "INTEGER", bytes: "BLOB"}
+
+
+def _table_sql(table: Table) -> str:
+    """The statement that makes a table for a kind of record: fields without a default are required."""
+    required = {
+        item.name
+        for item in fields(table.kind)
+        if item.default is MISSING and item.default_factory is MISSING and "None" not in str(item.type)
+    }
+    lines: list[str] = []
+    for column in codec_of(table.kind).columns:
+        line = f'   "{column.name}" {_SQL_TYPES.get(column.sql_type, "TEXT")}'
+        if column.name == "id":
+            line += " PRIMARY KEY"
+        if column.name in required:
+            line += " NOT NULL"
+        if column.name in table.references:
+            line += f' REFERENCES "{table_of(table.references[column.name]).name}"("id")'
+        lines.append(line)
+    return f'CREATE TABLE "{table.name}" (\n' + ",\n".join(lines) + "\n)"
+
+
+def _make(db: sqlite3.Connection, table: Table) -> None:
+    columns = {column.name: column.sql_type for column in codec_of(table.kind).columns}
+    present = {name for _, name, *_ in db.execute(f'PRAGMA table_info("{table.name}")')}
+    if not present:
+        db.execute(_table_sql(table))
     else:
-        present = {column.name for column in target.columns}
         for name, sql_type in columns.items():
             if name not in present:
                 default = default_of(table.kind, name)
-                affinity = {int: "INTEGER", bytes: "BLOB"}.get(sql_type, "TEXT")
-                db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN "{name}" {affinity}')
+                db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN "{name}" {_SQL_TYPES.get(sql_type, "TEXT")}')
                 if default is not None:
                     db.execute(f'UPDATE "{table.name}" SET "{name}" = ?', [default])
     live = " WHERE deleted_at IS NULL" if can_be_deleted(table.kind) else ""
@@ -519,12 +529,8 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
         if current < VERSION:
             _drop_folding_indexes(connection)
             _run(connection, _FIXED)
-            # Imported when a schema is made: it brings pandas along where that is installed, in half a second.
-            import sqlite_utils
-
-            db = sqlite_utils.Database(connection)
             for table in TABLES:
-                _make(db, table)
+                _make(connection, table)
             for version in range(current + 1, VERSION + 1) if current else ():
                 if version in _FIXED_STEPS:
                     _FIXED_STEPS[version](connection)
