@@ -66,6 +66,10 @@ def test_a_target_rule_adds_what_is_missing() -> None:
     assert added("5.5", wallet_fields={"paid_top_up_max_amount_cents": 10_000}, **target) == ["194.5", "0"]
     assert added("5.5", grants_target_top_up=True, **target) == ["0", "194.5"]
     assert added("200", **target) == ["0", "0"]
+    unlimited = {**target, "ignore_paid_top_up_limits": True}
+    assert added("5.5", wallet_fields={"paid_top_up_min_amount_cents": 20_550}, **unlimited) == ["194.5", "0"]
+    # What waits for its payment does not count towards a target.
+    assert added("5.5", "100", **target) == ["194.5", "0"]
     cheap = {"rate": "0.5", "paid_top_up_min_amount_cents": 2500}
     near: dict[str, Any] = {"method": RuleMethod.TARGET, "target_ongoing_balance": "101"}
     assert added("100", wallet_fields=cheap, **near) == ["50", "0"]

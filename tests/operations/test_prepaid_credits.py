@@ -65,7 +65,10 @@ def test_the_invoice_of_a_period_is_paid_by_wallets_in_their_order(box: Scenario
         (TransactionKind.INVOICED, "settled", 700),
     ]
     assert sum(row.amount_cents for row in records(box, WalletConsumption)) == 1000
-    assert len(messages(box, "wallet_transaction.created")) == 2
+    told = [message["wallet_transaction"] for message in messages(box, "wallet_transaction.created")]
+    uses = [(use["amount"], use["wallet"]["balance_cents"]) for use in told if use["transaction_type"] == "outbound"]
+    # With what is left in the wallet then.
+    assert uses == [("3.0", 0), ("7.0", 1300)]
 
 
 def test_a_draft_uses_no_credits_until_it_is_finalized(box: Scenario) -> None:

@@ -152,3 +152,100 @@ def test_a_rule_pays_with_a_method_of_its_own_customer(box: Scenario) -> None:
     }
     wallet = created(box, external_customer_id="globex", recurring_transaction_rules=[rule])
     assert wallet["recurring_transaction_rules"][0]["payment_method"] == chosen
+
+
+def change_rules(box: Scenario, wallet_id: str, *rules: dict[str, object]) -> Any:
+    """The rules that are running after a change."""
+    body = {"recurring_transaction_rules": list(rules)}
+    return box.put(f"/wallets/{wallet_id}", wallet=body)["wallet"]["recurring_transaction_rules"]
+
+
+def test_a_rule_is_changed_by_its_id_and_gives_way_to_any_other(box: Scenario) -> None:
+    wallet = created(box, recurring_transaction_rules=[{**MONTHLY, "granted_credits": "1"}])
+    (first,) = wallet["recurring_transaction_rules"]
+    wallet_id = wallet["svc_id"]
+    (changed,) = change_rules(box, wallet_id, {"svc_id": first["svc_id"], **MONTHLY, "granted_credits": "2"})
+    assert (changed["svc_id"], changed["granted_credits"]) == (first["svc_id"], "2.0")
+    (unknown,) = change_rules(box, wallet_id, {"svc_id": "none", **MONTHLY, "granted_credits": "3"})
+    assert unknown["svc_id"] not in (first["svc_id"], "none")
+    # One that has ended is no longer known.
+    (again,) = change_rules(box, wallet_id, {"svc_id": first["svc_id"], **MONTHLY, "granted_credits": "4"})
+    assert again["svc_id"] not in (first["svc_id"], unknown["svc_id"])
+    # Without the key the rule stays as it is.
+    kept = box.put(f"/wallets/{wallet_id}", wallet={"name": "New"})["wallet"]["recurring_transaction_rules"]
+    assert kept == [again]
+    two = {"recurring_transaction_rules": [MONTHLY, MONTHLY]}
+    assert refused(box.send("PUT", f"/wallets/{wallet_id}", {"wallet": two})) == {
+        "recurring_transaction_rules": ["invalid_number_of_recurring_rules"]
+    }
+    assert change_rules(box, wallet_id) == []
+
+
+def test_a_new_rule_follows_its_wallet_and_one_that_runs_its_own(box: Scenario) -> None:
+    rule = {**MONTHLY, "paid_credits": "5"}
+    wallet = created(box, paid_credits="10", granted_credits="4", recurring_transaction_rules=[rule])
+    (running,) = wallet["recurring_transaction_rules"]
+    shown = ("method", "paid_credits", "granted_credits", "threshold_credits", "grants_target_top_up")
+    assert [running[name] for name in shown] == ["fixed", "5.0", "0.0", "0.0", False]
+    wallet_id = wallet["svc_id"]
+    gated = {"invoice_requires_successful_payment": True}
+    body = {**gated, "recurring_transaction_rules": [{**MONTHLY, "svc_id": running["svc_id"]}]}
+    changed = box.put(f"/wallets/{wallet_id}", wallet=body)["wallet"]["recurring_transaction_rules"][0]
+    assert changed["invoice_requires_successful_payment"] is False
+    (other,) = change_rules(box, wallet_id, MONTHLY)
+    # Only at the start a rule takes the credits of its wallet.
+    assert (other["paid_credits"], other["granted_credits"]) == ("0.0", "0.0")
+    assert other["invoice_requires_successful_payment"] is True
+
+
+def test_a_rule_may_become_one_of_another_method(box: Scenario) -> None:
+    target = {**MONTHLY, "method": "target", "target_ongoing_balance": "100", "grants_target_top_up": True}
+    wallet = created(box, recurring_transaction_rules=[target])
+    (rule,) = wallet["recurring_transaction_rules"]
+    fixed = {"svc_id": rule["svc_id"], **MONTHLY, "method": "fixed", "granted_credits": "3"}
+    (changed,) = change_rules(box, wallet["svc_id"], fixed)
+    assert (changed["svc_id"], changed["method"], changed["grants_target_top_up"]) == (rule["svc_id"], "fixed", False)
+    box.travel_to("2025-02-28T12:00:00Z")
+    assert latest(box, wallet["svc_id"])["credit_amount"] == "3.0"
+
+
+def test_a_target_that_is_reached_adds_nothing_and_buys_as_much_as_is_missing(box: Scenario) -> None:
+    rule = {**MONTHLY, "method": "target", "target_ongoing_balance": "30"}
+    full = created(box, granted_credits="30", paid_top_up_max_amount_cents=500, recurring_transaction_rules=[rule])
+    half = created(box, granted_credits="10", paid_top_up_max_amount_cents=500, recurring_transaction_rules=[rule])
+    box.travel_to("2025-02-28T12:00:00Z")
+    assert days(box, full["svc_id"]) == []
+    # The most that a purchase may be is not for targets.
+    assert (latest(box, half["svc_id"])["transaction_status"], latest(box, half["svc_id"])["amount"]) == (
+        "purchased",
+        "20.0",
+    )
+
+
+def test_a_rule_that_starts_later_acts_from_the_day_of_its_start(box: Scenario) -> None:
+    rule = {**MONTHLY, "granted_credits": "1", "started_at": "2025-04-15T09:30:00Z"}
+    wallet_id = created(box, recurring_transaction_rules=[rule])["svc_id"]
+    box.travel_to("2025-04-15T09:29:59Z")
+    assert days(box, wallet_id) == []
+    box.travel_to("2025-06-01T00:00:00Z")
+    assert days(box, wallet_id) == ["2025-04-15", "2025-05-15"]
+
+
+def test_the_day_of_a_wallet_is_that_of_its_creation_and_not_that_of_its_rule(box: Scenario) -> None:
+    wallet_id = created(box)["svc_id"]
+    box.travel_to("2025-02-10T00:00:00Z")
+    change_rules(box, wallet_id, {"trigger": "interval", "interval": "weekly", "granted_credits": "1"})
+    box.travel_to("2025-03-01T00:00:00Z")
+    # 31 January 2025 was a Friday.
+    assert days(box, wallet_id) == ["2025-02-14", "2025-02-21", "2025-02-28"]
+
+
+def test_a_payment_that_failed_is_not_tried_before_the_next_day(box: Scenario) -> None:
+    wallet_id = created(box, recurring_transaction_rules=[{**MONTHLY, "paid_credits": "1"}])["svc_id"]
+    box.travel_to("2025-02-28T12:00:00Z")
+    (invoice,) = box.get("/invoices")["invoices"]
+    box.put(f"/invoices/{invoice['svc_id']}", invoice={"payment_status": "failed"})
+    box.travel_to("2025-03-30T23:59:00Z")
+    assert days(box, wallet_id) == ["2025-02-28"]
+    box.travel_to("2025-03-31T12:00:00Z")
+    assert days(box, wallet_id) == ["2025-02-28", "2025-03-31"]

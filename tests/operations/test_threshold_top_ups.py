@@ -222,3 +222,66 @@ def test_each_depletion_is_told_once(box: Scenario) -> None:
     box.event("gb", value=12)
     box.event("gb", value=1)
     assert depletions() == before + 2
+
+
+def test_a_rule_for_a_wallet_that_is_low_already_waits_for_its_next_change(box: Scenario) -> None:
+    wallet_id = wallet_with(box, {**GRANTS_TEN, "threshold_credits": "0"})
+    box.event("gb", value=8)
+    box.put(f"/wallets/{wallet_id}", wallet={"recurring_transaction_rules": [GRANTS_TEN]})
+    later(box, days=1)
+    assert top_ups(box, wallet_id) == []
+    box.event("gb", value=1)
+    later(box, seconds=2)
+    assert top_ups(box, wallet_id) == [("granted", "settled", "10.0")]
+
+
+def test_a_rule_that_grants_little_goes_on_until_its_threshold_is_passed(box: Scenario) -> None:
+    wallet_id = wallet_with(box, {**GRANTS_TEN, "granted_credits": "2"})
+    box.event("gb", value=9)
+    later(box, minutes=1)
+    assert top_ups(box, wallet_id) == [("granted", "settled", "2.0")] * 3
+    assert box.get(f"/wallets/{wallet_id}")["wallet"]["credits_ongoing_balance"] == "7.0"
+
+
+def test_a_rule_that_has_expired_or_a_wallet_that_has_ended_tops_nothing_up(box: Scenario) -> None:
+    expires = (box.now + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    expiring = wallet_with(box, {**GRANTS_TEN, "expiration_at": expires})
+    later(box, minutes=5)
+    assert box.get(f"/wallets/{expiring}")["wallet"]["recurring_transaction_rules"] == []
+    box.event("gb", value=6)
+    later(box, minutes=1)
+    assert top_ups(box, expiring) == []
+    box.put(f"/wallets/{expiring}", wallet={"recurring_transaction_rules": [GRANTS_TEN]})
+    box.event("gb", value=1)
+    # What was ordered two seconds ago comes no more once the wallet has ended.
+    box.delete(f"/wallets/{expiring}")
+    later(box, minutes=1)
+    assert top_ups(box, expiring) == []
+
+
+def test_what_a_rule_adds_says_what_the_rule_says(box: Scenario) -> None:
+    pairs = [{"key": "kind", "value": "auto"}]
+    names = {"transaction_name": "Refill", "transaction_metadata": pairs, "purchase_order_number": "PO-7"}
+    wallet_id = wallet_with(box, {**BUYS_TEN, **names, "invoice_requires_successful_payment": True})
+    box.event("gb", value=6)
+    later(box, seconds=2)
+    (bought,) = (
+        item
+        for item in box.get(f"/wallets/{wallet_id}/wallet_transactions")["wallet_transactions"]
+        if item["source"] == "threshold"
+    )
+    assert (bought["name"], bought["metadata"], bought["purchase_order_number"]) == ("Refill", pairs, "PO-7")
+    assert bought["invoice_requires_successful_payment"] is True
+    assert box.get("/invoices")["invoices"] == []
+
+
+def test_a_fixed_rule_buys_several_times_its_credits_and_no_more_than_a_top_up_may_be(box: Scenario) -> None:
+    wallet_id = wallet_with(box, {**BUYS_TEN, "granted_credits": "1"}, paid_top_up_max_amount_cents=2500)
+    box.event("gb", value=18)
+    later(box, seconds=2)
+    # 5 less -8 less 1 granted are 12: twice ten.
+    grant = ("granted", "settled", "1.0")
+    assert sorted(top_ups(box, wallet_id)) == [grant, ("purchased", "pending", "20.0")]
+    box.event("gb", value=60)
+    later(box, seconds=2)
+    assert sorted(top_ups(box, wallet_id)[2:]) == [grant, ("purchased", "pending", "25.0")]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from tests.json_asserts import accepted, missing, refused
 from tests.operations.test_wallets import create, funded
 from tests.scenarios import Scenario
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
+from usagebill.core.errors import Invalid
 
 pytestmark = [pytest.mark.now("2025-01-15T10:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -322,3 +327,227 @@ def test_an_ended_wallet_refunds_nothing(box: Scenario) -> None:
     box.delete(f"/wallets/{wallet_id}")
     status, body = refund(box, invoice_id, 100)
     assert (status, body["code"]) == (405, "invalid_type_or_status")
+
+
+def listed(box: Scenario, wallet_id: str, query: str = "") -> list[Any]:
+    items: list[Any] = box.get(f"/wallets/{wallet_id}/wallet_transactions{query}")["wallet_transactions"]
+    return items
+
+
+def test_what_a_request_says_goes_to_the_transactions_that_it_is_about(box: Scenario) -> None:
+    box.billing.invoice_custom_sections.create(name="Terms", code="terms", display_name="Terms", details="Terms")
+    wallet_id = funded(box, granted_credits="20", purchase_order_number="PO-1")
+    made = moved(
+        box,
+        wallet_id,
+        paid_credits="3",
+        granted_credits="2",
+        voided_credits="1",
+        name="Spring",
+        priority=4,
+        purchase_order_number=" PO-2 ",
+        metadata=[{"key": f"k{number}", "value": "v"} for number in range(15)],
+        payment_method={"payment_method_type": "manual"},
+        invoice_custom_section={"invoice_custom_section_codes": ["terms"]},
+    )
+    assert [item["transaction_status"] for item in made] == ["purchased", "granted", "voided"]
+    assert {(item["name"], item["priority"], item["source"], len(item["metadata"])) for item in made} == {
+        ("Spring", 4, "manual", 15)
+    }
+    assert [item["purchase_order_number"] for item in made] == ["PO-2", "PO-2", "PO-1"]
+    assert [item["payment_method"]["payment_method_type"] for item in made] == ["manual", "provider", "provider"]
+    for item in made:
+        (section,) = shown(box, item)["applied_invoice_custom_sections"]
+        assert section["invoice_custom_section"]["code"] == "terms"
+    assert [item["status"] for item in made] == ["pending", "settled", "settled"]
+    assert [item["remaining_amount_cents"] for item in made] == [None, 200, None]
+
+
+def test_no_credits_make_no_transactions(box: Scenario) -> None:
+    wallet_id = funded(box)
+    assert moved(box, wallet_id, paid_credits="0", granted_credits="0.000009", voided_credits="0") == []
+    assert listed(box, wallet_id) == []
+    assert box.webhook_types("wallet_transaction") == []
+
+
+def test_a_purchase_follows_its_wallet_unless_it_says_whether_it_must_be_paid_first(box: Scenario) -> None:
+    wallet_id = funded(box, invoice_requires_successful_payment=True)
+    required = [
+        moved(box, wallet_id, paid_credits="1", **choice)[0]["invoice_requires_successful_payment"]
+        for choice in (
+            {},
+            {"invoice_requires_successful_payment": None},
+            {"invoice_requires_successful_payment": False},
+        )
+    ]
+    assert required == [True, True, False]
+
+
+def test_messages_of_a_movement_show_the_wallet_as_it_is_then(box: Scenario) -> None:
+    rule = {"trigger": "interval", "interval": "monthly", "granted_credits": "1"}
+    wallet_id = funded(box, granted_credits="5", recurring_transaction_rules=[rule])
+    moved(box, wallet_id, voided_credits="2")
+    told = [message for message in box.webhooks if message["webhook_type"] == "wallet_transaction.created"]
+    assert {message["object_type"] for message in told} == {"wallet_transaction"}
+    wallet = told[-1]["wallet_transaction"]["wallet"]
+    assert (wallet["svc_id"], wallet["credits_balance"]) == (wallet_id, "3.0")
+    assert {"applies_to", "recurring_transaction_rules"} & set(wallet) == set()
+    settle(box, bought(box, wallet_id)[1])
+    (settled,) = (message for message in box.webhooks if message["webhook_type"] == "wallet_transaction.updated")
+    assert settled["wallet_transaction"]["wallet"]["credits_balance"] == "13.0"
+    (created,) = (message for message in box.webhooks if message["webhook_type"] == "wallet.created")
+    assert (len(created["wallet"]["recurring_transaction_rules"]), "applies_to" in created["wallet"]) == (1, False)
+
+
+def test_a_transaction_keeps_the_billing_entity_that_it_was_made_with(box: Scenario) -> None:
+    for code in ("one", "two"):
+        box.post("/billing_entities", billing_entity={"name": code, "code": code})
+    wallet_id = funded(box, granted_credits="5", billing_entity_code="one")
+    (grant,) = listed(box, wallet_id)
+    box.put(f"/wallets/{wallet_id}", wallet={"billing_entity_code": "two"})
+    assert shown(box, grant)["billing_entity_code"] == "one"
+    (void,) = moved(box, wallet_id, voided_credits="1", voided_transaction_id=grant["svc_id"])
+    assert void["billing_entity_code"] == "one"
+    (pooled,) = moved(box, wallet_id, voided_credits="1", voided_transaction_id="")
+    assert pooled["billing_entity_code"] == "two"
+    _, invoice_id = bought(box, wallet_id)
+    assert box.invoice(invoice_id)["billing_entity_code"] == "two"
+
+
+def test_a_wallet_says_when_its_balance_last_moved_and_when_credits_last_went(box: Scenario) -> None:
+    wallet_id = funded(box)
+
+    def moments() -> tuple[str | None, str | None]:
+        wallet = box.get(f"/wallets/{wallet_id}")["wallet"]
+        return wallet["last_balance_sync_at"], wallet["last_consumed_credit_at"]
+
+    assert moments() == (None, None)
+    moved(box, wallet_id, granted_credits="5")
+    assert moments() == ("2025-01-15T10:00:00Z", None)
+    box.travel_to("2025-01-16T10:00:00Z")
+    _, invoice_id = bought(box, wallet_id)
+    assert moments() == ("2025-01-15T10:00:00Z", None)
+    box.travel_to("2025-01-17T10:00:00Z")
+    settle(box, invoice_id)
+    assert moments() == ("2025-01-17T10:00:00Z", None)
+    box.travel_to("2025-01-18T10:00:00Z")
+    moved(box, wallet_id, voided_credits="1")
+    assert moments() == ("2025-01-18T10:00:00Z", "2025-01-18T10:00:00Z")
+
+
+def test_what_is_left_of_a_grant_is_told_in_credits_that_are_not_rounded(box: Scenario) -> None:
+    wallet_id = funded(box, rate_amount="3")
+    (grant,) = moved(box, wallet_id, granted_credits="1")
+    moved(box, wallet_id, voided_credits="0.33333")
+    grant = shown(box, grant)
+    assert (grant["remaining_amount_cents"], grant["remaining_credit_amount"]) == (200, "0.666666666666667")
+    consumptions = box.get(f"/wallet_transactions/{grant['svc_id']}/consumptions")["wallet_transaction_consumptions"]
+    assert [(item["amount_cents"], item["credit_amount"]) for item in consumptions] == [(100, "0.333333333333333")]
+
+
+def test_filters_by_metadata_must_all_hold_and_blank_ones_do_not_count(box: Scenario) -> None:
+    wallet_id = funded(box)
+    pair = [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
+    moved(box, wallet_id, granted_credits="1", metadata=pair)
+    moved(box, wallet_id, granted_credits="2", metadata=pair[:1])
+    found = {
+        query: [item["credit_amount"] for item in listed(box, wallet_id, f"?{query}")]
+        for query in (
+            "metadata[a]=1&metadata[b]=2",
+            "metadata[b]=2&metadata[a]=",
+            "metadata[a]=2",
+            "metadata=a",
+            "metadata[]=a",
+        )
+    }
+    assert {query: sorted(credits) for query, credits in found.items()} == {
+        "metadata[a]=1&metadata[b]=2": ["1.0"],
+        "metadata[b]=2&metadata[a]=": ["1.0"],
+        "metadata[a]=2": [],
+        "metadata=a": ["1.0", "2.0"],
+        "metadata[]=a": ["1.0", "2.0"],
+    }
+
+
+def test_a_top_up_that_is_not_invoiced_yet_has_no_payment_link() -> None:
+    with Billing(":memory:", clock=ManualClock(datetime(2025, 1, 15, tzinfo=UTC)), deliver=False) as billing:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        wallet = billing.wallets.create(external_customer_id="acme", rate_amount="1")
+        (purchase,) = billing.wallet_transactions.create(wallet_id=wallet.id, paid_credits="1")
+        assert purchase.invoice_id is None
+        with pytest.raises(Invalid) as refusal:
+            billing.wallet_transactions.payment_url(purchase.id)
+        assert refusal.value.details == {"base": ["wallet_transaction_has_no_attached_invoice"]}
+
+
+def test_the_line_of_a_top_up_is_called_as_its_transaction(box: Scenario) -> None:
+    wallet_id = funded(box, name="Flights")
+    lines = [box.invoice(bought(box, wallet_id, **names)[1])["fees"][0] for names in ({"name": "Ten"}, {})]
+    assert [line["item"]["name"] for line in lines] == ["Ten", "credit"]
+    # A document calls the second one after its wallet.
+    assert [line["description"] for line in lines] == ["Flights"] * 2
+    assert {(line["item"]["code"], line["taxes_rate"], line["taxes_amount_cents"]) for line in lines} == {
+        ("credit", 0.0, 0)
+    }
+
+
+def test_a_top_up_is_dated_and_due_by_the_days_of_its_customer(box: Scenario) -> None:
+    box.customer(timezone="Asia/Tokyo", net_payment_term=14)
+    box.travel_to("2025-01-31T16:00:00Z")
+    _, invoice_id = bought(box, funded(box))
+    invoice = box.invoice(invoice_id)
+    assert (invoice["issuing_date"], invoice["payment_due_date"]) == ("2025-02-01", "2025-02-15")
+    assert invoice["net_payment_term"] == 14
+    assert invoice["sub_total_excluding_taxes_amount_cents"] == invoice["fees_amount_cents"] == 1000
+
+
+def test_a_purchase_tells_of_each_turn_of_its_payment_once(box: Scenario) -> None:
+    wallet_id = funded(box)
+    _, invoice_id = bought(box, wallet_id)
+
+    def told() -> list[str]:
+        return [
+            message["wallet_transaction"]["status"]
+            for message in box.webhooks
+            if message["webhook_type"] == "wallet_transaction.updated"
+        ]
+
+    settle(box, invoice_id, "failed")
+    settle(box, invoice_id, "failed")
+    assert told() == ["failed"]
+    settle(box, invoice_id, "pending")
+    assert told() == ["failed"]
+    settle(box, invoice_id)
+    settle(box, invoice_id, "failed")
+    assert told() == ["failed", "settled"]
+
+
+@pytest.mark.parametrize("status", ["pending", "failed"])
+def test_a_top_up_that_is_not_paid_can_be_settled_by_a_note_and_not_refunded(box: Scenario, status: str) -> None:
+    wallet_id = funded(box)
+    purchase, invoice_id = bought(box, wallet_id)
+    settle(box, invoice_id, status)
+    for parts in ({"refund_amount_cents": 1000}, {"credit_amount_cents": 1000}):
+        code, body = refund(box, invoice_id, 1000, **parts)
+        assert (code, body["code"]) == (405, "invalid_type_or_status")
+    assert refused(refund(box, invoice_id, 400, offset_amount_cents=400)) == {
+        "offset_amount_cents": ["not_equal_to_total_amount"]
+    }
+    accepted(refund(box, invoice_id, 1000, offset_amount_cents=1000), "credit_note")
+    box.run_due()
+    assert (shown(box, purchase)["status"], balance(box, wallet_id)) == ("failed", (0, "0.0", "0.0"))
+
+
+@pytest.mark.parametrize(("rate", "credits"), [("10", "1.2"), ("20", "0.6")])
+def test_a_refund_takes_credits_at_the_rate_of_the_wallet(box: Scenario, rate: str, credits: str) -> None:
+    wallet_id = funded(box, rate_amount=rate)
+    _, invoice_id = bought(box, wallet_id, "2")
+    total = box.invoice(invoice_id)["total_amount_cents"]
+    box.post("/payments", payment={"invoice_id": invoice_id, "amount_cents": total, "reference": "bank"})
+    box.run_due()
+    sent = len(box.webhook_types("wallet_transaction.created")), len(box.webhook_types("wallet.updated"))
+    accepted(refund(box, invoice_id, 1200), "credit_note")
+    (void,) = listed(box, wallet_id, "?transaction_status=voided")
+    assert (void["credit_amount"], void["amount"], void["status"]) == (credits, "12.0", "settled")
+    told = len(box.webhook_types("wallet_transaction.created")), len(box.webhook_types("wallet.updated"))
+    assert told == (sent[0], sent[1] + 1)

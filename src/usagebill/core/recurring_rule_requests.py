@@ -109,8 +109,10 @@ def rule_as_sent(
         lacks_threshold = changed.trigger == RuleTrigger.THRESHOLD and sent.get("threshold_credits") is None
         if facts.is_new and lacks_threshold:
             raise _Unsound
-        if changed.method != RuleMethod.TARGET and sent.get("grants_target_top_up") is not None:
-            raise _Unsound
+        if changed.method != RuleMethod.TARGET:
+            if sent.get("grants_target_top_up") is not None:
+                raise _Unsound
+            changed = replace(changed, grants_target_top_up=False)
         if not rule_is_sound(changed):
             raise _Unsound
     except _Unsound as problem:

@@ -42,39 +42,59 @@ __all__ = [
     "refund",
     "return_prepaid",
     "take_out",
-    "tell_changed",
+    "tell_transaction",
     "tell_wallet",
     "want_refresh",
 ]
 
+_CREATED = "wallet_transaction.created"
 
-def bring_in(work: Work, transaction: WalletTransaction) -> Wallet:
-    """The wallet with the credits of a settled inbound transaction, which is stored already."""
+
+def bring_in(work: Work, transaction: WalletTransaction, *, webhook_type: str = _CREATED) -> Wallet:
+    """The wallet with the credits of a settled inbound transaction, which is stored already.
+
+    `webhook_type` is the message about the transaction.
+    """
     wallet = wallet_of(work, transaction)
     want_refresh(work, wallet.customer_id)
-    return _moved(work, increased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
+    moved = increased(wallet, transaction.amount_cents, transaction.credit_amount, work.now)
+    return _moved(work, moved, transaction, webhook_type)
 
 
 def give_back(work: Work, transaction: WalletTransaction) -> Wallet:
     """The wallet with credits that an invoice had consumed and a settled inbound transaction gives back."""
     wallet = wallet_of(work, transaction)
     want_refresh(work, wallet.customer_id)
-    return _moved(work, given_back(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
+    moved = given_back(wallet, transaction.amount_cents, transaction.credit_amount, work.now)
+    return _moved(work, moved, transaction, _CREATED)
 
 
-def take_out(work: Work, transaction: WalletTransaction, *, source: WalletTransaction | None = None) -> Wallet:
+def take_out(
+    work: Work,
+    transaction: WalletTransaction,
+    *,
+    source: WalletTransaction | None = None,
+    webhook_type: str | None = _CREATED,
+) -> Wallet:
     """The wallet without the credits of an outbound transaction, which is stored already.
 
-    They are drawn from its inbound transactions in the order of consumption, or from `source` alone. Raises
-    `ValueError` where less is left of them: callers check before.
+    They are drawn from its inbound transactions in the order of consumption, or from `source` alone. `webhook_type` is
+    the message about the transaction, None for none. Raises `ValueError` where less is left of them: callers check
+    before.
     """
     wallet = wallet_of(work, transaction)
     inbound = drawable_transactions(work, [wallet]) if source is None else [source]
     want_refresh(work, wallet.customer_id)
-    return _drawn(work, transaction, wallet, inbound)
+    return _drawn(work, transaction, wallet, inbound, webhook_type)
 
 
-def _drawn(work: Work, transaction: WalletTransaction, wallet: Wallet, inbound: Iterable[WalletTransaction]) -> Wallet:
+def _drawn(
+    work: Work,
+    transaction: WalletTransaction,
+    wallet: Wallet,
+    inbound: Iterable[WalletTransaction],
+    webhook_type: str | None = _CREATED,
+) -> Wallet:
     if transaction.transaction_type != TransactionType.OUTBOUND:
         raise ValueError(f"transaction {transaction.id} brings credits in")
     draws = drawn(inbound, transaction.amount_cents)
@@ -91,7 +111,8 @@ def _drawn(work: Work, transaction: WalletTransaction, wallet: Wallet, inbound: 
                 created_at=work.now,
             )
         )
-    return _moved(work, decreased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
+    moved = decreased(wallet, transaction.amount_cents, transaction.credit_amount, work.now)
+    return _moved(work, moved, transaction, webhook_type)
 
 
 def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
@@ -153,12 +174,15 @@ def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: 
         updated_at=work.now,
     )
     work.tx.insert(void)
-    take_out(work, void, source=purchase)
+    take_out(work, void, source=purchase, webhook_type=None)
     return void
 
 
-def _moved(work: Work, wallet: Wallet) -> Wallet:
+def _moved(work: Work, wallet: Wallet, transaction: WalletTransaction, webhook_type: str | None) -> Wallet:
+    """Store the wallet after a movement, and send the messages: the transaction's shows the new balance already."""
     work.tx.replace(wallet)
+    if webhook_type is not None:
+        tell_transaction(work, webhook_type, transaction)
     tell_wallet(work, "wallet.updated", wallet)
     watch_wallet(work, wallet)
     return wallet
@@ -179,15 +203,14 @@ def want_refresh(work: Work, customer_id: str) -> None:
 
 
 def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:
-    """Store a new transaction, and send its messages."""
+    """Store a new transaction."""
     work.tx.insert(transaction)
-    work.emit("wallet_transaction.created", partial(wallet_transaction_message, work, transaction), transaction.id)
     return transaction
 
 
-def tell_changed(work: Work, transaction: WalletTransaction) -> None:
-    """Send the message that a transaction was settled, or failed."""
-    work.emit("wallet_transaction.updated", partial(wallet_transaction_message, work, transaction), transaction.id)
+def tell_transaction(work: Work, webhook_type: str, transaction: WalletTransaction) -> None:
+    """Say what happened to a transaction."""
+    work.emit(webhook_type, partial(wallet_transaction_message, work, transaction), transaction.id)
 
 
 def tell_wallet(work: Work, webhook_type: str, wallet: Wallet) -> None:

@@ -33,6 +33,7 @@ from usagebill.core.sync_connections import KINDS as SYNC_KINDS
 from usagebill.core.sync_connections import TARGETED_OBJECTS, SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
 from usagebill.core.wallet_transactions import TransactionKind, TransactionType, WalletTransactionStatus
+from usagebill.core.wallets import FEE_TYPES
 from usagebill.core.webhooks import MessageStatus, SignatureAlgorithm
 from usagebill.reference.field import Field
 
@@ -270,7 +271,7 @@ FIELDS: Mapping[str, Field] = {
     "paid_credits": Field("Credits that are bought: an invoice asks for their price.", unit="credits", example="10"),
     "granted_credits": Field("Credits that are given.", unit="credits", example="5"),
     "voided_credits": Field("Credits that are taken away.", unit="credits"),
-    "voided_transaction_id": Field("The granted transaction whose credits are taken away, by id."),
+    "voided_transaction_id": Field("The granted or bought credits to take away from, by id."),
     "priority": Field("Wallets and credits of a lower number are used first, 1 to 50.", default="50"),
     "invoice_requires_successful_payment": Field(
         "Whether the invoice is issued only once it is paid.", default="false"
@@ -289,7 +290,7 @@ FIELDS: Mapping[str, Field] = {
     "target_ongoing_balance": Field("The ongoing balance to top up to.", unit="credits"),
     "grants_target_top_up": Field("Whether the credits up to the target are given, not bought.", default="false"),
     "started_at": Field("From when on.", default="now"),
-    "fee_types": Field("The types of fee that it pays.", values=tuple(FeeType)),
+    "fee_types": Field("The types of fee that it pays.", values=FEE_TYPES),
     "current_ongoing_balance": Field("Whether the ongoing balance is worked out now.", default="false"),
     # Invoices, fees, credit notes and payments
     "fees": Field("The lines."),

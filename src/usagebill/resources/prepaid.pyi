@@ -294,7 +294,7 @@ class WalletTransactions(Resource):
         paid_credits: Credits that are bought: an invoice asks for their price. In credits.
         granted_credits: Credits that are given. In credits.
         voided_credits: Credits that are taken away. In credits.
-        voided_transaction_id: The granted transaction whose credits are taken away, by id.
+        voided_transaction_id: The granted or bought credits to take away from, by id.
         invoice_requires_successful_payment: Whether the invoice is issued only once it is paid. Default: false.
         ignore_paid_top_up_limits: Whether these top-ups may pass the wallet's limits. Default: false.
         name: The name that people read.

@@ -60,6 +60,8 @@ def test_names_say_interval_groups_filters_and_true_ups() -> None:
     assert fee_name(filtered, NAMING) == "Calls • Europe"
     assert fee_name(fee(true_up_parent_fee_id="f"), NAMING) == "Calls - True-up"
     assert fee_name(fee("credit", "credit"), NAMING) == "Prepaid credits"
+    assert fee_name(fee("credit", "credit", description="Flights"), NAMING) == "Prepaid credits - Flights"
+    assert fee_name(fee("credit", "Ten credits", description="Flights"), NAMING) == "Ten credits"
 
 
 def test_a_plain_fee_is_one_row() -> None:

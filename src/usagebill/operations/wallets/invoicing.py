@@ -11,7 +11,7 @@ from usagebill.core.tasks import InvoiceTopUp, SettleTopUp
 from usagebill.core.wallet_transactions import WalletTransaction, WalletTransactionEvent, paid, unpaid
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.record import record
-from usagebill.operations.wallet_ledger import bring_in, tell_changed
+from usagebill.operations.wallet_ledger import bring_in, tell_transaction
 from usagebill.queries.invoices import find_invoice
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of, wallet_transaction_by_id
 from usagebill.rating.top_ups import paid_today, top_up_bill
@@ -20,6 +20,7 @@ from usagebill.work import Work
 __all__ = ["invoice_top_up", "settle_top_up"]
 
 _ISSUED = "invoice.paid_credit_added"
+_UPDATED = "wallet_transaction.updated"
 
 
 def invoice_top_up(work: Work, task: InvoiceTopUp) -> None:
@@ -40,26 +41,25 @@ def settle_top_up(work: Work, task: SettleTopUp) -> None:
     if invoice is None or purchase is None:
         return
     if task.payment_status == PaymentStatus.FAILED:
-        _keep(work, purchase, unpaid(purchase, WalletTransactionEvent.PAYMENT_FAILED, work.now))
+        _fail(work, purchase, WalletTransactionEvent.PAYMENT_FAILED)
         return
     if invoice.status == InvoiceStatus.VOIDED and invoice.payment_status != PaymentStatus.SUCCEEDED:
         return
     if invoice.total_offset_amount_cents > 0:
-        _keep(work, purchase, unpaid(purchase, WalletTransactionEvent.OFFSET, work.now))
+        _fail(work, purchase, WalletTransactionEvent.OFFSET)
     else:
         settled = paid(purchase, work.now)
-        if _keep(work, purchase, settled):
-            bring_in(work, settled)
+        if settled is not purchase:
+            work.tx.replace(settled)
+            bring_in(work, settled, webhook_type=_UPDATED)
     _issue_if_kept(work, invoice)
 
 
-def _keep(work: Work, before: WalletTransaction, after: WalletTransaction) -> bool:
-    """Store what became of the purchase, and send its messages; False if nothing did."""
-    if after is before:
-        return False
-    work.tx.replace(after)
-    tell_changed(work, after)
-    return True
+def _fail(work: Work, purchase: WalletTransaction, event: WalletTransactionEvent) -> None:
+    failed = unpaid(purchase, event, work.now)
+    if failed is not purchase:
+        work.tx.replace(failed)
+        tell_transaction(work, _UPDATED, failed)
 
 
 def _issue_if_kept(work: Work, invoice: Invoice) -> None:

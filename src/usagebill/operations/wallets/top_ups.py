@@ -24,7 +24,7 @@ from usagebill.core.wallet_transactions import (
     WalletTransactionStatus,
 )
 from usagebill.core.wallets import LOWEST_PRIORITY, Wallet, WalletStatus, whole_cent_credits
-from usagebill.operations.wallet_ledger import bring_in, keep
+from usagebill.operations.wallet_ledger import bring_in, keep, tell_transaction
 from usagebill.queries.wallets import wallet_by_id
 from usagebill.work import Work
 
@@ -72,6 +72,7 @@ def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
             raise Invalid(paid_credits=problem)
         purchase = new_transaction(work, wallet, order, TransactionKind.PURCHASED, paid_cents, paid_credits)
         made.append(keep(work, replace(purchase, payment_method=order.payment_method)))
+        tell_transaction(work, "wallet_transaction.created", made[-1])
         work.schedule(InvoiceTopUp(customer_id=wallet.customer_id, wallet_transaction_id=purchase.id), work.now)
     granted_cents, granted_credits = whole_cent_credits(order.granted, wallet.rate_amount, wallet.currency)
     if granted_cents > 0:
