@@ -37,36 +37,93 @@ def thresholds(*fixed: int, recurring: int | None = None) -> list[UsageThreshold
 FIXED = (10, 20, 31, 40)
 
 
+def passed(listed: list[UsageThreshold], invoiced: int, current: int, billed: int = 0) -> list[int]:
+    reached = passed_thresholds(listed, invoiced_cents=invoiced, current_cents=current, billed_cents=billed)
+    return [threshold.amount_cents for threshold in reached]
+
+
 @pytest.mark.parametrize(
-    ("recurring", "invoiced", "current", "billed", "passed"),
+    ("invoiced", "current", "billed", "reached"),
     [
-        (None, 0, 31, 0, [10, 20, 31]),
-        (None, 9, 2, 0, [10]),
-        (None, 21, 20, 0, [31, 40]),
-        (None, 40, 2, 0, []),
-        (5, 0, 45, 0, [10, 20, 31, 40, 5]),
-        (5, 41, 4, 0, [5]),
-        (5, 50, 0, 0, []),
-        (None, 0, 31, 10, [20, 31]),
-        (None, 11, 20, 10, [31]),
-        (None, 0, 7, 10, []),
+        (0, 7, 0, []),
+        (0, 10, 0, [10]),
+        (0, 31, 0, [10, 20, 31]),
+        (9, 2, 0, [10]),
+        (9, 31, 0, [10, 20, 31, 40]),
+        (11, 10, 0, [20]),
+        (21, 20, 0, [31, 40]),
+        (40, 2, 0, []),
+        (50, 0, 0, []),
+        # Progressive billing has billed ten of it.
+        (0, 10, 10, []),
+        (0, 31, 10, [20, 31]),
+        (9, 12, 10, [20]),
+        (9, 31, 10, [20, 31, 40]),
+        (11, 20, 10, [31]),
+        (21, 20, 10, [40]),
+        (50, 10, 10, []),
+        (0, 7, 10, []),
+        # Eleven were used before, elsewhere.
+        (11 + 0, 9, 0, [20]),
+        (11 + 8, 20, 0, [20, 31]),
+        (11 + 0, 31, 0, [20, 31, 40]),
+        (11 + 11, 10, 0, [31]),
+        (11 + 40, 2, 0, []),
     ],
 )
-def test_thresholds_are_passed_once(
-    recurring: int | None, invoiced: int, current: int, billed: int, passed: list[int]
+def test_fixed_thresholds_are_passed_once(invoiced: int, current: int, billed: int, reached: list[int]) -> None:
+    assert passed(thresholds(*FIXED), invoiced, current, billed) == reached
+
+
+@pytest.mark.parametrize(
+    ("invoiced", "current", "billed", "is_passed"),
+    [
+        (0, 7, 0, False),
+        (0, 10, 0, True),
+        (9, 2, 0, True),
+        (11, 8, 0, False),
+        (11, 9, 0, True),
+        (11, 20, 0, True),
+        (202, 7, 0, False),
+        (202, 8, 0, True),
+        (11, 19, 10, True),
+        (202, 17, 10, False),
+        (202, 18, 10, True),
+    ],
+)
+def test_a_recurring_threshold_goes_on_from_what_was_invoiced(
+    invoiced: int, current: int, billed: int, is_passed: bool
 ) -> None:
-    reached = passed_thresholds(
-        thresholds(*FIXED, recurring=recurring), invoiced_cents=invoiced, current_cents=current, billed_cents=billed
-    )
-    assert [threshold.amount_cents for threshold in reached] == passed
+    assert passed(thresholds(recurring=10), invoiced, current, billed) == [10] * is_passed
 
 
-@pytest.mark.parametrize(("invoiced", "current", "passed"), [(11, 8, []), (11, 9, [10]), (202, 8, [10])])
-def test_a_recurring_threshold_goes_on_from_what_was_invoiced(invoiced: int, current: int, passed: list[int]) -> None:
-    reached = passed_thresholds(
-        thresholds(recurring=10), invoiced_cents=invoiced, current_cents=current, billed_cents=0
-    )
-    assert [threshold.amount_cents for threshold in reached] == passed
+@pytest.mark.parametrize(
+    ("fixed", "invoiced", "current", "billed", "reached"),
+    [
+        ((10,), 0, 10, 0, [10]),
+        ((10,), 0, 15, 0, [10, 5]),
+        ((10,), 0, 20, 0, [10, 5]),
+        ((10,), 9, 6, 0, [10, 5]),
+        ((10,), 11, 3, 0, []),
+        ((10,), 11, 4, 0, [5]),
+        ((10,), 0, 7, 10, []),
+        ((10,), 0, 15, 10, [5]),
+        ((10,), 9, 16, 10, [5]),
+        ((10,), 11, 14, 10, [5]),
+        ((10,), 11, 4, 10, []),
+        (FIXED, 0, 44, 0, [10, 20, 31, 40]),
+        (FIXED, 0, 45, 0, [10, 20, 31, 40, 5]),
+        (FIXED, 9, 37, 0, [10, 20, 31, 40, 5]),
+        (FIXED, 21, 24, 0, [31, 40, 5]),
+        (FIXED, 49, 1, 0, [5]),
+        (FIXED, 50, 0, 0, []),
+        (FIXED, 50, 5, 0, [5]),
+    ],
+)
+def test_a_recurring_threshold_begins_beyond_the_fixed_ones(
+    fixed: tuple[int, ...], invoiced: int, current: int, billed: int, reached: list[int]
+) -> None:
+    assert passed(thresholds(*fixed, recurring=5), invoiced, current, billed) == reached
 
 
 def shown(total: int, *fixed: int, recurring: int | None = None) -> list[tuple[int, Decimal]]:
@@ -79,6 +136,7 @@ def shown(total: int, *fixed: int, recurring: int | None = None) -> list[tuple[i
 def test_completion_is_counted_from_the_threshold_before() -> None:
     assert shown(23, 100) == [(100, Decimal("0.23"))]
     assert shown(120, 100, 200) == [(100, Decimal(1)), (200, Decimal("0.2"))]
+    assert shown(15 + 12 + 120, 100, 200) == [(100, Decimal(1)), (200, Decimal("0.47"))]
     assert shown(120, 100, recurring=200) == [(100, Decimal(1)), (300, Decimal("0.1"))]
     assert shown(723, 100, recurring=200) == [
         (100, Decimal(1)),
@@ -102,10 +160,10 @@ def test_growing_usage_passes_each_fixed_threshold_once(
     usage = billed = 0
     for step in steps:
         usage += step
-        passed = passed_thresholds(listed, invoiced_cents=0, current_cents=usage, billed_cents=billed)
-        if passed:
+        reached = passed_thresholds(listed, invoiced_cents=0, current_cents=usage, billed_cents=billed)
+        if reached:
             billed = usage
-        seen += [threshold.amount_cents for threshold in passed if not threshold.recurring]
+        seen += [threshold.amount_cents for threshold in reached if not threshold.recurring]
     assert seen == sorted(amount for amount in fixed if amount <= usage)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -154,7 +155,7 @@ def test_a_rule_pays_with_a_method_of_its_own_customer(box: Scenario) -> None:
     assert wallet["recurring_transaction_rules"][0]["payment_method"] == chosen
 
 
-def change_rules(box: Scenario, wallet_id: str, *rules: dict[str, object]) -> Any:
+def change_rules(box: Scenario, wallet_id: str, *rules: Mapping[str, object]) -> Any:
     """The rules that are running after a change."""
     body = {"recurring_transaction_rules": list(rules)}
     return box.put(f"/wallets/{wallet_id}", wallet=body)["wallet"]["recurring_transaction_rules"]

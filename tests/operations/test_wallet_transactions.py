@@ -450,7 +450,7 @@ def test_filters_by_metadata_must_all_hold_and_blank_ones_do_not_count(box: Scen
     pair = [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
     moved(box, wallet_id, granted_credits="1", metadata=pair)
     moved(box, wallet_id, granted_credits="2", metadata=pair[:1])
-    found = {
+    matching = {
         query: [item["credit_amount"] for item in listed(box, wallet_id, f"?{query}")]
         for query in (
             "metadata[a]=1&metadata[b]=2",
@@ -460,7 +460,7 @@ def test_filters_by_metadata_must_all_hold_and_blank_ones_do_not_count(box: Scen
             "metadata[]=a",
         )
     }
-    assert {query: sorted(credits) for query, credits in found.items()} == {
+    assert {query: sorted(credits) for query, credits in matching.items()} == {
         "metadata[a]=1&metadata[b]=2": ["1.0"],
         "metadata[b]=2&metadata[a]=": ["1.0"],
         "metadata[a]=2": [],
