@@ -48,4 +48,6 @@ class Books:
         return [subject for connection, subject, _ in self.pushed if connection == code]
 
     def bodies(self, subject: str, code: str = "books") -> list[dict[str, Any]]:
-        return [body for connection, told, body in self.pushed if (connection, told) == (code, subject)]
+        return [
+            body for connection, pushed_subject, body in self.pushed if (connection, pushed_subject) == (code, subject)
+        ]

@@ -232,8 +232,8 @@ def sending(name: str) -> list[str]:
     if name not in MESSAGES:
         return []
     tests = [test.test for test in calls() if name in test.messages and not _ABOUT_ENDPOINTS.search(test.test)]
-    told = re.compile(rf"webhook_type={re.escape(name)}\b")
-    return [*tests, *(scenario for scenario, text in _scenarios().items() if told.search(text))]
+    mention = re.compile(rf"webhook_type={re.escape(name)}\b")
+    return [*tests, *(scenario for scenario, text in _scenarios().items() if mention.search(text))]
 
 
 def _best(tests: list[str], about: str, before: str | None) -> str:
@@ -322,15 +322,15 @@ def _table(titles: Sequence[str], table: Sequence[Sequence[str]]) -> Iterator[st
 
 def page() -> str:
     """The page."""
-    asked, own, sent = operations(), own_operations(), webhook_types()
-    answered, told = sum(row[2] == "yes" for row in asked), sum(row[1] == "yes" for row in sent)
+    asked, own_rows, sent = operations(), own_operations(), webhook_types()
+    answered, sent_webhooks = sum(row[2] == "yes" for row in asked), sum(row[1] == "yes" for row in sent)
     lines = [
         "# Coverage",
         "",
         "Each operation and each webhook of the interface: whether it is built, and a test, or a conformance scenario,",
         "that asks for it. Written by `python -m tests.coverage_table`; `tests/test_coverage.py` checks it.",
         "",
-        f"{answered} of {len(asked)} operations and {told} of {len(sent)} webhooks are built.",
+        f"{answered} of {len(asked)} operations and {sent_webhooks} of {len(sent)} webhooks are built.",
         "",
         "## Operations",
         "",
@@ -338,7 +338,7 @@ def page() -> str:
         "",
         "## Our own operations",
         "",
-        *_table(("Verb", "Path", "Built", "Tested by"), own),
+        *_table(("Verb", "Path", "Built", "Tested by"), own_rows),
         "",
         "## Webhooks",
         "",

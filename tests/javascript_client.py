@@ -190,8 +190,8 @@ def _called(
     path = addresses.get(_shape(endpoint.path), path)
     call = {**row, "arguments": _arguments(row, path, body)}
     sent = json.dumps({"url": url, "key": box.api_key, "calls": [call]})
-    said = json.loads(_node(folder, _CALL, sent))
-    return [] if said["status"] in (200, 204) else [f"refused: {said}"]
+    answer = json.loads(_node(folder, _CALL, sent))
+    return [] if answer["status"] in (200, 204) else [f"refused: {answer}"]
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ class Mail:
 
     @property
     def message(self) -> EmailMessage:
-        found = message_from_bytes(self.raw, policy=default)
-        assert isinstance(found, EmailMessage)
-        return found
+        parsed = message_from_bytes(self.raw, policy=default)
+        assert isinstance(parsed, EmailMessage)
+        return parsed
 
 
 class MailServer:
@@ -116,11 +116,11 @@ class MailServer:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    def _authenticate(self, _: Any, __: Any, ___: Any, mechanism: str, data: object) -> AuthResult:
-        assert isinstance(data, LoginPassword)
-        self.sign_ins.append(data.password)
-        good = data.login == b"ada" and data.password == (self._password or "").encode()
-        return AuthResult(success=good, handled=False, auth_data=data)
+    def _authenticate(self, _: Any, __: Any, ___: Any, mechanism: str, credentials: object) -> AuthResult:
+        assert isinstance(credentials, LoginPassword)
+        self.sign_ins.append(credentials.password)
+        good = credentials.login == b"ada" and credentials.password == (self._password or "").encode()
+        return AuthResult(success=good, handled=False, auth_data=credentials)
 
     # What the library calls.
 

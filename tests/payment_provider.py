@@ -153,9 +153,9 @@ class UnsteadyProvider:
 
     def messages(self) -> list[bytes]:
         """A message about each charge and refund, as it is now."""
-        told = [("charge", charge) for charge in self.charges.values()]
-        told += [("refund", refund) for refund in self.refunds.values()]
-        return [json.dumps([kind, booked.id, booked.key, booked.status]).encode() for kind, booked in told]
+        bookings = [("charge", charge) for charge in self.charges.values()]
+        bookings += [("refund", refund) for refund in self.refunds.values()]
+        return [json.dumps([kind, booked.id, booked.key, booked.status]).encode() for kind, booked in bookings]
 
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime

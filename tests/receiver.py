@@ -46,15 +46,15 @@ class Receiver:
                     receiver._released.wait()
                     self.close_connection = True
                     return
-                said = answer if isinstance(answer, bytes) else answer(body)
+                content = answer if isinstance(answer, bytes) else answer(body)
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", "/elsewhere")
                 if status != 204:
-                    self.send_header("Content-Length", str(len(said)))
+                    self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 if status != 204:
-                    self.wfile.write(said)
+                    self.wfile.write(content)
 
             def log_message(self, *_: Any) -> None:
                 """Nothing is printed."""

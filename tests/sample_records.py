@@ -272,8 +272,8 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 def path_of(endpoint: Endpoint, world: Mapping[str, str], odd: Mapping[str, str]) -> str:
     resource = endpoint.path.split("/")[1]
 
-    def filled(found: re.Match[str]) -> str:
-        name = found.group(1)
+    def filled(match: re.Match[str]) -> str:
+        name = match.group(1)
         return odd.get(name) or world.get(name) or world.get(resource) or "00000000-0000-0000-0000-000000000000"
 
     return "/api/v1" + re.sub(r"{(\w+)}", filled, endpoint.path)

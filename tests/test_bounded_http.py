@@ -130,10 +130,14 @@ def test_a_get_and_the_headers_of_its_answer() -> None:
     with Server(always(answer)) as server:
         asking = Asking(30, 1000)
         try:
-            got = asking.request("GET", server.url, {"X-Key": "1"})
+            first_answer = asking.request("GET", server.url, {"X-Key": "1"})
         finally:
             asking.close()
-    assert (got.status, got.headers["request-id"], got.headers["x-twice"]) == (404, "req_1", "b")
+    assert (first_answer.status, first_answer.headers["request-id"], first_answer.headers["x-twice"]) == (
+        404,
+        "req_1",
+        "b",
+    )
     assert server.requests[0].startswith(b"GET /hook?a=b HTTP/1.1\r\n")
 
 

@@ -24,8 +24,8 @@ NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 PUSH = Push(document_id="d1", version=2, subject=SyncSubject.INVOICE, body=b'{"version":2}', signature="c2ln")
 
 
-def answer(status: int = 200, said: bytes = b'{"id": "ns-7"}', timeout: float = 5) -> Accepted | ProviderFailure:
-    with Receiver(status, answer=said) as receiver:
+def answer(status: int = 200, content: bytes = b'{"id": "ns-7"}', timeout: float = 5) -> Accepted | ProviderFailure:
+    with Receiver(status, answer=content) as receiver:
         bridge = HttpBridge(timeout, "svc_")
         connection = SyncConnection(
             id="c1",
@@ -44,22 +44,22 @@ def answer(status: int = 200, said: bytes = b'{"id": "ns-7"}', timeout: float = 
 
 
 @pytest.mark.parametrize("status", [200, 201])
-@pytest.mark.parametrize(("said", "id"), [(b'{"id": "ns-7"}', "ns-7"), (b'{"id": 7, "more": 1}', "7")])
-def test_an_answer_says_what_the_document_is_called_there(status: int, said: bytes, id: str) -> None:
-    assert answer(status, said) == Accepted(external_id=id)
+@pytest.mark.parametrize(("content", "id"), [(b'{"id": "ns-7"}', "ns-7"), (b'{"id": 7, "more": 1}', "7")])
+def test_an_answer_says_what_the_document_is_called_there(status: int, content: bytes, id: str) -> None:
+    assert answer(status, content) == Accepted(external_id=id)
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"<html>log in</html>", b"[]", b"{}", b'{"id": null}', b'{"id": ""}', b'{"id": true}', b'{"id"']
+    "content", [b"", b"<html>log in</html>", b"[]", b"{}", b'{"id": null}', b'{"id": ""}', b'{"id": true}', b'{"id"']
 )
-def test_an_answer_without_an_id_is_none(said: bytes) -> None:
-    failure = answer(200, said)
+def test_an_answer_without_an_id_is_none(content: bytes) -> None:
+    failure = answer(200, content)
     assert isinstance(failure, ProviderFailure)
     assert (failure.code, failure.kind) == ("invalid_response", FailureKind.UNREACHABLE)
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "code", "kind"),
+    ("status", "content", "code", "kind"),
     [
         (400, b"", "status_400", FailureKind.REFUSED),
         (422, b'{"error": {"code": "closed", "message": "the period is closed"}}', "closed", FailureKind.REFUSED),
@@ -72,8 +72,8 @@ def test_an_answer_without_an_id_is_none(said: bytes) -> None:
         (503, b'{"error": {"code": "deploying"}}', "deploying", FailureKind.UNREACHABLE),
     ],
 )
-def test_refusals_and_outages_are_told_apart(status: int, said: bytes, code: str, kind: FailureKind) -> None:
-    failure = answer(status, said)
+def test_refusals_and_outages_are_told_apart(status: int, content: bytes, code: str, kind: FailureKind) -> None:
+    failure = answer(status, content)
     assert isinstance(failure, ProviderFailure)
     assert (failure.code, failure.kind) == (code, kind)
 

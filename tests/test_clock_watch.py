@@ -183,7 +183,7 @@ def move(file: Path, **distance: float) -> None:
     connection.close()
 
 
-def told(*arguments: str) -> tuple[int, Any]:
+def command_answer(*arguments: str) -> tuple[int, Any]:
     done = command(*arguments, "--json", check=False)
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
@@ -195,10 +195,10 @@ def test_commands_refuse_and_confirm(tmp_path: Path) -> None:
         pass
     for distance, code in (({"days": -110}, "clock_is_ahead"), ({"hours": 1}, "clock_is_behind")):
         move(file, **distance)
-        status, text = told("run-due", "--db", str(file))
+        status, text = command_answer("run-due", "--db", str(file))
         assert status == 1
         assert "usagebill clock --confirm" in text
-        status, answer = told("clock", "--db", str(file))
+        status, answer = command_answer("clock", "--db", str(file))
         assert (status, answer["problem"]) == (1, code)
-        assert told("clock", "--confirm", "--db", str(file))[1]["problem"] is None
-        assert told("run-due", "--db", str(file)) == (0, {"done": 0, "failed": []})
+        assert command_answer("clock", "--confirm", "--db", str(file))[1]["problem"] is None
+        assert command_answer("run-due", "--db", str(file)) == (0, {"done": 0, "failed": []})

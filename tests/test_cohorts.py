@@ -38,7 +38,7 @@ def _customers(draw: st.DrawFn) -> list[dict[str, Any]]:
         st.tuples(st.sampled_from(("sum", "max", "count", "unique")), st.integers(0, 40), st.integers(0, 27)),
         max_size=6,
     )
-    one = st.fixed_dictionaries(
+    customer = st.fixed_dictionaries(
         {
             "kind": st.sampled_from(_KINDS),
             "name": st.sampled_from((None, "Ada", "Zoë")),
@@ -46,7 +46,7 @@ def _customers(draw: st.DrawFn) -> list[dict[str, Any]]:
             "february": usage,
         }
     )
-    return draw(st.lists(one, min_size=3, max_size=9))
+    return draw(st.lists(customer, min_size=3, max_size=9))
 
 
 def _open(file: Path, now: datetime) -> Billing:
@@ -105,9 +105,14 @@ def _sign_up(billing: Any, id: str, kind: str, name: str | None, *, billing_time
     billing.customers.upsert(external_id=id, name=name, currency="EUR", **more)
     plan = "other" if kind == "free" else "basic"
     started: dict[str, Any] = {"subscription_at": "2023-11-07T03:00:00Z"} if kind == "past" else {}
-    own: dict[str, Any] = {"usage_thresholds": [{"amount_cents": 1000}]} if kind == "threshold" else {}
+    thresholds: dict[str, Any] = {"usage_thresholds": [{"amount_cents": 1000}]} if kind == "threshold" else {}
     billing.subscriptions.create(
-        external_customer_id=id, plan_code=plan, external_id=f"sub {id}", billing_time=billing_time, **started, **own
+        external_customer_id=id,
+        plan_code=plan,
+        external_id=f"sub {id}",
+        billing_time=billing_time,
+        **started,
+        **thresholds,
     )
     if kind == "coupon":
         billing.applied_coupons.apply(external_customer_id=id, coupon_code="off")

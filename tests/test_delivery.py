@@ -505,15 +505,15 @@ def test_what_is_given_up_is_said_in_the_log_and_removed_after_ninety_days(
         pass_time(billing, clock, "3.15")
         pass_time(billing, clock, "20.40")
         given_up = message(billing, endpoint)
-        told = {
+        endpoint_fields = {
             "log_level": "warning",
             "message": given_up.id,
             "webhook_type": "customer.created",
             "endpoint": endpoint.id,
             "http_status": 503,
         }
-        assert logs[0] == {"event": "webhook_failing", "attempts": 1, **told}
-        assert logs[-1] == {"event": "webhook_given_up", "attempts": 3, **told}
+        assert logs[0] == {"event": "webhook_failing", "attempts": 1, **endpoint_fields}
+        assert logs[-1] == {"event": "webhook_given_up", "attempts": 3, **endpoint_fields}
         clock.set(datetime(2024, 6, 4, 1, tzinfo=UTC))
         billing.run_due()
         assert messages(billing, endpoint) == []

@@ -68,7 +68,7 @@ def use(box: Sandbox, tag: str) -> None:
 
 def invoices(box: Sandbox) -> list[dict[str, Any]]:
     """What each invoice says, oldest first, without the ids that differ between any two systems."""
-    found = []
+    shown_invoices = []
     for record in reversed(box.billing.invoices.list(per_page=1000).items):
         shown = box.billing.view(record)
         number = shown["number"].split("-", 2)[2]
@@ -76,7 +76,7 @@ def invoices(box: Sandbox) -> list[dict[str, Any]]:
             (fee["item"]["code"], fee["units"], fee["amount_cents"], fee["from_date"], fee["to_date"])
             for fee in shown["fees"]
         ]
-        found.append(
+        shown_invoices.append(
             {
                 "customer": shown["customer"]["external_id"],
                 "number": number,
@@ -87,7 +87,7 @@ def invoices(box: Sandbox) -> list[dict[str, Any]]:
                 "fees": sorted(fees),
             }
         )
-    return sorted(found, key=lambda invoice: (invoice["customer"], invoice["created_at"], invoice["number"]))
+    return sorted(shown_invoices, key=lambda invoice: (invoice["customer"], invoice["created_at"], invoice["number"]))
 
 
 @pytest.mark.parametrize("catch_up_late", [False, True])

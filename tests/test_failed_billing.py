@@ -69,11 +69,11 @@ def test_the_others_are_billed_and_nothing_is_left_half_made(file: str) -> None:
     with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
         billing.run_due(on_failure=lambda job, problem: failures.append((job, problem)))
         assert _billed(billing) == ["one", "three"]
-        two = billing.customers.get("two")
-        assert [(job.kind, job.subject_id) for job, _ in failures] == [("bill_customer", two.id)]
+        failing_customer = billing.customers.get("two")
+        assert [(job.kind, job.subject_id) for job, _ in failures] == [("bill_customer", failing_customer.id)]
         for kind in (BillingPeriod, Fee):
             kept = billing.reading(lambda work, kind=kind: work.tx.find(kind))  # type: ignore[misc]
-            assert not [record for record in kept if getattr(record, "customer_id", None) == two.id]
+            assert not [record for record in kept if getattr(record, "customer_id", None) == failing_customer.id]
         assert billing.reading(lambda work: work.tx.count(BillingPeriod)) == 2
         # It is tried again by itself, and still only its own customer waits.
         billing.clock.set(datetime(2024, 2, 1, 0, 11, tzinfo=UTC))  # type: ignore[attr-defined]
@@ -108,8 +108,8 @@ def test_the_command_line_names_the_customer_the_reason_and_the_way_back(file: s
     assert failed["error"]
     (listed,) = _cli("jobs", "list", "--db", file, code=0)
     assert (listed["id"], listed["external_customer_id"], listed["error"]) == (failed["id"], "two", failed["error"])
-    said = CliRunner().invoke(main, ["jobs", "list", "--db", file])
-    assert "two" in said.output
+    result = CliRunner().invoke(main, ["jobs", "list", "--db", file])
+    assert "two" in result.output
     _price(file, '{"amount": "2"}')
     assert _cli("jobs", "retry", failed["id"], "--db", file, code=0)["retried"] == [failed["id"]]
     again = _cli("run-due", "--db", file, code=0)
@@ -205,8 +205,8 @@ def test_over_http_the_reason_is_told_and_another_try_taken(file: str) -> None:
             return json.loads(answer.body)
 
         (listed,) = [invoice for invoice in ask("GET", "/api/v1/invoices")["invoices"] if invoice["status"] == "failed"]
-        one = ask("GET", f"/api/v1/invoices/{listed['svc_id']}")["invoice"]
-        assert one["error_details"][0]["error_code"] == "invoice_generation_error"
+        shown = ask("GET", f"/api/v1/invoices/{listed['svc_id']}")["invoice"]
+        assert shown["error_details"][0]["error_code"] == "invoice_generation_error"
         assert ask("POST", f"/api/v1/invoices/{listed['svc_id']}/retry")["invoice"]["status"] == "pending"
 
 

@@ -62,22 +62,22 @@ def leave(file: str, ago: timedelta, *names: str) -> None:
 
 
 def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
-    told = status(file)
-    assert (told["ok"], told["problems"], told["workers"]) == (True, [], [])
-    assert told["jobs"]["due"] == 0
-    assert told["jobs"]["oldest_due_seconds"] == 0
-    said = CliRunner().invoke(main, ["status", "--db", file]).stdout
-    assert said.splitlines()[-1] == "ok"
-    assert "unbilled  none, counted at 06:00 UTC; `usagebill events unbilled` counts now" in said
+    report = status(file)
+    assert (report["ok"], report["problems"], report["workers"]) == (True, [], [])
+    assert report["jobs"]["due"] == 0
+    assert report["jobs"]["oldest_due_seconds"] == 0
+    text = CliRunner().invoke(main, ["status", "--db", file]).stdout
+    assert text.splitlines()[-1] == "ok"
+    assert "unbilled  none, counted at 06:00 UTC; `usagebill events unbilled` counts now" in text
 
 
 def test_jobs_that_nobody_does_are_a_standstill(file: str) -> None:
     leave(file, timedelta(minutes=10), "a", "b")
-    told = status(file, code=1)
-    assert told["jobs"]["due"] == 2
-    assert 600 <= told["jobs"]["oldest_due_seconds"] < 700
-    assert told["problems"] == [
-        f"2 jobs are due, the first for {timedelta(seconds=told['jobs']['oldest_due_seconds'])}",
+    report = status(file, code=1)
+    assert report["jobs"]["due"] == 2
+    assert 600 <= report["jobs"]["oldest_due_seconds"] < 700
+    assert report["problems"] == [
+        f"2 jobs are due, the first for {timedelta(seconds=report['jobs']['oldest_due_seconds'])}",
         "no worker was seen within the last two minutes",
     ]
     assert status(file, "--max-age", "3600")["ok"]
@@ -119,9 +119,9 @@ def test_status_only_reads_and_knows_who_ran_jobs(file: str) -> None:
     finally:
         HANDLERS.clear()
         HANDLERS.update(handlers)
-    told = status(file)
-    assert told["jobs"]["last_done_at"] is not None
-    (worker,) = told["workers"]
+    report = status(file)
+    assert report["jobs"]["last_done_at"] is not None
+    (worker,) = report["workers"]
     assert worker["name"].startswith("run-due on ")
     assert worker["live"]
 
@@ -220,23 +220,23 @@ def test_metrics_count_requests_jobs_invoices_events_and_webhooks() -> None:
         billing.writing(lambda work: work.schedule(Act(name="a"), work.now - timedelta(minutes=3)))
         answer = web.get("/metrics", headers=SECRET)
         assert answer.headers["content-type"].startswith("text/plain; version=")
-        told = families(answer.text)
-        requests = told["usagebill_http_requests_total"]
+        metrics = families(answer.text)
+        requests = metrics["usagebill_http_requests_total"]
         assert requests["POST", "/api/v1/customers", "200"] == 2
         # Paths are those of operations, so that there are few.
         assert requests["GET", "/api/v1/customers/{external_id}", "200"] == 1
         assert requests["GET", "/api/v1/customers/{external_id}", "404"] == 1
         assert requests["GET", "other", "404"] == 1
-        assert told["usagebill_http_request_duration_seconds_count"]["POST", "/api/v1/customers"] == 2
-        assert told["usagebill_events_total"][()] == 1
-        assert told["usagebill_events_unbilled"]["period_already_billed",] == 0
-        assert told["usagebill_invoices"]["finalized",] == 1
-        assert told["usagebill_webhook_messages"]["pending",] > 0
-        assert told["usagebill_jobs_due"]["billing",] >= 1
-        assert told["usagebill_jobs_due"]["deliver_webhook",] > 0
-        assert told["usagebill_jobs_oldest_due_age_seconds"]["billing",] == 180
-        assert told["usagebill_jobs_failed"][()] == 0
-        assert told["usagebill_workers"][()] == 0
+        assert metrics["usagebill_http_request_duration_seconds_count"]["POST", "/api/v1/customers"] == 2
+        assert metrics["usagebill_events_total"][()] == 1
+        assert metrics["usagebill_events_unbilled"]["period_already_billed",] == 0
+        assert metrics["usagebill_invoices"]["finalized",] == 1
+        assert metrics["usagebill_webhook_messages"]["pending",] > 0
+        assert metrics["usagebill_jobs_due"]["billing",] >= 1
+        assert metrics["usagebill_jobs_due"]["deliver_webhook",] > 0
+        assert metrics["usagebill_jobs_oldest_due_age_seconds"]["billing",] == 180
+        assert metrics["usagebill_jobs_failed"][()] == 0
+        assert metrics["usagebill_workers"][()] == 0
 
 
 def test_ready_fails_while_jobs_are_overdue_if_it_is_told_to() -> None:

@@ -124,8 +124,8 @@ def test_a_document_is_told_with_its_customer_and_its_items() -> None:
 
 def test_avalara_is_told_amounts_in_major_units_and_how_many() -> None:
     _, request = ask(kind="avalara")
-    told = [(item["amount"], item["units"]) for item in json.loads(request.body)["items"]]
-    assert told == [("10.0", "2.5"), ("0.99", "3.0")]
+    items = [(item["amount"], item["units"]) for item in json.loads(request.body)["items"]]
+    assert items == [("10.0", "2.5"), ("0.99", "3.0")]
     assert "authorization" not in request.headers
 
 
@@ -190,8 +190,8 @@ def test_only_so_much_of_an_answer_is_kept() -> None:
     assert isinstance(taxes, ProviderTaxes)
     (kept,) = taxes.items[0].lines
     assert (kept.name, kept.type, kept.rate) == ("n" * 255, "t" * 255, Decimal("0." + 30 * "3"))
-    told = failure(422, {"error": {"code": "c" * 300, "message": "m" * 5000}})
-    assert (len(told.code), len(told.message)) == (255, 1000)
+    long_failure = failure(422, {"error": {"code": "c" * 300, "message": "m" * 5000}})
+    assert (len(long_failure.code), len(long_failure.message)) == (255, 1000)
 
 
 def test_a_document_that_is_asked_about_anew_has_another_key() -> None:
@@ -353,8 +353,8 @@ def test_a_provider_that_breaks_is_one_that_does_not_answer() -> None:
             billing.run_due()
             clock.set(clock.now() + timedelta(hours=1))
         assert shown(billing) == ("failed", 0, 500)
-    (told,) = [message for message in messages if message["webhook_type"] == "customer.tax_provider_error"]
-    assert told["tax_provider_customer_error"]["provider_error"]["message"] == "RuntimeError: out of order"
+    (failed,) = [message for message in messages if message["webhook_type"] == "customer.tax_provider_error"]
+    assert failed["tax_provider_customer_error"]["provider_error"]["message"] == "RuntimeError: out of order"
 
 
 def test_previews_of_many_threads_ask_at_once_write_nothing_and_keep_no_writer_waiting(tmp_path: Path) -> None:

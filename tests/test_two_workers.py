@@ -137,9 +137,9 @@ def test_two_workers_do_together_what_one_does(tmp_path: Path, move: Callable[[P
     copied.write_bytes(alone.read_bytes())
     path = move(copied)
     (done,) = worked(alone, 1)
-    two = worked(path, 2)
-    assert sum(tried for tried, _ in two) == done[0]
-    assert [failed for _, failed in two] == [0, 0]
+    counts_of_both = worked(path, 2)
+    assert sum(tried for tried, _ in counts_of_both) == done[0]
+    assert [failed for _, failed in counts_of_both] == [0, 0]
     with Billing(path, deliver=False) as billing, Billing(alone, deliver=False) as single:
         assert billing.audit().findings == ()
         assert billing.reading(lambda work: work.tx.count(Invoice, eq("status", "finalized"))) == due

@@ -36,7 +36,7 @@ def text(answer: object) -> bytes:
     return json.dumps(answer).encode()
 
 
-def told(answer: bytes, status: int = 200) -> Registered | NotRegistered | Unavailable:
+def understood_answer(answer: bytes, status: int = 200) -> Registered | NotRegistered | Unavailable:
     """What the adapter makes of this answer of a registry."""
     with Receiver(status, answer=answer) as receiver:
         registry = HttpVatRegistry(receiver.url, timeout=5)
@@ -47,7 +47,7 @@ def told(answer: bytes, status: int = 200) -> Registered | NotRegistered | Unava
 
 
 def failure(answer: bytes, status: int = 200) -> RegistryError:
-    answer_of_registry = told(answer, status)
+    answer_of_registry = understood_answer(answer, status)
     assert isinstance(answer_of_registry, Unavailable)
     assert answer_of_registry.message
     return answer_of_registry.kind
@@ -64,7 +64,7 @@ def test_country_and_number_are_asked_for_apart() -> None:
 
 
 def test_a_registered_number() -> None:
-    assert told(text(VALID)) == Registered(
+    assert understood_answer(text(VALID)) == Registered(
         country_code="IT",
         vat_number="12345678901",
         details={"name": "ACME SPA", "request_date": "2024-03-05T12:00:00.000Z"},
@@ -72,8 +72,11 @@ def test_a_registered_number() -> None:
 
 
 def test_a_number_that_is_not_registered() -> None:
-    assert told(text({**VALID, "valid": False})) == NotRegistered()
-    assert told(text({"actionSucceed": False, "errorWrappers": [{"error": "INVALID_INPUT"}]}), 400) == NotRegistered()
+    assert understood_answer(text({**VALID, "valid": False})) == NotRegistered()
+    assert (
+        understood_answer(text({"actionSucceed": False, "errorWrappers": [{"error": "INVALID_INPUT"}]}), 400)
+        == NotRegistered()
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,17 +192,17 @@ def test_the_registry_of_the_settings_is_asked_outside_any_transaction() -> None
 
 
 def test_a_worker_checks_numbers_by_itself() -> None:
-    told = threading.Event()
+    checked = threading.Event()
 
     def hear(message: Mapping[str, object]) -> None:
         if message["webhook_type"] == "customer.vies_check":
-            told.set()
+            checked.set()
 
     with Receiver(200, answer=text(VALID)) as receiver:
         settings = Settings(vat_registry_url=receiver.url, vat_registry_timeout=5)
         with Billing(settings=settings, on_message=hear) as billing, Worker(billing):
             managed(billing)
-            assert told.wait(30)
+            assert checked.wait(30)
             assert tax_codes(billing) == ["svc_eu_reverse_charge"]
 
 

@@ -222,7 +222,7 @@ def alone(tmp_path: Path) -> tuple[Path, Counter[tuple[object, ...]]]:
 def test_two_workers_carry_out_each_rule_once_for_its_moment(alone: tuple[Path, Counter[tuple[object, ...]]]) -> None:
     path, expected = alone
     workers = [worker(path), worker(path)]
-    assert [each.wait() for each in workers] == [0, 0]
+    assert [worker.wait() for worker in workers] == [0, 0]
     assert top_ups(path) == expected
 
 

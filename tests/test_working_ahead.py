@@ -293,8 +293,8 @@ def test_messages_of_a_planned_invoice_show_its_number(tmp_path: Path) -> None:
             other.invoices.create_one_off(external_customer_id="acme", currency="EUR", fees=[{"add_on_code": "setup"}])
 
         interrupted(billing, invoice)
-        told = [body["invoice"]["number"] for body in messages if body["webhook_type"] == "invoice.created"]
-        assert sorted(told) == sorted(
+        announced = [body["invoice"]["number"] for body in messages if body["webhook_type"] == "invoice.created"]
+        assert sorted(announced) == sorted(
             invoice.number for invoice in billing.invoices.list(invoice_type="subscription").items
         )
 

@@ -46,14 +46,14 @@ def as_nobody() -> Iterator[None]:
             os.seteuid(0)
 
 
-def found(file: Path) -> int:
+def count_findings(file: Path) -> int:
     with Billing(file, read_only=True) as copy:
         return copy.audit().found
 
 
 def test_a_copy_in_a_folder_that_is_only_read_can_be_audited(file: Path) -> None:
     # Once as usual, so that nothing is left to import from where only the superuser may read.
-    assert found(file) == 0
+    assert count_findings(file) == 0
     # Beside the folders of the other tests, which nobody else may look into.
     with TemporaryDirectory() as folder:
         copy = Path(shutil.copy(file, folder))
@@ -62,7 +62,7 @@ def test_a_copy_in_a_folder_that_is_only_read_can_be_audited(file: Path) -> None
         with as_nobody():
             with pytest.raises(OSError, match="ermission denied"):
                 (copy.parent / "new").touch()
-            assert found(copy) == 0
+            assert count_findings(copy) == 0
         copy.parent.chmod(0o755)
         assert [other.name for other in copy.parent.iterdir()] == ["billing.db"]
 

@@ -104,7 +104,7 @@ def a_charge_that_is_not_known_here(books: Books) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "said"),
+    ("plant", "text"),
     [
         (it_failed_there, "failed there, succeeded here"),
         (it_failed_here, "succeeded there, failed here"),
@@ -116,13 +116,13 @@ def a_charge_that_is_not_known_here(books: Books) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_each_kind_of_difference_is_found(books: Books, plant: Plant, said: str) -> None:
+def test_each_kind_of_difference_is_found(books: Books, plant: Plant, text: str) -> None:
     plant(books)
     done = books.audit()
     assert done.exit_code == 1
-    assert said in done.stdout
+    assert text in done.stdout
     (difference,) = json.loads(books.audit("--json").stdout)
-    assert difference["text"] == said
+    assert difference["text"] == text
 
 
 def test_a_refund_under_way_may_be_listed_or_not(books: Books) -> None:

@@ -68,8 +68,8 @@ def test_a_copy_shows_what_the_future_brings_and_sends_nothing(file: str, tmp_pa
             billing.webhook_endpoints.create(webhook_url=receiver.url)
         copy = str(tmp_path / "copy.db")
         shutil.copy(file, copy)
-        told = json.loads(run("run-due", "--at", next_year(), "--json", "--db", copy))
-        assert (told["done"] > 12, told["failed"]) == (True, [])
+        report = json.loads(run("run-due", "--at", next_year(), "--json", "--db", copy))
+        assert (report["done"] > 12, report["failed"]) == (True, [])
         assert invoices(copy) >= 12
         assert invoices(file) == 0
         assert receiver.received == []

@@ -28,8 +28,8 @@ def db(tmp_path: Path) -> str:
 
 
 def run(*arguments: str, code: int = 0) -> Any:
-    told = run_whole(*arguments, code=code)
-    return {name: told[name] for name in ("imported", "duplicates", "refused")}
+    report = run_whole(*arguments, code=code)
+    return {name: report[name] for name in ("imported", "duplicates", "refused")}
 
 
 def run_whole(*arguments: str, code: int = 0) -> Any:
@@ -111,8 +111,8 @@ def test_rows_with_more_or_fewer_values_than_the_header_are_refused(db: str, tmp
     file.write_text("transaction_id,code,gb\n1,gb,5\n2,gb\n3,gb,5,6\n")
     done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db, "--json"])
     assert done.exit_code == 1
-    told = json.loads(done.stdout)
-    assert (told["imported"], [row["line"] for row in told["refused"]]) == (1, [3, 4])
+    report = json.loads(done.stdout)
+    assert (report["imported"], [row["line"] for row in report["refused"]]) == (1, [3, 4])
 
 
 @pytest.mark.parametrize("name", ["events.csv", "events.jsonl"])
@@ -155,19 +155,19 @@ def test_an_import_says_which_events_are_not_billed(priced: str, tmp_path: Path)
     ]
     head = "transaction_id,code,external_subscription_id,timestamp,gb,region\n"
     file.write_text(head + "".join(f"{id},{code},{to},{now},{gb},{region}\n" for id, code, to, gb, region in rows))
-    told = run_whole(str(file), "--db", priced)
-    assert told["imported"] == 6
-    assert {(row["reason"], row["external_subscription_id"], row["events_count"]) for row in told["unbilled"]} == {
+    report = run_whole(str(file), "--db", priced)
+    assert report["imported"] == 6
+    assert {(row["reason"], row["external_subscription_id"], row["events_count"]) for row in report["unbilled"]} == {
         ("subscription_not_found", "nosub", 2),
         ("billable_metric_not_found", "acme", 1),
         ("property_missing", "acme", 1),
     }
-    assert told["undeclared_filter_values"] == [
+    assert report["undeclared_filter_values"] == [
         {"code": "storage", "key": "region", "value": "eu-wets", "events_count": 1}
     ]
     file.write_text(head + "".join(f"{id}2,{code},{to},{now},{gb},{region}\n" for id, code, to, gb, region in rows))
-    said = CliRunner().invoke(main, ["events", "import", str(file), "--db", priced])
-    assert said.exit_code == 0
+    result = CliRunner().invoke(main, ["events", "import", str(file), "--db", priced])
+    assert result.exit_code == 0
     for line in (
         "2 events of no subscription: nosub",
         "1 event of no billable metric: storag",
@@ -175,7 +175,7 @@ def test_an_import_says_which_events_are_not_billed(priced: str, tmp_path: Path)
         "1 event of storage with region=eu-wets, which no filter declares: billed at the default price",
         "not billed as things stand: `usagebill events unbilled` says which and why",
     ):
-        assert line in said.output.splitlines()
+        assert line in result.output.splitlines()
 
 
 def test_unbilled_events_are_listed_with_what_would_help(priced: str, tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_unbilled_events_are_listed_with_what_would_help(priced: str, tmp_path: 
     assert "subscription_not_found" in shown
     assert "was 'acme' meant?" in shown
     assert "needs the property 'gb'" in shown
-    told = json.loads(unbilled("--json", "--subscription", "acme"))
-    assert told["total_count"] == 1
-    assert [row["transaction_id"] for row in told["events"]] == ["b"]
-    assert [kind["reason"] for kind in told["kinds"]] == ["property_missing"]
+    report = json.loads(unbilled("--json", "--subscription", "acme"))
+    assert report["total_count"] == 1
+    assert [row["transaction_id"] for row in report["events"]] == ["b"]
+    assert [kind["reason"] for kind in report["kinds"]] == ["property_missing"]
     assert "1 of 2; --limit shows more" in unbilled("--limit", "1")

@@ -66,7 +66,7 @@ def test_failed_messages_are_resent_one_by_one_or_together(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "reason"),
     [
         ((), 2, "--all"),
         (("none", "--all"), 2, "--all"),
@@ -75,9 +75,11 @@ def test_failed_messages_are_resent_one_by_one_or_together(file: str) -> None:
         (("--all", "--endpoint", "none"), 1, "no endpoint has the id none"),
     ],
 )
-def test_a_resend_of_nothing_is_refused_in_a_line(file: str, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_a_resend_of_nothing_is_refused_in_a_line(
+    file: str, arguments: tuple[str, ...], code: int, reason: str
+) -> None:
     refused = run("webhooks", "resend", *arguments, "--db", file, code=code)
-    assert told in refused
+    assert reason in refused
     assert "Traceback" not in refused
 
 

@@ -102,7 +102,11 @@ def test_lines_of_nothing_are_left_out_but_for_the_one_that_reaches_the_minimum(
     empty = replace(line(0, "empty"), units=Decimal(0), events_count=0)
     events_only = replace(line(0, "events"), units=Decimal(0), events_count=2)
     units_only = replace(line(0, "units"), units=Decimal(3), events_count=0)
-    assert [one.id for one in with_true_up([empty, used, events_only, units_only], None)] == ["used", "events", "units"]
+    assert [line.id for line in with_true_up([empty, used, events_only, units_only], None)] == [
+        "used",
+        "events",
+        "units",
+    ]
     added = true_up(1000, [empty])
     parent, last = with_true_up([empty], added)
     assert (parent.id, parent.true_up_fee_id, last.true_up_parent_fee_id) == ("empty", "added", "empty")

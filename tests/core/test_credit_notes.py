@@ -459,7 +459,7 @@ def test_crediting_more_leaves_less_and_never_less_than_nothing(draft: InvoiceIn
     some, rest = [item(line.id, str(cents))], [item(line.id, str(more))]
     assert creditable_fee(line, some) >= creditable_fee(line, rest) >= 0
     assert _left(draft) >= _left(draft, some) - 1 >= _left(draft, rest) - 2
-    assert _left(draft, [item(each.id, str(each.amount_cents)) for each in draft.fees]) == 0
+    assert _left(draft, [item(fee.id, str(fee.amount_cents)) for fee in draft.fees]) == 0
     assert abs(_left(draft) - draft.invoice.total_amount_cents) <= 1
 
 
@@ -476,7 +476,7 @@ def test_no_note_is_used_beyond_its_balance(draft: InvoiceInProgress, balances: 
     assert used == paid.invoice.credit_notes_amount_cents
     assert used == min(sum(balances), paid.invoice.sub_total_including_taxes_amount_cents)
     assert paid.invoice.total_amount_cents == paid.invoice.sub_total_including_taxes_amount_cents - used
-    held = {each.id: each for each in notes}
+    held = {note.id: note for note in notes}
     for after, line in zip(changed(paid, CreditNote), paid.invoice.credits, strict=True):
         assert after.balance_amount_cents == held[after.id].balance_amount_cents - line.amount_cents >= 0
         assert (after.credit_status == "consumed") == (after.balance_amount_cents == 0)

@@ -120,8 +120,8 @@ def test_text_and_html_say_the_same() -> None:
         "Download the document: https://billing.example/documents/1?a=b&c=d\n\n"
         "The document is attached as a PDF file.\n"
     )
-    for said in ("Your Invoice", "€1.00", "N-1", "Jan 5, 2024", "Due Jan 5, 2024", "attached as a PDF"):
-        assert said in page
+    for words in ("Your Invoice", "€1.00", "N-1", "Jan 5, 2024", "Due Jan 5, 2024", "attached as a PDF"):
+        assert words in page
     assert '<a href="https://billing.example/documents/1?a=b&amp;c=d">Download the document</a>' in page
 
 
@@ -138,8 +138,8 @@ def test_every_language_says_all_of_it(locale: str) -> None:
     subject = words.invoice_email.format(entity="Lumen", number="N-1")
     text, page = email_texts(content(locale), subject, words, "https://x.example/d")
     assert f'lang="{locale}"' in page
-    for said in (subject, words.total, words.download, words.attached, "€1.00", "https://x.example/d"):
-        assert said in text
-        assert said in page
+    for passage in (subject, words.total, words.download, words.attached, "€1.00", "https://x.example/d"):
+        assert passage in text
+        assert passage in page
     assert "Lumen" in subject
     assert "#N-1" in subject

@@ -127,7 +127,7 @@ class Model:
     """What was said, by feature: the plan's values, the subscription's own, and what is hidden from it."""
 
     plan: dict[str, dict[str, str]] = field(default_factory=dict)
-    own: dict[str, dict[str, str]] = field(default_factory=dict)
+    of_subscription: dict[str, dict[str, str]] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
     hidden_privileges: set[tuple[str, str]] = field(default_factory=set)
 
@@ -135,36 +135,36 @@ class Model:
         self.hidden.discard(feature)
         plan = self.plan.get(feature)
         if plan == sent:
-            self.own.pop(feature, None)
+            self.of_subscription.pop(feature, None)
             self.hidden_privileges = {pair for pair in self.hidden_privileges if pair[0] != feature}
             return
-        values = self.own.setdefault(feature, {})
+        values = self.of_subscription.setdefault(feature, {})
         for code, value in sent.items():
             self.hidden_privileges.discard((feature, code))
             values[code] = value
             if plan is not None and plan.get(code) == value:
                 del values[code]
         if plan is not None and not values:
-            del self.own[feature]
+            del self.of_subscription[feature]
 
     def remove(self, feature: str) -> None:
-        self.own.pop(feature, None)
+        self.of_subscription.pop(feature, None)
         self.hidden_privileges = {pair for pair in self.hidden_privileges if pair[0] != feature}
         self.hidden.discard(feature)
         if feature in self.plan:
             self.hidden.add(feature)
 
     def remove_privilege(self, feature: str, code: str) -> None:
-        if feature in self.own:
-            self.own[feature].pop(code, None)
-            if not self.own[feature] and feature in self.plan:
-                del self.own[feature]
+        if feature in self.of_subscription:
+            self.of_subscription[feature].pop(code, None)
+            if not self.of_subscription[feature] and feature in self.plan:
+                del self.of_subscription[feature]
         if feature in self.plan:
             self.hidden_privileges.add((feature, code))
 
     def entitled(self) -> dict[str, dict[str, str]]:
         shown = {}
-        for feature in {*self.plan, *self.own}:
+        for feature in {*self.plan, *self.of_subscription}:
             if feature in self.plan and feature in self.hidden:
                 continue
             left = {
@@ -172,7 +172,7 @@ class Model:
                 for code, value in self.plan.get(feature, {}).items()
                 if (feature, code) not in self.hidden_privileges
             }
-            shown[feature] = {**left, **self.own.get(feature, {})}
+            shown[feature] = {**left, **self.of_subscription.get(feature, {})}
         return shown
 
 

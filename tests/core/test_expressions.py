@@ -218,7 +218,7 @@ def _branches(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Express
         chain("+-"),
         chain("*/"),
         st.builds(Call, st.sampled_from(["concat", "least", "min", "greatest", "max"]), several),
-        st.builds(Call, st.sampled_from(["round", "ceil", "floor"]), several.map(lambda given: given[:2])),
+        st.builds(Call, st.sampled_from(["round", "ceil", "floor"]), several.map(lambda operands: operands[:2])),
     )
 
 

@@ -129,13 +129,13 @@ class TestBuckets:
             event(4, cloud="gcp", region="asia", country="china"),
         ]
         bucket, rest = *buckets(filters, declared), default_bucket(filters, declared)
-        groups = grouped([one for one in events if accepts(bucket, one)], ["country"])
+        groups = grouped([event for event in events if accepts(bucket, event)], ["country"])
         assert [(grouped_by(["country"], group), len(members)) for group, members in groups.items()] == [
             ({"country": "us"}, 1),
             ({"country": "france"}, 1),
             ({"country": None}, 1),
         ]
-        assert [one.id for one in events if accepts(rest, one)] == ["4"]
+        assert [event.id for event in events if accepts(rest, event)] == ["4"]
 
     def test_without_filters_the_default_bucket_takes_every_event(self) -> None:
         assert default_bucket([], CLOUDS) == EventScope(matches={})

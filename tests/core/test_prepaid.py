@@ -229,7 +229,7 @@ def test_money_on_invoices_is_money_out_of_wallets(lines: list[Any], wallets: li
     assert invoice.total_amount_cents == invoice.sub_total_including_taxes_amount_cents - spent >= 0
     granted = invoice.prepaid_granted_credit_amount_cents or 0
     assert granted + (invoice.prepaid_purchased_credit_amount_cents or 0) == spent
-    by_id = {each.wallet.id: each for each in available}
+    by_id = {prepaid.wallet.id: prepaid for prepaid in available}
     for transaction in draft.prepaid:
         held = by_id[transaction.wallet_id]
         assert transaction.credit_amount <= held.wallet.credits_balance

@@ -34,12 +34,12 @@ def line(rate: str | None, cents: int, name: str = "GST/HST", type: str | None =
     return BreakdownLine(name=name, rate=None if rate is None else Decimal(rate), amount_cents=cents, type=type)
 
 
-def told(cents: int, *lines: BreakdownLine, asked: int = 1000) -> ItemTaxes:
+def answered_taxes(cents: int, *lines: BreakdownLine, asked: int = 1000) -> ItemTaxes:
     return ItemTaxes(item_id="f0", asked_cents=asked, amount_cents=cents, lines=lines)
 
 
 def taxed(cents: int, *lines: BreakdownLine, amount: int = 1000) -> Fee:
-    return provider_taxed(fee(amount, id="f0"), told(cents, *lines, asked=amount), NOW, ids())
+    return provider_taxed(fee(amount, id="f0"), answered_taxes(cents, *lines, asked=amount), NOW, ids())
 
 
 def test_two_lines_of_one_fee_stand_side_by_side() -> None:
@@ -132,8 +132,8 @@ def test_no_lines_no_taxes() -> None:
 
 
 def test_one_code_with_two_rates_is_two_lines_of_the_invoice() -> None:
-    full = provider_taxed(fee(1000, id="f0"), told(200, line("0.2", 200, "VAT")), NOW, ids())
-    reduced = provider_taxed(fee(1000, id="f1"), told(50, line("0.05", 50, "VAT")), NOW, ids())
+    full = provider_taxed(fee(1000, id="f0"), answered_taxes(200, line("0.2", 200, "VAT")), NOW, ids())
+    reduced = provider_taxed(fee(1000, id="f1"), answered_taxes(50, line("0.05", 50, "VAT")), NOW, ids())
     taxes = invoice_taxes([full, reduced], 2000, "EUR", NOW, ids())
     assert [(tax_line.code, tax_line.rate, tax_line.amount_cents) for tax_line in taxes.lines] == [
         ("vat", 20, 200),
@@ -195,23 +195,23 @@ def test_a_note_of_the_whole_invoice_takes_back_all_its_taxes(amounts: list[int]
     taxed_fees = []
     for position, amount in enumerate(amounts):
         cents = int(amount * rate * share / 100)
-        answer = told(cents, line(str(rate), cents), asked=amount)
+        answer = answered_taxes(cents, line(str(rate), cents), asked=amount)
         taxed_fees.append(provider_taxed(fee(amount, id=f"f{position}"), answer, NOW, ids()))
     taxes = invoice_taxes(taxed_fees, sum(amounts), "EUR", NOW, ids())
-    items = [(each, Decimal(each.amount_cents)) for each in taxed_fees]
+    items = [(fee, Decimal(fee.amount_cents)) for fee in taxed_fees]
     note = credited(items, taxes.lines, last_note_excess=None, currency="EUR", now=NOW, new_id=ids())
     assert note.taxes_cents == taxes.amount_cents
-    assert abs(note.taxes_precise - total(each.taxes_precise_amount_cents for each in taxed_fees)) < Decimal("0.0001")
+    assert abs(note.taxes_precise - total(fee.taxes_precise_amount_cents for fee in taxed_fees)) < Decimal("0.0001")
 
 
 @given(amount=st.integers(1, 1_000_000), rate=RATES, cents=st.integers(0, 100_000))
 def test_usage_is_taxed_as_an_invoice_of_it_would_be(amount: int, rate: Decimal, cents: int) -> None:
-    answer = told(cents, line(str(rate), cents), asked=amount)
+    answer = answered_taxes(cents, line(str(rate), cents), asked=amount)
     billed = provider_taxed(fee(amount, id="f0"), answer, NOW, ids())
     estimated = items_taxes_cents({"f0": Decimal(amount)}, ProviderTaxes(items=(answer,)))
     assert estimated == billed.taxes_amount_cents
 
 
 def test_usage_that_went_on_is_taxed_with_the_part_that_was_told_of_what_was_asked() -> None:
-    answer = told(50, line("0.1", 50), asked=1000)
+    answer = answered_taxes(50, line("0.1", 50), asked=1000)
     assert items_taxes_cents({"f0": Decimal(2000)}, ProviderTaxes(items=(answer,))) == 100

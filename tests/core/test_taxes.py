@@ -136,9 +136,9 @@ def test_more_to_pay_is_never_taxed_less(amounts: list[int], more: int, rates: l
 
 @given(amounts, rates)
 def test_lines_of_a_fee_add_up_to_its_taxes_within_half_a_cent_each(amounts: list[int], rates: list[str]) -> None:
-    for each in settle(fees(*amounts), [tax(rate) for rate in rates]).fees:
-        lines = sum(line.amount_cents for line in each.applied_taxes)
-        assert abs(lines - each.taxes_amount_cents) <= (len(rates) + 1) / 2
-        precise = total(line.precise_amount_cents for line in each.applied_taxes)
-        assert abs(precise - each.taxes_precise_amount_cents) < Decimal("1e-14")
-        assert add(net_of_coupons(each), each.precise_coupons_amount_cents) == each.amount_cents
+    for settled_fee in settle(fees(*amounts), [tax(rate) for rate in rates]).fees:
+        lines = sum(line.amount_cents for line in settled_fee.applied_taxes)
+        assert abs(lines - settled_fee.taxes_amount_cents) <= (len(rates) + 1) / 2
+        precise = total(line.precise_amount_cents for line in settled_fee.applied_taxes)
+        assert abs(precise - settled_fee.taxes_precise_amount_cents) < Decimal("1e-14")
+        assert add(net_of_coupons(settled_fee), settled_fee.precise_coupons_amount_cents) == settled_fee.amount_cents

@@ -72,11 +72,11 @@ def test_negotiated_flights_bring_their_price() -> None:
 def test_a_year_bills_each_month_once_and_then_nothing_more(folder: Path) -> None:
     lived = Year(folder / "demo.db")
     lived.begin()
-    told: list[int] = []
-    lived.live(read_flights(), told.append)
+    batch_sizes: list[int] = []
+    lived.live(read_flights(), batch_sizes.append)
     lived.end()
     revenue = lived.revenue()
-    assert sum(told) == 3
+    assert sum(batch_sizes) == 3
     assert {tuple(sorted(months)) for months in revenue.values()} == {tuple(range(1, 13))}
     # So few flights stay below the minimum: 10,000.00 a month, and 8.875 % tax on it.
     assert {cents for months in revenue.values() for cents in months.values()} == {1_088_750}

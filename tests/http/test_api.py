@@ -452,8 +452,8 @@ def test_prefix_of_ids_leads_in_every_list_and_message_and_never_in_what_callers
     with Sandbox(now="2024-03-05T00:00:00Z", settings=Settings(id_prefix="acme_")) as box:
         customer = {"external_id": "c", "metadata": [{"key": "svc_tier", "value": "gold"}]}
         shown = accepted(box.request("POST", "/api/v1/customers", json={"customer": customer}), "customer")
-        told = box.webhooks[-1]["customer"]
-        for item in (shown["metadata"][0], told["metadata"][0]):
+        announced = box.webhooks[-1]["customer"]
+        for item in (shown["metadata"][0], announced["metadata"][0]):
             assert (item["key"], "acme_id" in item, "svc_id" in item) == ("svc_tier", True, False)
         event = {"transaction_id": "1", "code": "x", "properties": {"svc_a": "1", "acme_b": "2"}}
         kept = accepted(box.request("POST", "/api/v1/events", json={"event": event}), "event")["properties"]

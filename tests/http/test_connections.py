@@ -63,9 +63,9 @@ def test_half_a_head_is_not_waited_for_for_ever(impatient: Service, sent: bytes)
 
 def test_nor_is_half_a_head_that_follows_another_request(impatient: Service) -> None:
     with connect(impatient, b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
-        told = b""
-        while b'{"status":"ok"}' not in told:
-            told += connection.recv(65536)
+        answers = b""
+        while b'{"status":"ok"}' not in answers:
+            answers += connection.recv(65536)
         connection.sendall(b"GET /rea")
         assert for_programs(body_of(received(connection))) == TIMED_OUT
 

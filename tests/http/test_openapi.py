@@ -37,7 +37,7 @@ def test_every_endpoint_is_described(described: dict[str, Any]) -> None:
 
 
 def test_operations_have_names_of_their_own_and_a_summary(described: dict[str, Any]) -> None:
-    operations = [one for methods in described["paths"].values() for one in methods.values()]
+    operations = [operation for methods in described["paths"].values() for operation in methods.values()]
     names = [operation["operationId"] for operation in operations]
     assert len(set(names)) == len(names)
     assert [operation["operationId"] for operation in operations if not operation["summary"]] == []

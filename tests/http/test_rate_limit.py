@@ -36,21 +36,21 @@ def ask(api: Api, key: str, path: str = "/api/v1/plans") -> Answer:
     return api.answer(Request(method="GET", path=path, headers={"authorization": f"Bearer {key}"}))
 
 
-def told(answer: Answer) -> list[str]:
+def rate_headers(answer: Answer) -> list[str]:
     return [answer.headers[f"x-ratelimit-{name}"] for name in ("limit", "remaining", "reset")]
 
 
 def test_requests_count_down_and_the_next_minute_opens_anew(box: Sandbox, api: Api) -> None:
-    assert told(ask(api, box.api_key)) == ["3", "2", "60"]
+    assert rate_headers(ask(api, box.api_key)) == ["3", "2", "60"]
     box.jump_to(START + timedelta(seconds=20.5))
-    assert told(ask(api, box.api_key, "/api/v1/plans/none")) == ["3", "1", "40"]
-    assert told(ask(api, box.api_key)) == ["3", "0", "40"]
+    assert rate_headers(ask(api, box.api_key, "/api/v1/plans/none")) == ["3", "1", "40"]
+    assert rate_headers(ask(api, box.api_key)) == ["3", "0", "40"]
     refused = ask(api, box.api_key)
-    assert (refused.status, told(refused)) == (429, ["3", "0", "40"])
+    assert (refused.status, rate_headers(refused)) == (429, ["3", "0", "40"])
     assert for_programs(json.loads(refused.body)) == {"status": 429, "error": "Too Many Requests"}
     assert refused.headers["retry-after"] == "40"
     box.jump_to(START + timedelta(seconds=60))
-    assert (ask(api, box.api_key).status, told(ask(api, box.api_key))) == (200, ["3", "1", "60"])
+    assert (ask(api, box.api_key).status, rate_headers(ask(api, box.api_key))) == (200, ["3", "1", "60"])
 
 
 def test_each_key_has_its_own_count(box: Sandbox, api: Api) -> None:

@@ -54,10 +54,10 @@ def shape_of(path: str) -> str:
 
 def resolved(described: Any, part: Any) -> Any:
     while isinstance(part, dict) and "$ref" in part:
-        found = described
+        target = described
         for step in part["$ref"].split("/")[1:]:
-            found = found[step]
-        part = found
+            target = target[step]
+        part = target
     return part
 
 
@@ -145,8 +145,8 @@ def test_there_are_as_many_operations_as_ever() -> None:
 def test_every_parameter_is_taken() -> None:
     lacking = {}
     for verb, path, about, operation in operations():
-        own = our_operations()[verb, shape_of(path)]
-        missing = queries(reference(), about, operation) - queries(ours(), {}, own)
+        our_operation = our_operations()[verb, shape_of(path)]
+        missing = queries(reference(), about, operation) - queries(ours(), {}, our_operation)
         if missing:
             lacking[f"{verb} {path}"] = sorted(missing)
     assert lacking == {}
@@ -157,8 +157,8 @@ def test_every_field_of_a_body_is_taken() -> None:
     compared = 0
     for verb, path, _, operation in operations():
         name = f"{verb} {path}"
-        own = our_operations()[verb, shape_of(path)]
-        asked, body = queries(ours(), {}, own), body_of(ours(), own)
+        our_operation = our_operations()[verb, shape_of(path)]
+        asked, body = queries(ours(), {}, our_operation), body_of(ours(), our_operation)
         for way in set(fields(reference(), body_of(reference(), operation))):
             compared += 1
             if path.startswith("/billing_entities"):

@@ -197,15 +197,15 @@ def test_what_breaks_inside_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_websockets_are_turned_away(tmp_path: Path) -> None:
-    told: list[Message] = []
+    messages: list[Message] = []
 
     async def receive() -> Message:
         return {"type": "websocket.connect"}
 
     async def answer(message: Message) -> None:
-        told.append(message)
+        messages.append(message)
 
     with Billing(tmp_path / "billing.db") as billing:
         scope = {"type": "websocket", "path": "/api/v1/plans", "headers": [], "query_string": b"", "root_path": ""}
         asyncio.run(create_app(billing)(scope, receive, answer))
-    assert [message["type"] for message in told] == ["websocket.close"]
+    assert [message["type"] for message in messages] == ["websocket.close"]

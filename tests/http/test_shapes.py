@@ -70,13 +70,13 @@ def answers() -> Iterator[dict[tuple[str, str], tuple[str, Any]]]:
         for verb, endpoint in sorted(VERBS, key=in_order):
             if (verb, endpoint.path) in NEVER:
                 continue
-            own = known
+            parameters = known
             if "{filter_id}" in endpoint.path:
                 # Changes of a charge give it other filters; on a subscription, a plan of its own too.
                 parent = "/plans/basic" if endpoint.path.startswith("/plans") else "/subscriptions/sub"
                 filters = box.get(f"{parent}/charges/{known['charge_code']}/filters")["filters"]
-                own = {**known, "filter_id": filters[0]["svc_id"]}
-            path, body = request_of(verb, endpoint, own)
+                parameters = {**known, "filter_id": filters[0]["svc_id"]}
+            path, body = request_of(verb, endpoint, parameters)
             status, answer = box.request(verb, path, json=body)
             assert status == 200, (verb, path, body, answer)
             answered[verb, endpoint.path] = (path, answer)
@@ -96,11 +96,11 @@ OPTIONAL = {
 
 def records(answer: Any) -> Iterator[dict[str, Any]]:
     """The records of an answer: under its root, in its list, or itself."""
-    for found in [value for name, value in answer.items() if name != "meta"] if len(answer) <= 2 else [answer]:
-        if isinstance(found, dict):
-            yield found
-        elif isinstance(found, list) and found and isinstance(found[0], dict):
-            yield found[0]
+    for nested in [value for name, value in answer.items() if name != "meta"] if len(answer) <= 2 else [answer]:
+        if isinstance(nested, dict):
+            yield nested
+        elif isinstance(nested, list) and nested and isinstance(nested[0], dict):
+            yield nested[0]
 
 
 def with_change(answer: Any, position: int, field: str, value: object) -> Any:

@@ -34,14 +34,14 @@ def watch(
 
 def rung(box: Scenario) -> list[tuple[float, float, list[float]]]:
     """What each message says: the value before, the value now, and what was crossed."""
-    told = [message["triggered_alert"] for message in box.webhooks if message["webhook_type"] == "alert.triggered"]
+    triggered = [message["triggered_alert"] for message in box.webhooks if message["webhook_type"] == "alert.triggered"]
     return [
         (
             float(alert["previous_value"]),
             float(alert["current_value"]),
             [float(threshold["value"]) for threshold in alert["crossed_thresholds"]],
         )
-        for alert in told
+        for alert in triggered
     ]
 
 

@@ -60,7 +60,7 @@ def box(box: Scenario) -> Scenario:
     return box
 
 
-def found(box: Scenario) -> set[str]:
+def audit_findings(box: Scenario) -> set[str]:
     return {finding.check for finding in box.billing.audit().findings}
 
 
@@ -453,7 +453,7 @@ def test_each_kind_of_error_is_found(box: Scenario) -> None:
         if check not in {finding.check for finding in reports[0].findings}:
             missed.append((plant.__name__, check, [str(finding) for finding in reports[0].findings]))
     assert missed == []
-    assert found(box) == set()
+    assert audit_findings(box) == set()
 
 
 def test_every_kind_of_finding_has_an_error_planted_for_it() -> None:

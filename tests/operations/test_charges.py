@@ -129,9 +129,9 @@ def test_a_charge_takes_two_transactions(
     written: list[bool] = []
     write = box.billing.store.write
 
-    def noted(*told: Any) -> Any:
+    def noted(*arguments: Any) -> Any:
         written.append(bool(charges(provider)))
-        return write(*told)
+        return write(*arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(box.billing.store, "write", noted)

@@ -70,9 +70,9 @@ def test_a_download_makes_the_pdf_once_and_then_gives_its_address(path: str) -> 
         assert first["file_url"] == again["file_url"]
         assert first["file_url"].startswith("https://billing.example/documents/")
         assert box.invoice(made["svc_id"])["file_url"] == first["file_url"]
-        [told] = generated(box)
-        assert told["file_url"] == first["file_url"]
-        assert told["customer"]["external_id"] == "acme"
+        [announced] = generated(box)
+        assert announced["file_url"] == first["file_url"]
+        assert announced["customer"]["external_id"] == "acme"
         assert box.billing.reading(lambda work: work.tx.count(Document)) == 1
 
 
@@ -262,10 +262,10 @@ def test_no_document_fails_for_its_logo(content: bytes, code: str) -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         box.billing.writing(store)
         made = one_off(box)
-        with structlog.testing.capture_logs() as said:
+        with structlog.testing.capture_logs() as logs:
             pdf = box.billing.invoices.pdf(made["svc_id"])
         assert len(PdfReader(BytesIO(pdf)).pages[0].images) == 0
-        [warning] = [line for line in said if line["event"] == "logo_left_out"]
+        [warning] = [line for line in logs if line["event"] == "logo_left_out"]
         assert (warning["log_level"], warning["document"], warning["reason"]) == ("warning", made["number"], code)
 
 
@@ -336,10 +336,10 @@ def test_credit_note_as_a_pdf() -> None:
         assert note["file_url"] is None
         assert box.post(f"/credit_notes/{note['svc_id']}/download_pdf") is None
         shown = box.post(f"/credit_notes/{note['svc_id']}/download")["credit_note"]
-        [told] = generated(box, "credit_note")
+        [announced] = generated(box, "credit_note")
         assert shown["file_url"].startswith("http")
-        assert told["file_url"] == shown["file_url"]
-        assert told["customer"]["external_id"] == "acme"
+        assert announced["file_url"] == shown["file_url"]
+        assert announced["customer"]["external_id"] == "acme"
         [text] = pages(box.billing.credit_notes.pdf(note["svc_id"]))
         assert in_order(
             text,
@@ -404,8 +404,8 @@ def test_what_no_e_invoice_may_lack_is_told_and_left_out() -> None:
                 documents.xml(id)
             assert refused.value.details == lacking
             assert PdfReader(BytesIO(documents.pdf(id))).attachments == {}
-        told = [(line["document"], line["lacking"]) for line in logs if line["event"] == "einvoice_left_out"]
-        assert set(map(repr, told)) == {repr((number, lacking)) for number in (made["number"], note["number"])}
+        left_out = [(line["document"], line["lacking"]) for line in logs if line["event"] == "einvoice_left_out"]
+        assert set(map(repr, left_out)) == {repr((number, lacking)) for number in (made["number"], note["number"])}
 
 
 def test_sellers_of_before_the_rules_can_change_and_their_invoices_have_no_xml() -> None:

@@ -131,8 +131,8 @@ def test_currencies_are_asked_for_apart(box: Scenario) -> None:
         ("EUR", 12_000),
         ("USD", 13_000),
     }
-    (told,) = [message for message in box.webhooks if message["webhook_type"] == "dunning_campaign.finished"]
-    assert told["dunning_campaign"] == {
+    (finished,) = [message for message in box.webhooks if message["webhook_type"] == "dunning_campaign.finished"]
+    assert finished["dunning_campaign"] == {
         "external_customer_id": "acme",
         "customer_external_id": "acme",
         "dunning_campaign_code": "standard",

@@ -84,10 +84,10 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> 
     assert (sent["external_customer_id"], sent["activity_object"]["number"]) == ("acme", invoice["number"])
     url = box.invoice(invoice["svc_id"])["file_url"]
     assert url.startswith("https://billing.example/documents/")
-    for said in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 1, 2024", url):
-        assert said in email.text
-    for said in ("€100.00", invoice["number"], "Mar 1, 2024", f'href="{url}"'):
-        assert said in email.html
+    for passage in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 1, 2024", url):
+        assert passage in email.text
+    for passage in ("€100.00", invoice["number"], "Mar 1, 2024", f'href="{url}"'):
+        assert passage in email.html
     (file,) = email.attachments
     assert (file.name, file.content_type) == (f"invoice-{invoice['number']}.pdf", "application/pdf")
     assert file.content == box.billing.invoices.pdf(invoice["svc_id"])
@@ -109,7 +109,7 @@ def test_a_credit_note_says_how_it_was_given(box: Scenario, part: str, line: str
     note = credit_note(box, invoice, 4000, **{part: 4000})
     email = box.emails[-1]
     assert subjects(box) == of(invoice) + of_notes(note)
-    for said in (
+    for passage in (
         "Total: €40.00",
         f"Credit note number: {note['number']}",
         f"Invoice number: {invoice['number']}",
@@ -117,7 +117,7 @@ def test_a_credit_note_says_how_it_was_given(box: Scenario, part: str, line: str
         line.format(number=invoice["number"]),
         box.get(f"/credit_notes/{note['svc_id']}")["credit_note"]["file_url"],
     ):
-        assert said in email.text
+        assert passage in email.text
     (file,) = email.attachments
     assert file.name == f"credit_note-{note['number']}.pdf"
     assert file.content == box.billing.credit_notes.pdf(note["svc_id"])
@@ -145,8 +145,8 @@ def test_a_document_is_made_once_for_all_emails(box: Scenario) -> None:
     first, second = box.emails
     assert first.attachments == second.attachments
     assert box.billing.reading(lambda work: work.tx.count(Document)) == 1
-    told = [message for message in box.webhooks if message["webhook_type"] == "invoice.generated"]
-    assert len(told) == 1
+    generated = [message for message in box.webhooks if message["webhook_type"] == "invoice.generated"]
+    assert len(generated) == 1
     # The letter is of today, the document of then.
     assert (second.sender_name, second.subject) == ("Renamed", f"Your Invoice from Renamed #{invoice['number']}")
     assert "Renamed" not in pdf_text(second)
@@ -517,7 +517,7 @@ def test_a_key_needs_the_permission_of_what_is_sent(box: Scenario, kind: str) ->
     ):
         _, value = box.billing.writing(partial(api_keys.create, permissions=permissions))
         key = {"authorization": f"Bearer {value}"}
-        found, answer = box.request("POST", f"/api/v1/{kind}s/{id}/resend_email", headers=key)
-        assert found == status
+        answered, answer = box.request("POST", f"/api/v1/{kind}s/{id}/resend_email", headers=key)
+        assert answered == status
         if status == 403:
             assert answer["code"] == f"write_action_not_allowed_for_{kind}"

@@ -401,7 +401,7 @@ class TestLists:
         assert (status, body["code"]) == (404, "event_not_found")
 
 
-def told(box: Scenario) -> list[Any]:
+def event_errors(box: Scenario) -> list[Any]:
     return [message["events_errors"] for message in box.webhooks if message["webhook_type"] == "events.errors"]
 
 
@@ -417,16 +417,16 @@ class TestHourlyCheck:
         send(box, transaction_id="who knows", code="unknown", external_subscription_id="a")
         send(box, transaction_id="who knows", code="unknown", external_subscription_id="b")
         box.travel_to("2024-03-05T11:04:59Z")
-        assert told(box) == []
+        assert event_errors(box) == []
         box.travel_to("2024-03-05T11:05:00Z")
-        assert told(box)[0] == {
+        assert event_errors(box)[0] == {
             "invalid_code": ["who knows"],
             "missing_aggregation_property": ["bad number", "no name"],
             "missing_group_key": None,
             "invalid_filter_values": ["bad region"],
         }
         box.travel_to("2024-03-06T00:00:00Z")
-        assert len(told(box)) == 1
+        assert len(event_errors(box)) == 1
 
     def test_an_event_belongs_to_the_hour_in_which_it_is_received(self, box: Scenario) -> None:
         send(box, transaction_id="first", timestamp=0)
@@ -435,13 +435,13 @@ class TestHourlyCheck:
         box.jump_to("2024-03-05T11:00:00Z")
         send(box, transaction_id="next", timestamp=0)
         box.travel_to("2024-03-05T13:00:00Z")
-        assert [errors["invalid_code"] for errors in told(box)] == [["first", "last"], ["next"]]
+        assert [errors["invalid_code"] for errors in event_errors(box)] == [["first", "last"], ["next"]]
 
     def test_good_events_are_not_worth_a_message(self, box: Scenario) -> None:
         metric(box, aggregation_type="count_agg", field_name=None)
         send(box)
         box.travel_to("2024-03-05T12:00:00Z")
-        assert told(box) == []
+        assert event_errors(box) == []
 
 
 class TestLibrary:

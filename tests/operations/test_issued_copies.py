@@ -209,7 +209,7 @@ def test_a_request_that_changes_nothing_makes_no_other_copy_of_the_billing_entit
             box.post("/invoices", invoice={"external_customer_id": "acme", "fees": [{"add_on_code": "x"}]})
         issued = box.billing.reading(lambda work: sorted(work.tx.find(Invoice), key=lambda invoice: invoice.created_at))
         names = box.billing.reading(
-            lambda work: [issuer(work, one.billing_entity_id, one.issuer_version_id).name for one in issued]
+            lambda work: [issuer(work, invoice.billing_entity_id, invoice.issuer_version_id).name for invoice in issued]
         )
     assert names == ["Seller", "Seller", "Other", "Seller"]
     assert issued[0].issuer_version_id == issued[1].issuer_version_id

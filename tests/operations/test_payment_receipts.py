@@ -46,7 +46,7 @@ def receipts(box: Scenario, query: str = "") -> list[Any]:
     return list(box.get(f"/payment_receipts{query}")["payment_receipts"])
 
 
-def told(box: Scenario, webhook_type: str) -> list[Any]:
+def announced(box: Scenario, webhook_type: str) -> list[Any]:
     return [message["payment_receipt"] for message in box.webhooks if message["webhook_type"] == webhook_type]
 
 
@@ -74,7 +74,7 @@ def test_every_payment_gets_the_next_number_of_its_customer(box: Scenario) -> No
     assert [receipt["number"] for receipt in receipts(box, f"?invoice_id={of_other['svc_id']}")] == [
         f"{other['slug']}-RCPT-000001"
     ]
-    assert [receipt["number"] for receipt in told(box, "payment_receipt.created")] == [
+    assert [receipt["number"] for receipt in announced(box, "payment_receipt.created")] == [
         f"{slug}-RCPT-000001",
         f"{other['slug']}-RCPT-000001",
         f"{slug}-RCPT-000002",
@@ -99,7 +99,7 @@ def test_a_payment_is_receipted_once_however_often_it_is_asked(box: Scenario) ->
 
     first, second = box.billing.writing(again)
     assert first == second
-    assert len(receipts(box)) == len(told(box, "payment_receipt.created")) == 1
+    assert len(receipts(box)) == len(announced(box, "payment_receipt.created")) == 1
 
 
 def test_a_partner_gets_no_receipt(box: Scenario) -> None:
@@ -143,7 +143,7 @@ def test_a_receipt_says_what_was_paid_and_what_is_left(box: Scenario) -> None:
     invoice = one_off(box, units=2)
     pay(box, invoice, 4_000, paid_at="2024-02-15")
     (receipt,) = receipts(box)
-    said = pdf_of(box, receipt)
+    text = pdf_of(box, receipt)
     expected = (
         *("Receipt", "Receipt number", receipt["number"], "Invoice number", invoice["number"]),
         *("Payment date", "Feb 15, 2024", "From", "Lumen", "Bill to", "Acme", "€40.00"),
@@ -152,9 +152,9 @@ def test_a_receipt_says_what_was_paid_and_what_is_left(box: Scenario) -> None:
     )
     at = 0
     for part in expected:
-        at = said.find(part, at)
-        assert at >= 0, (part, said)
-    (generated,) = told(box, "payment_receipt.generated")
+        at = text.find(part, at)
+        assert at >= 0, (part, text)
+    (generated,) = announced(box, "payment_receipt.generated")
     assert generated["file_url"].startswith("https://billing.example/documents/")
     assert box.get(f"/payment_receipts/{receipt['svc_id']}")["payment_receipt"] == generated
 
@@ -167,9 +167,9 @@ def test_a_receipt_says_the_same_whenever_it_is_drawn(box: Scenario) -> None:
     box.entity(name="Renamed")
     first, second = sorted(receipts(box), key=lambda receipt: str(receipt["number"]))
     for receipt, left in ((first, "€90.00"), (second, "€70.00")):
-        said = pdf_of(box, receipt)
-        assert f"Remaining to pay: {left}" in said
-        assert "enamed" not in said
+        text = pdf_of(box, receipt)
+        assert f"Remaining to pay: {left}" in text
+        assert "enamed" not in text
 
 
 def test_a_download_makes_the_pdf_once(box: Scenario) -> None:
@@ -180,7 +180,7 @@ def test_a_download_makes_the_pdf_once(box: Scenario) -> None:
     answers = [box.post(path) for _ in range(3)]
     assert answers[1] == answers[2]
     assert answers[1]["payment_receipt"]["file_url"]
-    assert told(box, "payment_receipt.generated") == [answers[1]["payment_receipt"]]
+    assert announced(box, "payment_receipt.generated") == [answers[1]["payment_receipt"]]
 
 
 @pytest.mark.parametrize("locale", LOCALES)
@@ -188,10 +188,10 @@ def test_a_receipt_is_in_the_language_of_its_customer(box: Scenario, locale: str
     box.customer(name="東京 Łódź Straße", billing_configuration={"document_locale": locale})
     pay(box, one_off(box))
     (receipt,) = receipts(box)
-    said, words = pdf_of(box, receipt), words_of(locale)
+    text, words = pdf_of(box, receipt), words_of(locale)
     for label in (words.receipt, words.receipt_number, words.payment_date, words.excluding_taxes):
-        assert label in said
-    assert "東京 Łódź Straße" in said
+        assert label in text
+    assert "東京 Łódź Straße" in text
     (email,) = box.emails
     assert email.language == locale
     assert email.subject == words.receipt_email.format(entity="Lumen", number=receipt["number"])

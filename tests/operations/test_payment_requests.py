@@ -163,25 +163,25 @@ def test_the_customer_is_written_to(box: Scenario) -> None:
     assert (email.to, email.bcc) == (("anna@acme.example", "bob@acme.example"), ())
     assert (email.sender, email.reply_to) == ("billing@lumen.example", ("billing@lumen.example",))
     assert email.attachments == ()
-    for said in (
+    for passage in (
         "Hello Acme,",
         "within 2 days",
         "Amount due: €1,235.00",
         f"- {first['number']}: €1.00 {url}",
         f"- {second['number']}: €1,234.00",
     ):
-        assert said in email.text
+        assert passage in email.text
     assert f'<a href="{url}">{first["number"]}</a>' in email.html
 
 
-@pytest.mark.parametrize(("days", "said"), [(0, "due on receipt"), (1, "within 1 day "), (30, "within 30 days")])
-def test_the_terms_are_those_of_the_invoices(box: Scenario, days: int, said: str) -> None:
+@pytest.mark.parametrize(("days", "terms"), [(0, "due on receipt"), (1, "within 1 day "), (30, "within 30 days")])
+def test_the_terms_are_those_of_the_invoices(box: Scenario, days: int, terms: str) -> None:
     box.customer(net_payment_term=days)
     invoice = one_off(box)
     box.customer(net_payment_term=7)
     box.travel_to("2024-04-10T00:00:00Z")
     ask(box, invoice)
-    assert said in box.emails[-1].text
+    assert terms in box.emails[-1].text
 
 
 @pytest.mark.parametrize("locale", LOCALES)
@@ -194,8 +194,8 @@ def test_the_letter_is_in_the_language_of_the_customer(box: Scenario, locale: st
     words = words_of(locale)
     assert email.language == locale
     assert email.subject == words.overdue_email.format(entity="Lumen")
-    for said in (words.overdue_invoices, words.amount_due, words.ignore_if_paid, "<b>東京 & Söhne</b>"):
-        assert said in email.text
+    for passage in (words.overdue_invoices, words.amount_due, words.ignore_if_paid, "<b>東京 & Söhne</b>"):
+        assert passage in email.text
     assert "<b>東京" not in email.html
     assert words.pay_now not in email.text
 

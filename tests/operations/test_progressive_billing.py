@@ -71,9 +71,9 @@ def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(box: Scenario)
     (invoice,) = progressive(box)
     box.post(f"/invoices/{invoice['svc_id']}/void")
     box.event("gb", value=1)
-    assert [one["status"] for one in progressive(box)] == ["voided"]
+    assert [invoice["status"] for invoice in progressive(box)] == ["voided"]
     box.event("gb", value=8)
-    assert [one["total_amount_cents"] for one in progressive(box)] == [1200, 2100]
+    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [1200, 2100]
 
 
 def test_a_recurring_threshold_whose_invoice_was_voided_leaves_the_usage_to_the_period(box: Scenario) -> None:
@@ -179,8 +179,8 @@ def test_what_is_refused_of_lifetime_usage(
     box: Scenario, path: str, body: dict[str, Any], status: int, code: str
 ) -> None:
     subscribed(box)
-    found, answer = box.send("PUT", f"/subscriptions/{path}/lifetime_usage", body)
-    assert (found, answer["code"]) == (status, code)
+    answered, answer = box.send("PUT", f"/subscriptions/{path}/lifetime_usage", body)
+    assert (answered, answer["code"]) == (status, code)
 
 
 def test_what_was_before_is_known_of_one_life_only(box: Scenario) -> None:

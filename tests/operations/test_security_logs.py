@@ -18,7 +18,7 @@ def events(box: Scenario, query: str = "") -> list[dict[str, Any]]:
     return shown
 
 
-def told(box: Scenario, query: str = "") -> list[tuple[str, dict[str, Any]]]:
+def security_events(box: Scenario, query: str = "") -> list[tuple[str, dict[str, Any]]]:
     """Event and resources, the oldest first."""
     return [(event["log_event"], event["resources"]) for event in reversed(events(box, query))]
 
@@ -40,7 +40,7 @@ def test_the_life_of_a_key(box: Scenario) -> None:
     box.jump_to("2024-03-05T04:00:00Z")
     box.delete(f"/api_keys/{rotated['svc_id']}")
     ending, successor = made["value"][-3:], rotated["value"][-3:]
-    assert told(box, "log_types[]=api_key&from_date=2024-03-05T00:30:00Z") == [
+    assert security_events(box, "log_types[]=api_key&from_date=2024-03-05T00:30:00Z") == [
         ("api_key.created", {"name": "ci", "value_ending": ending, "permissions": ["plan:read", "tax:write"]}),
         (
             "api_key.updated",
@@ -102,7 +102,7 @@ def test_endpoints_billing_entities_and_connections(box: Scenario) -> None:
     box.put("/billing_entities/default", billing_entity={"legal_name": "Seller Ltd"})
     box.billing.tax_connections.create(kind="anrok", code="tax", url="https://tax.example", api_key="secret-0815")
     box.billing.tax_connections.update("tax", api_key="secret-4711")
-    assert sorted(told(box, "from_date=2024-03-05T01:00:00Z"), key=lambda event: event[0]) == [
+    assert sorted(security_events(box, "from_date=2024-03-05T01:00:00Z"), key=lambda event: event[0]) == [
         (
             "billing_entity.updated",
             {

@@ -163,11 +163,11 @@ def test_changes_of_the_plan_reach_what_the_subscription_did_not_change(box: Sce
         "cascade_updates": True,
     }
     accepted(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
-    own = box.get(CHARGE)["charge"]
-    assert own["invoice_display_name"] == "Mine"
-    assert (own["properties"]["amount"], own["properties"]["pricing_group_keys"]) == ("3", ["cloud"])
-    assert amounts(own["filters"]) == {"us": "15", "asia": "30"}
-    assert own["svc_parent_id"] == charge["svc_id"]
+    overridden = box.get(CHARGE)["charge"]
+    assert overridden["invoice_display_name"] == "Mine"
+    assert (overridden["properties"]["amount"], overridden["properties"]["pricing_group_keys"]) == ("3", ["cloud"])
+    assert amounts(overridden["filters"]) == {"us": "15", "asia": "30"}
+    assert overridden["svc_parent_id"] == charge["svc_id"]
 
 
 def test_own_prices_stay_while_groupings_follow_the_plan(box: Scenario) -> None:

@@ -78,8 +78,8 @@ def test_a_linked_customer_is_pushed_and_known_by_what_it_is_called_there(box: S
     (shown,) = box.get("/customers/acme")["customer"]["integration_customers"]
     assert shown["external_customer_id"].startswith("books-customer-")
     assert (shown["category"], shown["is_default"], shown["subsidiary_id"]) == ("accounting", True, "7")
-    (told,) = messages(box, "customer.accounting_provider_created")
-    assert told["customer"]["integration_customers"] == [shown]
+    (created,) = messages(box, "customer.accounting_provider_created")
+    assert created["customer"]["integration_customers"] == [shown]
 
 
 def test_a_customer_that_is_known_there_is_not_pushed(box: Scenario, books: Books) -> None:
@@ -127,10 +127,10 @@ def test_an_invoice_its_credit_note_and_its_payment_are_pushed_once(box: Scenari
     pay(box, invoice)
     assert books.subjects() == ["customer", "invoice", "credit_note", "payment"]
     kept = box.billing.synced_documents.list(subject="invoice").items[0]
-    (told,) = books.bodies("credit_note")
-    assert (told["credit_note"]["number"], told["external_invoice_id"]) == (note["number"], kept.external_id)
-    (told,) = books.bodies("payment")
-    assert (told["payment"]["amount_cents"], told["external_invoice_id"]) == (500, kept.external_id)
+    (pushed,) = books.bodies("credit_note")
+    assert (pushed["credit_note"]["number"], pushed["external_invoice_id"]) == (note["number"], kept.external_id)
+    (pushed,) = books.bodies("payment")
+    assert (pushed["payment"]["amount_cents"], pushed["external_invoice_id"]) == (500, kept.external_id)
     assert set(documents(box).values()) == {"synced"}
 
 
@@ -141,9 +141,9 @@ def test_a_crm_has_customers_and_invoices_as_they_are_now(box: Scenario, books: 
     pay(box, invoice)
     box.post(f"/invoices/{invoice['svc_id']}/lose_dispute")
     assert books.subjects("crm") == ["customer", "invoice", "invoice", "invoice"]
-    told = [body["invoice"] for body in books.bodies("invoice", "crm")]
-    assert [shown["payment_status"] for shown in told] == ["pending", "succeeded", "succeeded"]
-    assert told[2]["payment_dispute_lost_at"] is not None
+    pushed_invoices = [body["invoice"] for body in books.bodies("invoice", "crm")]
+    assert [shown["payment_status"] for shown in pushed_invoices] == ["pending", "succeeded", "succeeded"]
+    assert pushed_invoices[2]["payment_dispute_lost_at"] is not None
 
 
 def test_a_void_is_pushed_to_accounting_too(box: Scenario, books: Books) -> None:
@@ -203,8 +203,8 @@ def test_a_refused_invoice_shows_why_and_is_otherwise_as_it_was(box: Scenario, b
         "integration_type": "netsuite",
         "integration_code": "books",
     }
-    (told,) = messages(box, "customer.accounting_provider_error")
-    assert told["accounting_provider_customer_error"] == {
+    (failed,) = messages(box, "customer.accounting_provider_error")
+    assert failed["accounting_provider_customer_error"] == {
         "svc_customer_id": shown["customer"]["svc_id"],
         "external_customer_id": "acme",
         "accounting_provider": "netsuite",
@@ -222,8 +222,8 @@ def test_a_refused_invoice_shows_why_and_is_otherwise_as_it_was(box: Scenario, b
 def test_a_crm_that_refuses_is_told_of_in_the_same_words(box: Scenario, books: Books) -> None:
     books.failures = [refused()]
     link_acme(box, link("crm"))
-    (told,) = messages(box, "customer.crm_provider_error")
-    error = told["crm_provider_customer_error"]
+    (failed,) = messages(box, "customer.crm_provider_error")
+    error = failed["crm_provider_customer_error"]
     assert (error["accounting_provider"], error["accounting_provider_code"]) == ("hubspot", "crm")
     (detail,) = box.get("/customers/acme")["customer"]["error_details"]
     assert (detail["error_code"], detail["details"]["crm_error"]) == ("not_provided", "account_closed")
@@ -288,8 +288,8 @@ def test_an_invoice_from_before_the_link_is_pushed_when_asked_for(box: Scenario,
     assert box.post(path)["invoice"]["number"] == invoice["number"]
     assert books.subjects() == ["customer", "invoice", "credit_note"]
     assert books.subjects("crm") == ["customer", "invoice"]
-    (told,) = messages(box, "invoice.resynced")
-    assert told["invoice"]["svc_id"] == invoice["svc_id"]
+    (resynced,) = messages(box, "invoice.resynced")
+    assert resynced["invoice"]["svc_id"] == invoice["svc_id"]
     # Again, with a version of its own, so that whoever keeps each key once takes it.
     box.post(path)
     assert [body["version"] for body in books.bodies("invoice")] == [1, 2]
@@ -301,8 +301,8 @@ def test_a_wrong_key_is_told_of_once_for_the_connection(box: Scenario, books: Bo
     books.failures = [refused("status_401", "who are you?")] * 2
     one_off(box)
     one_off(box)
-    (told,) = messages(box, "integration.provider_error")
-    assert told["provider_error"] == {
+    (failed,) = messages(box, "integration.provider_error")
+    assert failed["provider_error"] == {
         "svc_integration_id": box.billing.sync_connections.get("books").id,
         "provider": "netsuite",
         "provider_code": "books",
@@ -318,8 +318,8 @@ def test_what_changes_while_it_is_pushed_is_pushed_again(box: Scenario, books: B
         invoice_id=box.billing.invoices.list().items[0].id, amount_cents=500, reference="r"
     )
     one_off(box)
-    told = [(body["version"], body["invoice"]["payment_status"]) for body in books.bodies("invoice", "crm")]
-    assert told == [(1, "pending"), (2, "succeeded")]
+    pushed_versions = [(body["version"], body["invoice"]["payment_status"]) for body in books.bodies("invoice", "crm")]
+    assert pushed_versions == [(1, "pending"), (2, "succeeded")]
     assert set(documents(box).values()) == {"synced"}
 
 

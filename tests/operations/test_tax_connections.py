@@ -84,8 +84,8 @@ def test_what_a_provider_calls_the_customer_is_changed_for_avalara_alone(box: Sc
     first, second = upsert(box, integration_customers=[link(), link(kind="avalara")])["integration_customers"]
     assert (first["is_default"], second["is_default"]) == (True, False)
     changed = [
-        link(kind=kind, id=one["svc_id"], external_customer_id="new")
-        for kind, one in (("anrok", first), ("avalara", second))
+        link(kind=kind, id=connection["svc_id"], external_customer_id="new")
+        for kind, connection in (("anrok", first), ("avalara", second))
     ]
     assert linked(box, *changed) == [("anrok", "main", "acme"), ("avalara", "main", "new")]
 

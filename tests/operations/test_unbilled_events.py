@@ -96,13 +96,13 @@ REASONS: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("sent", "code", "is_open", "told"), REASONS.values(), ids=REASONS)
-def test_every_reason_is_told(box: Scenario, sent: dict[str, Any], code: str, is_open: bool | None, told: str) -> None:
+@pytest.mark.parametrize(("sent", "code", "is_open", "hint"), REASONS.values(), ids=REASONS)
+def test_every_reason_is_told(box: Scenario, sent: dict[str, Any], code: str, is_open: bool | None, hint: str) -> None:
     box.travel_to("2024-03-10T12:00:00Z")
     send(box, "bad", **sent)
     assert unbilled(box) == [("bad", code, is_open)]
     (event,) = box.billing.events.unbilled().items
-    assert told in event.message
+    assert hint in event.message
     assert box.billing.view(event)["unbilled"]["code"] == code
     (tally,) = box.billing.events.unbilled_tallies()
     assert (str(tally.reason), tally.events_count) == (code, 1)

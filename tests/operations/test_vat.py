@@ -85,18 +85,18 @@ def test_the_switch_once_more_restores_them_and_off_removes_nothing(box: Scenari
 
 @pytest.mark.parametrize("country", ["US", None])
 def test_only_sellers_in_the_eu_have_the_switch(box: Scenario, country: str | None) -> None:
-    given = {"billing_entity": {"country": country, "eu_tax_management": True}}
-    status, body = box.send("PUT", "/billing_entities/default", given)
+    request = {"billing_entity": {"country": country, "eu_tax_management": True}}
+    status, body = box.send("PUT", "/billing_entities/default", request)
     assert (status, body["error_details"]) == (422, {"eu_tax_management": ["billing_entity_must_be_in_eu"]})
-    given = {"billing_entity": {"code": "other", "name": "Other", "country": country, "eu_tax_management": True}}
-    status, body = box.send("POST", "/billing_entities", given)
+    request = {"billing_entity": {"code": "other", "name": "Other", "country": country, "eu_tax_management": True}}
+    status, body = box.send("POST", "/billing_entities", request)
     assert (status, body["error_details"]) == (422, {"eu_tax_management": ["billing_entity_must_be_in_eu"]})
 
 
 def test_an_organization_has_the_switch_of_its_default_entity() -> None:
     with Scenario(now=NOW) as box:
-        given = {"organization": {"country": "US", "eu_tax_management": True}}
-        status, body = box.send("PUT", "/organizations", given)
+        request = {"organization": {"country": "US", "eu_tax_management": True}}
+        status, body = box.send("PUT", "/organizations", request)
         assert (status, body["error_details"]) == (422, {"eu_tax_management": ["org_must_be_in_eu"]})
         box.put("/organizations", organization={"country": "de", "eu_tax_management": True})
         assert len(all_taxes(box)) == 47

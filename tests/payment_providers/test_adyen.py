@@ -365,8 +365,8 @@ def test_a_dispute_is_about_the_original_payment(
     http: HttpPaymentProviders, adyen: AdyenServer, main: PaymentConnection
 ) -> None:
     http.ask(main, card())
-    data = {"disputeStatus": "Lost"}
-    lost = understood(http, main, adyen.about("PSP1", "CHARGEBACK", additionalData=data, reason="Fraud"))
+    details = {"disputeStatus": "Lost"}
+    lost = understood(http, main, adyen.about("PSP1", "CHARGEBACK", additionalData=details, reason="Fraud"))
     assert lost == DisputeLost(provider_payment_id="PSP1", lost_at=NOW, reason="Fraud")
     open_still = adyen.about("PSP1", "CHARGEBACK", additionalData={"disputeStatus": "Undefended"})
     assert isinstance(understood(http, main, open_still), Unhandled)
@@ -455,8 +455,8 @@ def test_a_charge_that_was_under_way_is_finished_by_a_notification(
 ) -> None:
     adyen.outcomes.append("Received")
     http.ask(main, card())
-    data = {"metadata.svc_payment_id": "p-1"}
-    moved = understood(http, main, adyen.about("PSP1", "AUTHORISATION", additionalData=data))
+    details = {"metadata.svc_payment_id": "p-1"}
+    moved = understood(http, main, adyen.about("PSP1", "AUTHORISATION", additionalData=details))
     assert isinstance(moved, PaymentMoved)
     assert (moved.provider_payment_id, moved.payment_id, moved.creates) == ("PSP1", "p-1", False)
     assert moved.payment_status is ChargeStatus.SUCCEEDED

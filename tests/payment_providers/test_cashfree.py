@@ -196,7 +196,7 @@ def test_links_that_are_not_paid_change_nothing(
 
 
 @pytest.mark.parametrize(
-    ("type", "data", "known"),
+    ("type", "content", "known"),
     [
         ("PAYMENT_SUCCESS_WEBHOOK", {}, True),
         ("SOMETHING_NEW", {}, False),
@@ -208,13 +208,13 @@ def test_links_that_are_not_paid_change_nothing(
 )
 def test_events_without_effect(
     type: str,
-    data: object,
+    content: object,
     known: bool,
     http: HttpPaymentProviders,
     cashfree: CashfreeServer,
     main: PaymentConnection,
 ) -> None:
-    outcome = understood(http, main, cashfree.event(type, data))
+    outcome = understood(http, main, cashfree.event(type, content))
     assert isinstance(outcome, Unhandled)
     assert outcome.known is known
 
@@ -255,5 +255,5 @@ def test_an_account_may_sign_with_a_secret_for_notices_alone(
     signed = cashfree.signed(body, str(int(NOW.timestamp())), "whsec_own")
     with pytest.raises(NoticeRejected):
         http.notices(main, signed.headers, body, NOW)
-    told = replace(main, credentials={**main.credentials, "webhook_secret": "whsec_own"})
-    assert len(http.notices(told, signed.headers, body, NOW)) == 1
+    with_webhook_secret = replace(main, credentials={**main.credentials, "webhook_secret": "whsec_own"})
+    assert len(http.notices(with_webhook_secret, signed.headers, body, NOW)) == 1

@@ -191,7 +191,7 @@ def test_a_notice_waits_until_flutterwave_answers(
 
 
 @pytest.mark.parametrize(
-    ("type", "data", "known"),
+    ("type", "content", "known"),
     [
         ("transfer.completed", {}, True),
         ("charge.completed", {"status": "failed", "id": 1}, True),
@@ -201,13 +201,13 @@ def test_a_notice_waits_until_flutterwave_answers(
 )
 def test_events_without_effect(
     type: str,
-    data: object,
+    content: object,
     known: bool,
     http: HttpPaymentProviders,
     flutterwave: FlutterwaveServer,
     main: PaymentConnection,
 ) -> None:
-    outcome = understood(http, main, flutterwave.event(type, data))
+    outcome = understood(http, main, flutterwave.event(type, content))
     assert isinstance(outcome, Unhandled)
     assert outcome.known is known
 

@@ -204,7 +204,7 @@ def test_time_outs_and_throttling(moneyhash: MoneyHashServer, main: PaymentConne
 
 
 @pytest.mark.parametrize(
-    ("word", "told", "status"),
+    ("word", "charge_status", "status"),
     [
         ("SUCCESSFUL", "SUCCESSFUL", ChargeStatus.SUCCEEDED),
         ("PROCESSED", "PROCESSED", ChargeStatus.SUCCEEDED),
@@ -216,7 +216,7 @@ def test_time_outs_and_throttling(moneyhash: MoneyHashServer, main: PaymentConne
 )
 def test_answers(
     word: str,
-    told: str,
+    charge_status: str,
     status: ChargeStatus,
     http: HttpPaymentProviders,
     moneyhash: MoneyHashServer,
@@ -224,7 +224,7 @@ def test_answers(
 ) -> None:
     moneyhash.outcomes.append(word)
     charged = http.ask(main, card())
-    assert (charged.status, charged.payment_status) == (told, status)
+    assert (charged.status, charged.payment_status) == (charge_status, status)
 
 
 def test_a_charge_that_is_refused(http: HttpPaymentProviders, main: PaymentConnection) -> None:

@@ -113,5 +113,5 @@ def test_forged_repeated_and_late_notices_pay_an_invoice_once(case: Case, box: S
         assert life.reread(invoice)["payment_dispute_lost_at"] is None
         (payment,) = life.payments()
         assert (payment["payment_status"], payment["amount_cents"]) == ("succeeded", 1050)
-        told = ("payment.succeeded", "invoice.payment_status_updated", "invoice.payment_failure")
-        assert life.sent(*told) == ["payment.succeeded", "invoice.payment_status_updated"]
+        message_types = ("payment.succeeded", "invoice.payment_status_updated", "invoice.payment_failure")
+        assert life.sent(*message_types) == ["payment.succeeded", "invoice.payment_status_updated"]

@@ -156,8 +156,8 @@ def test_a_customer_is_made_with_its_name_and_addresses(
     assert len(stripe.customers) == 2
 
     http.ask(main, UpdateCustomer(payer=payer(provider_customer_id=made.provider_customer_id, name="Acme")))
-    told = sent(stripe, f"POST /v1/customers/{made.provider_customer_id}")
-    assert (told["name"], "metadata" in told) == ("Acme", False)
+    fields = sent(stripe, f"POST /v1/customers/{made.provider_customer_id}")
+    assert (fields["name"], "metadata" in fields) == ("Acme", False)
 
 
 def test_after_a_conflict_of_keys_the_customer_of_that_address_is_taken(
@@ -302,8 +302,8 @@ def test_in_india_a_charge_may_ask_for_its_owner(
     stripe.outcomes.append("needs_action")
     charged = http.ask(main, charge("stripe", payer=payer(address=Address(country="IN"))))
     assert charged.status == "requires_action"
-    told = sent(stripe, "POST /v1/payment_intents")
-    assert (told["off_session"], told["error_on_requires_action"]) == ("false", "false")
+    fields = sent(stripe, "POST /v1/payment_intents")
+    assert (fields["off_session"], fields["error_on_requires_action"]) == ("false", "false")
 
 
 def test_an_amount_below_the_minimum(http: HttpPaymentProviders, main: PaymentConnection) -> None:
@@ -424,11 +424,11 @@ def test_a_customer_that_pays_by_bank_transfer(
     who = payer(method_types=("customer_balance",), address=Address(country=address), entity_country="IE")
     charged = http.ask(main, charge("stripe", payer=who, currency=currency, provider_method_id="pm_1"))
     assert charged.payment_status is ChargeStatus.PROCESSING
-    told = sent(stripe, "POST /v1/payment_intents")
-    assert told["payment_method_data"] == {"type": "customer_balance"}
-    balance = told["payment_method_options"]["customer_balance"]
+    fields = sent(stripe, "POST /v1/payment_intents")
+    assert fields["payment_method_data"] == {"type": "customer_balance"}
+    balance = fields["payment_method_options"]["customer_balance"]
     assert (balance["funding_type"], balance.get("bank_transfer")) == ("bank_transfer", transfer)
-    assert (told["off_session"], told["error_on_requires_action"], "payment_method" in told) == (
+    assert (fields["off_session"], fields["error_on_requires_action"], "payment_method" in fields) == (
         "false",
         "false",
         False,
@@ -497,7 +497,7 @@ def test_nothing_is_held_without_a_method(
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "stripe_reason"),
     [
         ("duplicated_charge", "duplicate"),
         ("product_unsatisfactory", "requested_by_customer"),
@@ -506,14 +506,14 @@ def test_nothing_is_held_without_a_method(
     ],
 )
 def test_a_refund(
-    reason: str, told: str | None, http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
+    reason: str, stripe_reason: str | None, http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
 ) -> None:
     http.ask(main, charge("stripe"))
     refunded = http.ask(main, refund("pi_1", reason=reason))
     assert refunded.refund_status is PaymentStatus.SUCCEEDED
     call = stripe.asked("POST /v1/refunds")[0]
     assert call.key == "note-1"
-    assert (call.fields["amount"], call.fields.get("reason")) == ("400", told)
+    assert (call.fields["amount"], call.fields.get("reason")) == ("400", stripe_reason)
     assert call.fields["metadata"] == {
         "svc_customer_id": "c-1",
         "svc_credit_note_id": "note-1",
@@ -603,13 +603,14 @@ def test_a_page_to_pay_an_invoice_on(http: HttpPaymentProviders, stripe: StripeS
 
 def test_a_page_to_pay_a_request_on(http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection) -> None:
     page = http.ask(main, checkout(payable=request(), expires_at=None))
-    told = sent(stripe, "POST /v1/checkout/sessions")
+    session = sent(stripe, "POST /v1/checkout/sessions")
     amounts = [
-        (line["price_data"]["product_data"]["name"], line["price_data"]["unit_amount"]) for line in told["line_items"]
+        (line["price_data"]["product_data"]["name"], line["price_data"]["unit_amount"])
+        for line in session["line_items"]
     ]
     assert amounts == [("HOO-1-001", "1000"), ("HOO-1-002", "50")]
-    assert {"expires_at", "consent_collection"}.isdisjoint(told)
-    assert "setup_future_usage" not in told["payment_intent_data"]
+    assert {"expires_at", "consent_collection"}.isdisjoint(session)
+    assert "setup_future_usage" not in session["payment_intent_data"]
     assert page.provider_page_id is not None
     moved = understood(http, main, stripe.page_paid(page.provider_page_id))
     assert isinstance(moved, PaymentMoved)
@@ -750,7 +751,7 @@ def test_disputes(http: HttpPaymentProviders, stripe: StripeServer, main: Paymen
 
 
 @pytest.mark.parametrize(
-    ("type", "thing"),
+    ("type", "content"),
     [
         ("payment_intent.succeeded", {}),
         ("payment_intent.succeeded", {"id": "pi_1", "currency": "eur", "amount": "10.5"}),
@@ -762,9 +763,9 @@ def test_disputes(http: HttpPaymentProviders, stripe: StripeServer, main: Paymen
     ],
 )
 def test_events_that_are_not_understood_are_kept_for_a_look(
-    type: str, thing: object, http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
+    type: str, content: object, http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
 ) -> None:
-    outcome = understood(http, main, stripe.event(type, thing))
+    outcome = understood(http, main, stripe.event(type, content))
     assert isinstance(outcome, Unhandled)
     assert not outcome.known
 

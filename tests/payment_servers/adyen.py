@@ -161,16 +161,16 @@ class AdyenServer(PaymentServer):
 
     def card_left(self, shopper: str, card: str, *, accepted: bool = True) -> Notice:
         """The shopper has left a card on the set-up link."""
-        data = {"shopperReference": shopper, "cardSummary": "1111", "expiryDate": "03/2030"}
+        details = {"shopperReference": shopper, "cardSummary": "1111", "expiryDate": "03/2030"}
         if accepted:
             self.cards.setdefault(shopper, []).append(card)
-            data["recurring.recurringDetailReference"] = card
+            details["recurring.recurringDetailReference"] = card
         return self.notification(
             eventCode="AUTHORISATION",
             success=str(accepted).lower(),
             reason="" if accepted else "Refused",
             paymentMethod="visa",
-            additionalData=data,
+            additionalData=details,
         )
 
     def link_paid(self, link: str, amount: int | None = None, *, paid: bool = True) -> Notice:

@@ -68,11 +68,11 @@ class CashfreeServer(PaymentServer):
         self.links[id] = {**fields, "cf_link_id": number, "link_status": "ACTIVE", "link_url": url}
         return self.links[id]
 
-    def link_event(self, id: str, status: str = "PAID", paid: str | None = None, **data: Json) -> Notice:
+    def link_event(self, id: str, status: str = "PAID", paid: str | None = None, **fields: Json) -> Notice:
         """What has become of a link; `paid` is in rupees."""
         link = self.links[id]
         link["link_status"] = status
-        told = {
+        content = {
             "cf_link_id": link["cf_link_id"],
             "link_id": id,
             "link_status": status,
@@ -81,12 +81,12 @@ class CashfreeServer(PaymentServer):
             "link_amount_paid": paid or f"{link['link_amount']:.2f}",
             "link_notes": link["link_notes"],
             "order": {"order_id": "CFPay_1", "transaction_id": 1021206, "transaction_status": "SUCCESS"},
-            **data,
+            **fields,
         }
-        return self.event("PAYMENT_LINK_EVENT", told)
+        return self.event("PAYMENT_LINK_EVENT", content)
 
-    def event(self, type: str, data: Json) -> Notice:
-        body = json.dumps({"type": type, "version": 1, "event_time": self.now().isoformat(), "data": data}).encode()
+    def event(self, type: str, content: Json) -> Notice:
+        body = json.dumps({"type": type, "version": 1, "event_time": self.now().isoformat(), "data": content}).encode()
         return self.signed(body, f"{int(self.now().timestamp()) * 1000}")
 
     def signed(self, body: bytes, stamp: str, secret: str | None = None) -> Notice:

@@ -65,6 +65,6 @@ class FlutterwaveServer(PaymentServer):
         self.transactions[id] = transaction
         return self.event("charge.completed", {**transaction, "status": "successful"})
 
-    def event(self, type: str, data: Json) -> Notice:
-        body = json.dumps({"event": type, "data": data}).encode()
+    def event(self, type: str, content: Json) -> Notice:
+        body = json.dumps({"event": type, "data": content}).encode()
         return Notice(body, {"verif-hash": self.credentials["webhook_secret"]})

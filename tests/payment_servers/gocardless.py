@@ -135,10 +135,10 @@ class GoCardlessServer(PaymentServer):
                 return 200, {"refunds": self.refunds[id]}
         raise KeyError(call.line)
 
-    def _known(self, things: Mapping[str, Json], id: str) -> Json:
-        if id not in things:
+    def _known(self, resources: Mapping[str, Json], id: str) -> Json:
+        if id not in resources:
             raise Refused(422, self.error(422, "resource_not_found", "Resource not found"))
-        return things[id]
+        return resources[id]
 
     def _stamp(self) -> str:
         return f"{self.now():%Y-%m-%dT%H:%M:%S}.000Z"

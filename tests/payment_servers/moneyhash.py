@@ -58,8 +58,8 @@ class MoneyHashServer(PaymentServer):
                 return 200, self._good(self._intent(call.fields))
         raise KeyError(call.line)
 
-    def _good(self, data: Json) -> Json:
-        return {"status": {"code": 200, "message": "success", "errors": []}, "data": data}
+    def _good(self, content: Json) -> Json:
+        return {"status": {"code": 200, "message": "success", "errors": []}, "data": content}
 
     def _intent(self, fields: Json) -> Json:
         if any(not isinstance(item, str) for item in fields["custom_fields"].values()) or fields["flow_id"] != "flow_1":

@@ -248,11 +248,11 @@ class PaymentServer:
         if self._refusals:
             status, code, message = self._refusals.popleft()
             return status, self.error(status, code, message)
-        said = [call.line, call.fields]
+        request = [call.line, call.fields]
         key = None if call.method == "GET" else call.key
         if key is not None and key in self._kept:
             before, answer = self._kept[key]
-            return self.repeated(key, answer) if before == said else self.key_conflict(key)
+            return self.repeated(key, answer) if before == request else self.key_conflict(key)
         try:
             answer = self.route(call)
         except Refused as problem:
@@ -260,5 +260,5 @@ class PaymentServer:
         except KeyError as problem:
             answer = 404, self.error(404, "resource_missing", f"No such thing: {problem}")
         if key is not None and self.is_kept(answer[0]):
-            self._kept[key] = said, answer
+            self._kept[key] = request, answer
         return answer

@@ -335,7 +335,7 @@ class StripeServer(PaymentServer):
 
     # Notices
 
-    def event(self, type: str, thing: Json, previous: Json = None) -> Notice:
+    def event(self, type: str, content: Json, previous: Json = None) -> Notice:
         """A signed event about `thing`."""
         stamp = int(self.now().timestamp())
         event = {
@@ -345,7 +345,7 @@ class StripeServer(PaymentServer):
             "created": stamp,
             "livemode": False,
             "type": type,
-            "data": {"object": thing, **({"previous_attributes": previous} if previous else {})},
+            "data": {"object": content, **({"previous_attributes": previous} if previous else {})},
         }
         body = json.dumps(event).encode()
         return Notice(body, {"stripe-signature": self.signature(body, stamp)})
@@ -382,16 +382,22 @@ class StripeServer(PaymentServer):
     def card_added(self, customer: str, method: str) -> Notice:
         """The customer has entered a card on a set-up page."""
         self.methods[method] = {"customer": customer, "created": 1_700_000_000 + len(self.methods)}
-        thing = {"id": self.new_id("seti_"), "object": "setup_intent", "status": "succeeded", "metadata": {}}
-        return self.event("setup_intent.succeeded", {**thing, "customer": customer, "payment_method": method})
+        setup_intent = {"id": self.new_id("seti_"), "object": "setup_intent", "status": "succeeded", "metadata": {}}
+        return self.event("setup_intent.succeeded", {**setup_intent, "customer": customer, "payment_method": method})
 
     def card_removed(self, method: str) -> Notice:
         """The card is detached from its customer."""
         customer = self.methods.pop(method)["customer"]
         if self.customers[customer]["default"] == method:
             self.customers[customer]["default"] = None
-        thing: Json = {"id": method, "object": "payment_method", "type": "card", "customer": None, "metadata": {}}
-        return self.event("payment_method.detached", thing, {"customer": customer})
+        payment_method: Json = {
+            "id": method,
+            "object": "payment_method",
+            "type": "card",
+            "customer": None,
+            "metadata": {},
+        }
+        return self.event("payment_method.detached", payment_method, {"customer": customer})
 
     def default_changed(self, customer: str, method: str | None) -> Notice:
         self.customers[customer]["default"] = method
@@ -402,5 +408,5 @@ class StripeServer(PaymentServer):
         return self.event("charge.refund.updated", {"id": id, "object": "refund", **self.refunds[id]})
 
     def dispute_closed(self, intent: str, status: str = "lost", reason: str = "fraudulent") -> Notice:
-        thing = {"id": self.new_id("dp_"), "object": "dispute", "status": status, "reason": reason, "metadata": {}}
-        return self.event("charge.dispute.closed", {**thing, "payment_intent": intent})
+        dispute = {"id": self.new_id("dp_"), "object": "dispute", "status": status, "reason": reason, "metadata": {}}
+        return self.event("charge.dispute.closed", {**dispute, "payment_intent": intent})

@@ -428,11 +428,11 @@ class _Player:
 
     def _note(self) -> None:
         def invoices(work: Any) -> Any:
-            found = []
+            invoices_with_fees = []
             for invoice in work.tx.find(Invoice, order=[asc("created_at"), asc("id")]):
                 fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
-                found.append((invoice, fees))
-            return found
+                invoices_with_fees.append((invoice, fees))
+            return invoices_with_fees
 
         played = self.played
         for invoice, fees in self.box.billing.reading(invoices):

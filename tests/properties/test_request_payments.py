@@ -122,7 +122,7 @@ def test_every_cent_received_is_on_an_invoice_and_has_a_receipt(steps: list[tupl
             elif word == "void":
                 status, _ = box.send("POST", f"/invoices/{invoices[place][0]}/void", {})
             else:
-                box.billing.writing(lambda work, at=place, told=more: collected(work, at, *told))  # type: ignore[misc]
+                box.billing.writing(lambda work, at=place, amounts=more: collected(work, at, *amounts))  # type: ignore[misc]
                 box.run_due()
                 status = 200
             assert status in (200, 405, 422)

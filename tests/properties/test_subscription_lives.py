@@ -134,7 +134,7 @@ def _everything(work: Any) -> tuple[list[BillingPeriod], list[Subscription], lis
     invoices = work.tx.find(Invoice, order=order)
     periods = work.tx.find(BillingPeriod, order=order)
     fees = work.tx.find(Fee, order=order)
-    said: list[object] = [
+    answers: list[object] = [
         (
             invoice.number.rpartition("-")[2],
             invoice.created_at,
@@ -154,7 +154,7 @@ def _everything(work: Any) -> tuple[list[BillingPeriod], list[Subscription], lis
         )
         for invoice in invoices
     ]
-    return periods, work.tx.find(Subscription, order=order), said
+    return periods, work.tx.find(Subscription, order=order), answers
 
 
 @settings(max_examples=30, deadline=None)
@@ -171,7 +171,7 @@ def test_usage_is_billed_once_and_without_holes(life: Life) -> None:
     for subscription in subscriptions:
         if subscription.started_at is None:
             continue
-        own = sorted(
+        windows = sorted(
             (period.charges_from_datetime, period.charges_to_datetime)
             for period in periods
             if period.subscription_id == subscription.id
@@ -180,8 +180,8 @@ def test_usage_is_billed_once_and_without_holes(life: Life) -> None:
             and period.charges_from_datetime < period.charges_to_datetime
         )
         covered = _start(life, subscription)
-        for starts, ends in own:
-            assert abs(starts - covered) <= timedelta(milliseconds=1), (subscription.started_at, own)
+        for starts, ends in windows:
+            assert abs(starts - covered) <= timedelta(milliseconds=1), (subscription.started_at, windows)
             covered = ends
         if subscription.terminated_at is not None:
             _assert_reached(life, subscription, covered)
@@ -248,13 +248,13 @@ def _fees(life: Life) -> list[tuple[Subscription, str, list[Fee], int]]:
         def read(work: Any) -> list[tuple[Subscription, str, list[Fee], int]]:
             fees = work.tx.find(Fee, eq("fee_type", "subscription"), order=[asc("from_datetime"), asc("id")])
             items = [item for note in work.tx.find(CreditNote) for item in note.items]
-            found = []
+            billed = []
             for subscription in work.tx.find(Subscription):
-                own = [fee for fee in fees if fee.subscription_id == subscription.id]
-                ids = {fee.id for fee in own}
+                of_subscription = [fee for fee in fees if fee.subscription_id == subscription.id]
+                ids = {fee.id for fee in of_subscription}
                 credited = sum(item.amount_cents for item in items if item.fee_id in ids)
-                found.append((subscription, work.tx.get(Plan, subscription.plan_id).code, own, credited))
-            return found
+                billed.append((subscription, work.tx.get(Plan, subscription.plan_id).code, of_subscription, credited))
+            return billed
 
         return box.billing.reading(read)
 

@@ -52,7 +52,7 @@ def assert_balances(reader: Reader) -> None:
 
 def assert_every_use_is_funded_once(reader: Reader) -> None:
     """What went out was drawn from what had come into the same wallet; nothing was drawn on for more than it was."""
-    transactions = {each.id: each for each in reader.tx.find(WalletTransaction)}
+    transactions = {transaction.id: transaction for transaction in reader.tx.find(WalletTransaction)}
     used: dict[str, int] = defaultdict(int)
     funded: dict[str, int] = defaultdict(int)
     pairs = set()

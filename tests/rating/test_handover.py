@@ -53,7 +53,7 @@ def test_what_was_sent_before_the_change_is_billed_by_the_old_plan_and_what_came
     assert usage_fees(box) == [500, 700]
     invoices = box.get("/invoices")["invoices"]
     explained = [box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"] for invoice in invoices]
-    usages = [fee["usage"] for one in explained for fee in one["fees"] if fee["usage"]]
+    usages = [fee["usage"] for explanation in explained for fee in explanation["fees"] if fee["usage"]]
     assert sorted([event["value"] for event in usage["events"]] for usage in usages) == [["5"], ["7"]]
     assert [str(finding) for finding in box.billing.audit().findings] == []
 

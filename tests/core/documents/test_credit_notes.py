@@ -14,7 +14,7 @@ INVOICE = source((fee("a", 1000), fee("b", 500, "0")))
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "expected"),
     [
         ({"credit_amount_cents": 500}, "Credited on customer balance on Feb 10, 2024"),
         ({"refund_amount_cents": 500}, "Refunded on Feb 10, 2024"),
@@ -22,9 +22,9 @@ INVOICE = source((fee("a", 1000), fee("b", 500, "0")))
         ({"credit_amount_cents": 200, "refund_amount_cents": 300}, "Issued on Feb 10, 2024"),
     ],
 )
-def test_it_says_how_it_was_given(parts: dict[str, Any], said: str) -> None:
+def test_it_says_how_it_was_given(parts: dict[str, Any], expected: str) -> None:
     content = credit_note_content(note_source(INVOICE, {"a": 500}, total_amount_cents=500, **parts))
-    assert content.about == (said,)
+    assert content.about == (expected,)
     assert (content.title, content.amount, content.recipient.heading) == ("Credit note", "€5.00", "Credit to")
     assert content.facts == (
         ("Credit note number", "LUM-001-001-CN001"),
@@ -38,8 +38,8 @@ def test_it_says_how_it_was_given(parts: dict[str, Any], said: str) -> None:
 def test_it_says_why(reason: CreditNoteReason) -> None:
     of = source((fee("a", 100),), locale="de")
     content = credit_note_content(note_source(of, {"a": 100}, reason=reason, description="Two lines\nof why"))
-    (said,) = (value for label, value in content.facts if label == "Grund")
-    assert said != reason
+    (shown_reason,) = (value for label, value in content.facts if label == "Grund")
+    assert shown_reason != reason
     assert content.notes == ("Two lines\nof why",)
     assert credit_note_content(note_source(of, {"a": 100}, reason=reason, description=" ")).notes == ()
 

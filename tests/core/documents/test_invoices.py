@@ -262,13 +262,13 @@ def threshold(cents: int, *, recurring: bool, usage: int) -> AppliedThreshold:
 
 
 @pytest.mark.parametrize(
-    ("passed", "said"),
+    ("passed", "shown"),
     [
         ((threshold(100, recurring=False, usage=350), threshold(300, recurring=False, usage=350)), "€3.00"),
         ((threshold(300, recurring=False, usage=750), threshold(200, recurring=True, usage=750)), "€6.00"),
     ],
 )
-def test_progressive_billing_says_which_threshold_was_passed(passed: tuple[AppliedThreshold, ...], said: str) -> None:
+def test_progressive_billing_says_which_threshold_was_passed(passed: tuple[AppliedThreshold, ...], shown: str) -> None:
     of = source(
         (fee("a", 100, fee_type="charge", subscription_id="s", **JANUARY),),
         invoice_type="progressive_billing",
@@ -276,12 +276,12 @@ def test_progressive_billing_says_which_threshold_was_passed(passed: tuple[Appli
     )
     content = invoice_content(of)
     [note] = content.notes
-    assert f"threshold of {said}" in note
+    assert f"threshold of {shown}" in note
     assert content.pages[0].tables[0].columns[0] == "Fees from Jan 1, 2024 to Feb 1, 2024"
 
 
 @pytest.mark.parametrize(
-    ("code", "country", "managed", "said"),
+    ("code", "country", "managed", "reason"),
     [
         (REVERSE_CHARGE, "DE", True, "reverse charge"),
         (TAX_EXEMPT, "DE", True, "VAT exemption"),
@@ -290,11 +290,11 @@ def test_progressive_billing_says_which_threshold_was_passed(passed: tuple[Appli
         ("vat", "DE", True, None),
     ],
 )
-def test_sales_that_carry_no_vat_say_why(code: str, country: str, managed: bool, said: str | None) -> None:
+def test_sales_that_carry_no_vat_say_why(code: str, country: str, managed: bool, reason: str | None) -> None:
     issuer = entity(country=country, eu_tax_management=managed)
     notes = invoice_content(source((fee("a", 1),), entity=issuer, applied_taxes=(tax("0", 1, 0, code=code),))).notes
-    assert len(notes) == (said is not None)
-    assert all(said is not None and said in note for note in notes)
+    assert len(notes) == (reason is not None)
+    assert all(reason is not None and reason in note for note in notes)
 
 
 def test_custom_sections_stand_under_their_titles() -> None:

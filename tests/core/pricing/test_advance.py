@@ -137,9 +137,9 @@ def test_events_that_bring_their_price() -> None:
     first = Usage(units=D(5), events_count=1, amount_cents=D("1234.56"))
     second = Usage(units=D(6), events_count=2, amount_cents=D("1236.66"))
     event_price = pay_in_advance_price("dynamic", dynamic, first, Usage(units=D(0)))
-    two = pay_in_advance_price("dynamic", dynamic, second, first)
+    second_price = pay_in_advance_price("dynamic", dynamic, second, first)
     assert advance_fee_amounts(event_price.amount, D(5), "EUR").amount_cents == 1235
-    assert advance_fee_amounts(two.amount, D(1), "EUR").amount_cents == 2
+    assert advance_fee_amounts(second_price.amount, D(1), "EUR").amount_cents == 2
 
 
 def test_graduated_percentages_and_their_details() -> None:

@@ -103,5 +103,5 @@ def test_no_more_is_left_of_a_fee_than_was_paid_and_all_of_it_on_its_first_day(p
 def test_adding_in_two_steps_costs_what_one_step_costs(units: int, split: int, days: int) -> None:
     first = min(split, units)
     at_once = change(units, 0, days).precise_amount_cents
-    two = change(first, 0, days).precise_amount_cents + change(units, first, days).precise_amount_cents
-    assert abs(at_once - two) <= D("2e-15")
+    in_two_steps = change(first, 0, days).precise_amount_cents + change(units, first, days).precise_amount_cents
+    assert abs(at_once - in_two_steps) <= D("2e-15")

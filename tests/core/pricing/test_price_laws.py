@@ -129,14 +129,14 @@ def test_cutting_a_range_in_two_changes_no_price(model: str, rate: str, units: D
     key, is_volume = f"{model}_ranges", model == "volume"
     ranges = data.draw(range_lists(rate, touching=False if is_volume else None))
     position = data.draw(st.integers(0, len(ranges) - 1))
-    one = ranges[position]
+    cut_range = ranges[position]
     floor = 0 if position == 0 else ranges[position - 1]["to_value"]
-    top = floor + 1000 if one["to_value"] is None else one["to_value"]
+    top = floor + 1000 if cut_range["to_value"] is None else cut_range["to_value"]
     assume(top - floor > 1)
     cut = data.draw(st.integers(floor + 1, top - 1))
-    gap = 0 if position and one["from_value"] == floor else 1
-    second = {**one, "from_value": cut + gap, "flat_amount": one["flat_amount"] if is_volume else "0"}
-    after = [*ranges[:position], {**one, "to_value": cut}, second, *ranges[position + 1 :]]
+    gap = 0 if position and cut_range["from_value"] == floor else 1
+    second = {**cut_range, "from_value": cut + gap, "flat_amount": cut_range["flat_amount"] if is_volume else "0"}
+    after = [*ranges[:position], {**cut_range, "to_value": cut}, second, *ranges[position + 1 :]]
     assume(validate_properties(model, {key: after}) == ())
 
     def cost(listed: list[dict[str, Any]]) -> Decimal:
@@ -196,10 +196,10 @@ def test_volume_prices_all_units_alike(ranges: list[dict[str, Any]], units: Deci
 def test_packages_are_bought_whole(units: Decimal, amount: str, size: int, free: int) -> None:
     properties: Mapping[str, object] = {"amount": amount, "package_size": size, "free_units": free}
     parsed = parse_properties("package", properties, subunits=100)
-    found = price("package", parsed, Usage(units=units)).amount
+    amount_billed = price("package", parsed, Usage(units=units)).amount
     paid = max(subtract(units, D(free)), D(0))
-    assert found == multiply(ceil_to(divide(paid, D(size)), 0), D(amount))
-    assert found >= multiply(divide(paid, D(size)), D(amount))
+    assert amount_billed == multiply(ceil_to(divide(paid, D(size)), 0), D(amount))
+    assert amount_billed >= multiply(divide(paid, D(size)), D(amount))
 
 
 @given(amount=AMOUNTS, left=UNITS, right=UNITS)

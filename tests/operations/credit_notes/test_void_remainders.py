@@ -140,11 +140,11 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
         check_void_amounts(work, invoice, credit_cents=asked - refund, refund_cents=refund)
         issued = on_void(work, invoice, credit_cents=asked - refund, refund_cents=refund)
         # What is asked for is given, but for the cents that earlier notes have rounded up.
-        back = sum(one.total_amount_cents for one in issued if one.credit_status == "available")
+        back = sum(note.total_amount_cents for note in issued if note.credit_status == "available")
         assert asked - 2 * len(before.notes) <= back <= asked
         return invoice, list(before.notes), issued, balance_of(work, invoice)
 
-    invoice, before, given, after = box.billing.writing(voided)
+    invoice, before, compensations, after = box.billing.writing(voided)
     whole = (
         invoice.sub_total_including_taxes_amount_cents,
         invoice.sub_total_excluding_taxes_amount_cents,
@@ -152,20 +152,30 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
     )
     # Notes made before may have taken a cent of rounding too much; a void adds none.
     most = [max(limit, had) for limit, had in zip(whole, sums(before), strict=True)]
-    assert all(found <= limit for found, limit in zip(sums(after.notes), most, strict=True))
-    for one in after.notes:
-        assert one.credit_amount_cents + one.refund_amount_cents == one.total_amount_cents
-        assert one.sub_total_excluding_taxes_amount_cents + one.taxes_amount_cents == one.total_amount_cents
-        assert min(one.sub_total_excluding_taxes_amount_cents, one.taxes_amount_cents) >= 0
+    assert all(credited <= limit for credited, limit in zip(sums(after.notes), most, strict=True))
+    for note in after.notes:
+        assert note.credit_amount_cents + note.refund_amount_cents == note.total_amount_cents
+        assert note.sub_total_excluding_taxes_amount_cents + note.taxes_amount_cents == note.total_amount_cents
+        assert min(note.sub_total_excluding_taxes_amount_cents, note.taxes_amount_cents) >= 0
     for line in after.fees:
         assert after.left_of(line) >= 0
     for taxed in invoice.applied_taxes:
-        had = [own.amount_cents for one in before for own in one.applied_taxes if own.code == taxed.code]
-        now = [own.amount_cents for one in after.notes for own in one.applied_taxes if own.code == taxed.code]
+        had = [
+            applied_tax.amount_cents
+            for note in before
+            for applied_tax in note.applied_taxes
+            if applied_tax.code == taxed.code
+        ]
+        now = [
+            applied_tax.amount_cents
+            for note in after.notes
+            for applied_tax in note.applied_taxes
+            if applied_tax.code == taxed.code
+        ]
         assert sum(now) <= max(taxed.amount_cents, sum(had))
-    if len(given) and given[-1].credit_status == "voided":
+    if len(compensations) and compensations[-1].credit_status == "voided":
         assert all(after.left_of(line) == 0 for line in after.fees)
-        assert sum(one.total_amount_cents for one in after.notes) == most[0]
+        assert sum(note.total_amount_cents for note in after.notes) == most[0]
 
 
 def test_a_cent_that_an_earlier_note_rounded_up_is_not_given_back_again(box: Sandbox) -> None:

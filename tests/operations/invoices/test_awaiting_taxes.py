@@ -308,9 +308,9 @@ def test_an_upgrade_that_gives_something_back_waits_for_the_taxes(box: Scenario)
     customer(box)
     paid_in_advance(box)
     box.plan(code="better", amount_cents=6200, pay_in_advance=True)
-    given = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "better"}
+    upgrade = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "better"}
     box.travel_to("2024-03-10T12:00:00Z")
-    status, body = box.send("POST", "/subscriptions", {"subscription": given})
+    status, body = box.send("POST", "/subscriptions", {"subscription": upgrade})
     assert (status, body["code"]) == (405, "cannot_terminate_with_pending_taxes")
     assert len(box.invoices()) == 1
 
@@ -357,7 +357,7 @@ def test_usage_billed_ahead_is_credited_while_its_invoice_waits(box: Scenario, r
     box.travel_to("2024-04-02T00:00:00Z")
     answer(box, registry, known=False, at="2024-04-02T02:00:00Z")
     first, second = box.invoices()
-    assert [(one["invoice_type"], one["status"]) for one in (first, second)] == [
+    assert [(listed["invoice_type"], listed["status"]) for listed in (first, second)] == [
         ("progressive_billing", "finalized"),
         ("subscription", "finalized"),
     ]

@@ -290,15 +290,15 @@ def test_one_filter_prices_an_event_the_narrowest(box: Scenario) -> None:
         "gb", filters=[{"key": "cloud", "values": ["aws", "gcp"]}, {"key": "region", "values": ["eu", "us"]}]
     )
 
-    def one(amount: str, **values: list[str]) -> dict[str, Any]:
+    def priced_filter(amount: str, **values: list[str]) -> dict[str, Any]:
         rows = price_ranges((0, None, amount, "0"))
         return {"values": values, "properties": {"graduated_ranges": rows}}
 
     filters = [
-        one("2", cloud=["aws", "gcp"]),
-        one("3", cloud=["aws"]),
-        one("4", cloud=["aws"], region=["eu"]),
-        one("5", region=["us"]),
+        priced_filter("2", cloud=["aws", "gcp"]),
+        priced_filter("3", cloud=["aws"]),
+        priced_filter("4", cloud=["aws"], region=["eu"]),
+        priced_filter("5", region=["us"]),
     ]
     rows = price_ranges((0, None, "1", "0"))
     box.plan(charge_in_advance_on(metric, "graduated", graduated_ranges=rows, filters=filters))

@@ -39,8 +39,8 @@ class Seats(Scenario):
 
     def fees(self) -> list[list[int]]:
         """Cents of the fixed charges, invoice by invoice, of those that have any."""
-        found = [[fee["amount_cents"] for fee in fees_of(invoice, "fixed_charge")] for invoice in self.invoices()]
-        return [cents for cents in found if cents]
+        amounts = [[fee["amount_cents"] for fee in fees_of(invoice, "fixed_charge")] for invoice in self.invoices()]
+        return [cents for cents in amounts if cents]
 
 
 @pytest.fixture
@@ -208,14 +208,14 @@ def test_what_was_paid_for_a_month_pays_for_it_after_two_upgrades_too() -> None:
 
 
 def test_each_fee_of_the_old_plan_pays_once_for_the_fixed_charges_of_the_new_one() -> None:
-    two: list[dict[str, Any]] = [{"units": 30}, {"units": 6, "code": "guests"}]
+    seats_and_guests: list[dict[str, Any]] = [{"units": 30}, {"units": 6, "code": "guests"}]
     with Seats(now="2024-04-01T00:00:00Z") as seats:
-        on_plans(seats, two, two)
+        on_plans(seats, seats_and_guests, seats_and_guests)
         seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
         assert seats.fees() == [[3000, 600], [0, 0]]
     with Seats(now="2024-04-01T00:00:00Z") as seats:
-        on_plans(seats, [{"units": 30}], two)
+        on_plans(seats, [{"units": 30}], seats_and_guests)
         seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
         assert seats.fees() == [[3000], [0, 400]]

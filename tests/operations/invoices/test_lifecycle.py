@@ -184,8 +184,12 @@ def test_a_paid_invoice_is_voided_only_with_a_credit_note(box: Scenario) -> None
 
 def test_the_rest_of_a_voided_invoice_is_told_without_a_balance(box: Scenario) -> None:
     assert void(box, issued(box), generate_credit_note=True, credit_amount=300)[0] == 200
-    told = [message["credit_note"] for message in box.webhooks if message["webhook_type"] == "credit_note.created"]
-    shown = [(note["total_amount_cents"], note["credit_status"], note["balance_amount_cents"]) for note in told]
+    announced_notes = [
+        message["credit_note"] for message in box.webhooks if message["webhook_type"] == "credit_note.created"
+    ]
+    shown = [
+        (note["total_amount_cents"], note["credit_status"], note["balance_amount_cents"]) for note in announced_notes
+    ]
     assert shown == [(300, "available", 300), (900, "voided", 0)]
 
 

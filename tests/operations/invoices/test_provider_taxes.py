@@ -271,9 +271,11 @@ def test_an_invoice_without_taxes_has_failed(box: Scenario, provider: Provider) 
     invoice = paid_in_advance(box)
     assert (invoice["status"], invoice["tax_status"], invoice["sequential_id"]) == ("failed", "failed", None)
     assert (invoice["taxes_amount_cents"], invoice["total_amount_cents"]) == (0, 3100)
-    told = [("tax_error", {"tax_error": "customerAddressCouldNotResolve", "tax_error_message": "no such address"})]
-    assert errors(invoice) == told
-    assert errors(box.get("/customers/acme")["customer"]) == told
+    tax_errors = [
+        ("tax_error", {"tax_error": "customerAddressCouldNotResolve", "tax_error_message": "no such address"})
+    ]
+    assert errors(invoice) == tax_errors
+    assert errors(box.get("/customers/acme")["customer"]) == tax_errors
     (message,) = [message for message in box.webhooks if message["webhook_type"] == "customer.tax_provider_error"]
     shown = dict(message["tax_provider_customer_error"])
     assert shown.pop("svc_customer_id")

@@ -48,8 +48,8 @@ def test_the_whole_quantity_is_renewed_at_the_full_price(box: Scenario) -> None:
     assert (fee["units"], fee["amount_cents"], fee["svc_invoice_id"]) == ("2.0", 6000, None)
     assert (fee["pay_in_advance"], fee["invoiceable"]) == (True, False)
     assert (fee["from_date"], fee["to_date"]) == ("2024-07-01T00:00:00+00:00", "2024-07-31T23:59:59+00:00")
-    told = [message for message in box.webhooks if message["webhook_type"] == "fee.created"]
-    assert {**told[-1]["fee"], "applied_taxes": []} == fee
+    fee_messages = [message for message in box.webhooks if message["webhook_type"] == "fee.created"]
+    assert {**fee_messages[-1]["fee"], "applied_taxes": []} == fee
 
 
 def test_nothing_is_renewed_too_where_no_invoice_holds_it(box: Scenario) -> None:

@@ -30,14 +30,14 @@ def _month(box: Scenario, *, grace: int = 0, tax: int | None = 20) -> list[Any]:
     return box.invoices()
 
 
-@pytest.mark.parametrize(("tax", "given"), [(None, 1500), (20, 1800)])
-def test_what_was_billed_above_the_usage_is_given_back(tax: int | None, given: int) -> None:
+@pytest.mark.parametrize(("tax", "credited"), [(None, 1500), (20, 1800)])
+def test_what_was_billed_above_the_usage_is_given_back(tax: int | None, credited: int) -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:
         progressive, final = _month(box, tax=tax)
         assert (progressive["invoice_type"], progressive["fees_amount_cents"]) == ("progressive_billing", 2000)
         assert (final["fees_amount_cents"], final["progressive_billing_credit_amount_cents"]) == (500, 500)
         (note,) = box.get("/credit_notes")["credit_notes"]
-        assert (note["svc_invoice_id"], note["total_amount_cents"]) == (progressive["svc_id"], given)
+        assert (note["svc_invoice_id"], note["total_amount_cents"]) == (progressive["svc_id"], credited)
         assert (final["credit_notes_amount_cents"], final["total_amount_cents"]) == (0, 0)
 
 

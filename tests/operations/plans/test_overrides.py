@@ -105,7 +105,7 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Scenario) -> Non
     accepted(first, "subscription")
     override = plan_of(box)
     assert (override["amount_cents"], override["taxes"]) == (700, [])
-    told = len(box.webhooks)
+    messages_before = len(box.webhooks)
     overrides = {
         "description": "d",
         "tax_codes": ["vat"],
@@ -115,7 +115,7 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Scenario) -> Non
     box.put("/subscriptions/sub1", subscription={"plan_overrides": overrides})["subscription"]
     again = plan_of(box)
     assert (again["svc_id"], again["amount_cents"], again["description"]) == (override["svc_id"], 700, "d")
-    messages = box.webhooks[told:]
+    messages = box.webhooks[messages_before:]
     assert [message["webhook_type"] for message in messages] == ["plan.updated", "subscription.updated"]
     assert (messages[0]["plan"]["svc_id"], messages[0]["plan"]["parent_id"]) == (
         override["svc_id"],

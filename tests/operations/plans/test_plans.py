@@ -246,17 +246,17 @@ def test_listed_charges_are_all_that_remain(box: Scenario) -> None:
 
 
 def test_sent_filters_are_matched_by_their_values(box: Scenario) -> None:
-    def one(region: str, amount: str, **fields: object) -> dict[str, object]:
+    def region_filter(region: str, amount: str, **fields: object) -> dict[str, object]:
         return {"values": {"region": [region]}, "properties": {"amount": amount}, **fields}
 
-    sent = [one("us", "1", invoice_display_name="US"), one("eu", "2")]
+    sent = [region_filter("us", "1", invoice_display_name="US"), region_filter("eu", "2")]
     charge = box.plan(
         amount_cents=1000,
         charges=[charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="1", filters=sent)],
     )["charges"][0]
     us = charge["filters"][0]["svc_id"]
     again = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
-    filters = [one("asia", "3"), one("us", "4")]
+    filters = [region_filter("asia", "3"), region_filter("us", "4")]
     shown = accepted(put(box, charges=[{**again, "filters": filters}]), "plan")["charges"][0]["filters"]
     assert [(charge_filter["values"]["region"], charge_filter["properties"]["amount"]) for charge_filter in shown] == [
         (["asia"], "3"),
