@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 # How many jobs are computed before the lock is taken; among how many of those that are due they are chosen while other
 # workers take the first ones; and for how many batches that goes on.
-_AHEAD = 50
+_AHEAD = 48
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 50
 # How many customers of one run are billed as a cohort at least, and of how many the invoices are stored in one go: as

@@ -313,12 +313,12 @@ def test_a_page_beyond_any_number_of_rows_is_empty(store_of_one: Tenant) -> None
 
 # Schema
 
-DIGESTS = {1: "5573d00df64f0982", 2: "68f6320588cd3cd9"}
+DIGESTS = {1: "5573d00df64f0982", 2: "68f6320588cd3cd9", 3: "b170de872d99fee9"}
 
 
 def test_tables_change_only_with_the_version() -> None:
     """A new digest needs the next version. Tables of records go by SQLite's version (`test_schema`)."""
-    digest = hashlib.sha256(schema.FIXED.encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join((schema.FIXED, *schema.SETTINGS)).encode()).hexdigest()[:16]
     assert DIGESTS[max(DIGESTS)] == digest
     assert max(DIGESTS) == schema.VERSION
 
@@ -337,6 +337,61 @@ def columns(url: str) -> list[tuple[Any, ...]]:
         ).fetchall()
 
 
+def looked_at_after(url: str) -> dict[str, str]:
+    """After how many changed rows the server looks at a table again, where that is set."""
+    with psycopg.connect(url) as connection:
+        return dict(
+            connection.execute(
+                "SELECT relname, option_value FROM pg_class, pg_options_to_table(reloptions)"
+                " WHERE option_name = 'autovacuum_analyze_threshold'"
+            ).fetchall()
+        )
+
+
+def known_organizations(url: str) -> set[str]:
+    """The organizations of which the server knows that they have many events."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT most_common_vals::text::text[] FROM pg_stats"
+            " WHERE tablename = 'events' AND attname = 'organization_id'"
+        ).fetchone()
+    return set() if row is None else set(row[0])
+
+
+def test_the_server_looks_at_its_tables_when_an_organization_has_come_to_many_events() -> None:
+    with temporary_database(server_url()) as url:
+        store = PostgresStore(url)
+        large, new = new_tenant(store), new_tenant(store)
+        for tenant in (large, new):
+            tenant.insert(
+                Organization(
+                    id=tenant.id,
+                    organization_id=tenant.id,
+                    name="Acme",
+                    hmac_key="",
+                    created_at=NOW,
+                    updated_at=NOW,
+                    document_number_prefix="ACM-0001",
+                )
+            )
+
+        def send(tenant: Tenant, first: int, count: int) -> None:
+            tenant.write(lambda tx: tx.events.append([event(tenant.id, first + number) for number in range(count)]))
+
+        send(large, 0, 2_000)
+        run(url, "ANALYZE")
+        send(new, 0, 999)
+        assert not store.roll_up_usage()
+        assert known_organizations(url) == {large.id}
+        send(new, 999, 1)
+        # Somebody else's worker: this one has just asked.
+        other = PostgresStore(url)
+        other.roll_up_usage()
+        assert known_organizations(url) == {large.id, new.id}
+        other.close()
+        store.close()
+
+
 def test_an_older_database_is_brought_forward_with_its_rows() -> None:
     with new_database() as url:
         store = PostgresStore(url)
@@ -352,7 +407,8 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
             "ALTER TABLE customers DROP COLUMN name__folded",
             "ALTER TABLE taxes ALTER COLUMN description SET NOT NULL",
             "DROP INDEX taxes_unique_code",
-            "UPDATE usagebill_schema SET records = 2",
+            "ALTER TABLE events RESET (autovacuum_analyze_threshold)",
+            "UPDATE usagebill_schema SET version = 2, records = 2",
         )
         with pytest.raises(OlderFile):
             PostgresStore(url, read_only=True)
@@ -362,6 +418,7 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
         store.write(tenant.id, lambda tx: tx.replace(replace(tax, description=None)))
         store.close()
         assert columns(url) == current_columns
+        assert looked_at_after(url) == dict.fromkeys(schema.GROWING, "10000")
         PostgresStore(url, read_only=True).close()
 
 

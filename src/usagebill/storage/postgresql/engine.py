@@ -22,6 +22,7 @@ from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
+from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
 __all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
@@ -91,6 +92,7 @@ class PostgresStore:
         self._awaiting = 0
         self._contention = 0.0
         self._write_speed = WriteSpeed()
+        self._statistics = Statistics()
         self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
             url,
             min_size=0,
@@ -334,7 +336,11 @@ class PostgresStore:
         return changed, self._has_row_security, holds
 
     def roll_up_usage(self) -> bool:
-        """There are no running states: every answer is counted from the events."""
+        """There are no running states: every answer is counted from the events. What helps is that the server knows how
+        many an organization has.
+        """
+        if not self._read_only and self._statistics.is_time and self.ask(self._statistics.are_behind):
+            self.transact(self._statistics.renew)
         return False
 
     def ship_events(self) -> bool:

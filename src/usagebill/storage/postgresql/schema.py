@@ -22,9 +22,19 @@ from usagebill.storage.sqlite.schema import VERSION as RECORDS
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["FIXED", "RECORDS", "VERSION", "bring_forward", "check_version", "definitions", "identity_of"]
+__all__ = [
+    "FIXED",
+    "GROWING",
+    "RECORDS",
+    "SETTINGS",
+    "VERSION",
+    "bring_forward",
+    "check_version",
+    "definitions",
+    "identity_of",
+]
 
-VERSION = 2
+VERSION = 3
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -72,6 +82,14 @@ CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_su
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted;
 """
+# The server looks at a table again (ANALYZE) when so many of its rows have changed. By itself it waits for a tenth of
+# them, and takes an organization that came meanwhile for one with a single row.
+_LOOKED_AT_AFTER = 10_000
+GROWING = ("events", "jobs", "customers", "subscriptions", "invoices", "fees", "billing_periods", "activity_logs")
+SETTINGS = tuple(
+    f"ALTER TABLE {name} SET (autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = {_LOOKED_AT_AFTER})"
+    for name in GROWING
+)
 # Some of what every version of ours has.
 _OURS = frozenset({"usagebill_schema", "jobs", "events", "organizations"})
 
@@ -151,7 +169,7 @@ def definitions() -> list[str]:
                 f'ALTER TABLE "{table.name}" ADD CONSTRAINT "{name}" FOREIGN KEY ({quoted(column)})'
                 f' REFERENCES "{table_of(kind).name}" (id)'
             )
-    return statements
+    return [*statements, *SETTINGS]
 
 
 def _tables(connection: Connection) -> list[str]:
