@@ -54,3 +54,19 @@ def test_a_changed_subscription_keeps_its_plan_and_parties() -> None:
     ended = signed.of(contract(status="terminated").subscription)
     assert ended.subscription.status == "terminated"
     assert (ended.plan, ended.parties, ended.zone) == (signed.plan, signed.parties, signed.zone)
+
+
+@pytest.mark.parametrize(
+    ("fields", "plan", "is_overdue"),
+    [
+        ({}, {}, False),
+        ({"ending_at": datetime(2024, 2, 29, 23, tzinfo=UTC)}, {}, True),
+        ({"ending_at": datetime(2024, 3, 1, 23, tzinfo=UTC)}, {}, False),
+        ({"ending_at": datetime.max.replace(tzinfo=UTC)}, {}, False),
+        ({}, {"deleted_at": MIDNIGHT}, True),
+    ],
+)
+def test_an_end_is_overdue_once_its_instant_has_passed(
+    fields: dict[str, Any], plan: dict[str, Any], is_overdue: bool
+) -> None:
+    assert contract(plan=plan, **fields).has_overdue_end(MIDNIGHT) is is_overdue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -14,7 +14,11 @@ from usagebill.core.vat import (
     STANDARD_RATES,
     TERRITORIES,
     NotRegistered,
+    RateChange,
     Registered,
+    RegistryError,
+    Unavailable,
+    VatCheck,
     code_after_check,
     code_at_once,
     code_by_country,
@@ -22,6 +26,8 @@ from usagebill.core.vat import (
     is_eu_code,
     next_rate_change,
     parse_number,
+    question_of,
+    rate_changes,
     retry_delay,
     standard_rate,
     territory_at,
@@ -427,3 +433,37 @@ def test_the_registry_is_asked_again_ever_more_seldom() -> None:
 @given(st.integers(1, 10**6))
 def test_the_registry_is_never_given_up(attempts: int) -> None:
     assert timedelta(minutes=5) <= retry_delay(attempts) <= retry_delay(attempts + 1) <= timedelta(hours=1)
+
+
+def test_rates_change_on_the_days_that_are_announced_and_on_no_others() -> None:
+    day = next_rate_change(date(2000, 1, 1))
+    while day is not None:
+        before = {tax.code: tax.rate for tax in eu_taxes(day - timedelta(days=1))}
+        assert rate_changes(day) != ()
+        for change in rate_changes(day):
+            assert change == RateChange(tax=change.tax, rate_before=before[change.tax.code])
+            assert change.tax.rate != change.rate_before
+        assert rate_changes(day + timedelta(days=1)) == ()
+        day = next_rate_change(day)
+
+
+@pytest.mark.parametrize(
+    ("text", "registry", "answer"),
+    [
+        ("FR12345678901", True, None),
+        ("FR12345678901", False, NotRegistered(reason="there is no VAT registry to ask")),
+        ("FR1", True, NotRegistered(valid_format=False)),
+        ("FR1", False, NotRegistered(valid_format=False)),
+    ],
+)
+def test_only_well_formed_numbers_are_asked_for_and_only_of_a_registry(
+    text: str, registry: bool, answer: NotRegistered | None
+) -> None:
+    assert question_of(text, registry=registry) == (answer or parse_number(text))
+
+
+def test_a_check_counts_its_attempts_and_keeps_the_last_reason() -> None:
+    check = VatCheck(id="check", number="FR12345678901", started_at=datetime(2024, 3, 1, tzinfo=UTC))
+    down = Unavailable(kind=RegistryError.TIMEOUT, message="no answer within 10 s")
+    twice = check.unanswered(down).unanswered(Unavailable(kind=RegistryError.BLOCKED, message="no"))
+    assert (twice.attempts, twice.last_error, twice.last_message) == (2, "blocked", "no")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, dating_settings, finalizes_zero_amount_invoices, timezone
 from usagebill.core.dates import DatingSettings
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Cycle, Succession
+from usagebill.core.periods.schedule import ending_at_instant
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, cycle_of
 
@@ -65,6 +66,16 @@ class Contract:
     def of(self, subscription: Subscription) -> Contract:
         """The contract with its subscription changed, in nothing that another plan or customer follows from."""
         return replace(self, subscription=subscription)
+
+    def has_overdue_end(self, now: datetime) -> bool:
+        """Whether the active subscription should have ended by now: the job that ends it has failed or is late.
+
+        Nothing is billed beyond that end.
+        """
+        if self.customer.deleted_at is not None or self.plan.deleted_at is not None:
+            return True
+        ends_at = self.subscription.ends_at
+        return ends_at is not None and ending_at_instant(ends_at, self.zone) < now
 
     def cycle(self, zone: tzinfo | None = None) -> Cycle:
         """What decides the periods of a subscription that has started, in the customer's time zone unless given."""

@@ -50,6 +50,9 @@ __all__ = [
 ]
 
 
+_END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """`subscription_at` is the anchor of anniversary periods, `started_at` the instant from which it is billed.
@@ -96,6 +99,11 @@ class Subscription:
     origin: str | None = None
     succession: str | None = None
     termination_announced_at: datetime | None = None
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """`ending_at`, but never so late that some time zone has no date for it."""
+        return None if self.ending_at is None else min(self.ending_at, _END_OF_TIME)
 
 
 def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: Succession | None = None) -> Cycle:

@@ -7,12 +7,15 @@ changed to another plan, has no fresh trial.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 
+from usagebill.core.days import local_date
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.numbers import multiply
 
-__all__ = ["in_trial", "trial_end", "trial_start"]
+__all__ = ["billed_at_start", "billed_through_trial", "in_trial", "trial_end", "trial_start"]
 
 _MICROSECONDS_A_DAY = Decimal(86_400_000_000)
 _LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
@@ -39,3 +42,21 @@ def in_trial(start: datetime, trial_period: Decimal | None, now: datetime, trial
     """Whether `now` lies in the trial. `trial_ended_at` is set once the end has been noticed."""
     end = trial_end(start, trial_period)
     return trial_ended_at is None and end is not None and start <= now < end
+
+
+def billed_through_trial(last_run_on: date | None, ends_at: datetime, tz: tzinfo) -> bool:
+    """Whether the last run that billed the subscription was on the day of the trial's end or later, so that it billed
+    that day too. The end is noticed within the hour after it, which may be the next day.
+
+    `last_run_on` is the local date of that run; `tz` is the customer's time zone.
+    """
+    return last_run_on is not None and last_run_on >= local_date(ends_at, tz)
+
+
+def billed_at_start(
+    started_at: datetime, tz: tzinfo, *, periods: Iterable[BillingPeriod], subscription_fees: Iterable[Fee]
+) -> bool:
+    """Whether an invoice of the day of the start has a subscription fee, given all of them for the subscription."""
+    invoice_ids = {fee.invoice_id for fee in subscription_fees}
+    start = local_date(started_at, tz)
+    return any(period.invoice_id in invoice_ids and local_date(period.timestamp, tz) == start for period in periods)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -25,6 +25,7 @@ __all__ = [
     "TERRITORIES",
     "EuTax",
     "NotRegistered",
+    "RateChange",
     "Registered",
     "RegistryError",
     "Territory",
@@ -39,6 +40,8 @@ __all__ = [
     "is_vat_number",
     "next_rate_change",
     "parse_number",
+    "question_of",
+    "rate_changes",
     "retry_delay",
     "standard_code",
     "standard_rate",
@@ -194,6 +197,22 @@ def next_rate_change(after: date) -> date | None:
     """The first day later than `after` from which a country has another rate; None if none is known."""
     days = (since for rates in STANDARD_RATES.values() for since, _ in rates if since > after)
     return min(days, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateChange:
+    """A tax with its new rate, and the rate it had until the day before."""
+
+    tax: EuTax
+    rate_before: Decimal
+
+
+def rate_changes(on: date) -> tuple[RateChange, ...]:
+    """The taxes that have another rate from this day on."""
+    before = {tax.code: tax.rate for tax in eu_taxes(on - timedelta(days=1))}
+    return tuple(
+        RateChange(tax=tax, rate_before=before[tax.code]) for tax in eu_taxes(on) if tax.rate != before[tax.code]
+    )
 
 
 # Numbers
@@ -366,6 +385,18 @@ class VatCheck:
     attempts: int = 0
     last_error: str | None = None
     last_message: str | None = None
+
+    def unanswered(self, answer: Unavailable) -> VatCheck:
+        """The check after one more attempt without an answer."""
+        return replace(self, attempts=self.attempts + 1, last_error=answer.kind.value, last_message=answer.message)
+
+
+def question_of(text: str, *, registry: bool) -> VatNumber | NotRegistered:
+    """The number to ask the registry for; or the answer, if the number is malformed or there is no `registry`."""
+    number = parse_number(text)
+    if number is None:
+        return NotRegistered(valid_format=False)
+    return number if registry else NotRegistered(reason="there is no VAT registry to ask")
 
 
 def code_after_check(

@@ -49,7 +49,6 @@ from usagebill.core.wallet_transactions import WalletConsumption, WalletTransact
 from usagebill.core.wallets import Wallet
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.receipt_audit import audited_payments
-from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.payments import paid_cents
 from usagebill.queries.subscriptions import plan_of
@@ -441,7 +440,7 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
     """Every active subscription has a run scheduled no later than its open period is to be billed, or its end."""
     contract = contract_of(reader, subscription)
     if (
-        has_overdue_end(contract, reader.now)
+        contract.has_overdue_end(reader.now)
         and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None
     ):
         return
@@ -452,7 +451,7 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
         None if last is None else billed_through(own_periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     )
     after = max(own_periods.started_at, subscription.created_at) if last is None else last.timestamp
-    due = next_billing_run(own_periods, after, billed_on=billed_on, ending_at=ending_of(subscription))
+    due = next_billing_run(own_periods, after, billed_on=billed_on, ending_at=subscription.ends_at)
     # A billing day that only a new time zone has put behind is billed within the hour.
     due = max(due, reader.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own_periods.tz else due
     job = reader.tx.jobs.waiting(BillCustomer.kind, subscription.customer_id)

@@ -19,7 +19,7 @@ from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.change import apply_downgrade
-from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
+from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.invoice import Entry
@@ -38,7 +38,7 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
         order=[asc("created_at"), asc("id")],
     )
     contracts = [contract_of(work, subscription) for subscription in active]
-    due = [contract for contract in contracts if is_due(work, contract) and not has_overdue_end(contract, work.now)]
+    due = [contract for contract in contracts if is_due(work, contract) and not contract.has_overdue_end(work.now)]
     changing = [contract for contract in due if _gives_way(work, contract)]
     for entries in _grouped(contract for contract in due if contract not in changing):
         foresee_bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)

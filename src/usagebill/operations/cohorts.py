@@ -36,7 +36,7 @@ from usagebill.core.tasks import BillCustomer, MarkOverdue, Task
 from usagebill.operations.activity_logs import invoice_text
 from usagebill.operations.invoices.issue import search_text
 from usagebill.operations.invoices.numbering import series_of, with_numbers
-from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, next_run
+from usagebill.operations.subscriptions.schedule import is_due, next_run
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.cohorts import Pattern, bill_alike, pattern_of
 from usagebill.storage.alike import Ids, Notes, Question
@@ -328,7 +328,7 @@ class Cohort:
         written_at: datetime,
     ) -> AlikeInvoice | None:
         """What the job writes, not numbered yet; None if its customer is not alike."""
-        if not is_due(reader, contract) or has_overdue_end(contract, reader.now):
+        if not is_due(reader, contract) or contract.has_overdue_end(reader.now):
             return None
         customer, subscription = contract.customer, contract.subscription
         bill = bill_alike(

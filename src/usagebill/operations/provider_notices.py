@@ -1,7 +1,5 @@
-"""Notices: what payment providers report by themselves. Each is stored as it comes, understood, then acted upon once.
-
-They come twice, late and in any order. A payment only ever moves on: once it has succeeded, nothing but a dispute
-takes it back.
+"""Notices: what payment providers report by themselves. Each is stored as it comes, then processed once
+(`core/payment_notices.py` decides).
 """
 
 from __future__ import annotations
@@ -9,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
@@ -20,6 +18,18 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.payment_states import notice_event
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.payment_notices import (
+    EXPECTED,
+    NOTHING,
+    REPEATED,
+    TOO_EARLY,
+    Reaction,
+    followed,
+    is_final,
+    outcome_of,
+    reaction_to,
+    why_not_recorded,
+)
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import LIVE, NoticeStatus, Payment, PaymentMethod, ProviderNotice, RefundAttempt
@@ -28,7 +38,6 @@ from usagebill.core.provider_requests import (
     AccountRefused,
     DefaultMethodCleared,
     DisputeLost,
-    FailureKind,
     MethodAdded,
     MethodRemoved,
     Notice,
@@ -57,9 +66,8 @@ from usagebill.work import Reader, Work
 
 __all__ = ["NoticeFilters", "conclude", "keep", "list_all", "prepare"]
 
-# How long notices are kept, and how often those that outrun our own records are looked at again.
+# How long notices are kept, and when those ahead of our own records are processed again.
 _KEPT = timedelta(days=90)
-_LOOKS = 5
 _LOOK_AGAIN = timedelta(seconds=3)
 _MOST_DROPPED = 100
 _log = structlog.get_logger("usagebill.payments")
@@ -122,7 +130,7 @@ def conclude(
     connection: PaymentConnection,
     answer: Sequence[Outcome] | ProviderFailure,
 ) -> None:
-    """Act on what a notice means; look at it again later if the provider did not say, or it is too early."""
+    """Act on a notice; process it again later if the provider did not explain it, or it is ahead of our records."""
     work.tx.jobs.complete(job)
     kept = work.tx.get(ProviderNotice, task.subject_id)
     if kept is None:
@@ -130,26 +138,22 @@ def conclude(
     attempts = task.attempts + 1
     kept = replace(kept, attempts=attempts, updated_at=work.now)
     if isinstance(answer, ProviderFailure):
-        is_final = answer.kind not in (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
-        status = NoticeStatus.FAILED if is_final else NoticeStatus.PENDING
+        final = is_final(answer.kind)
+        status = NoticeStatus.FAILED if final else NoticeStatus.PENDING
         work.tx.replace(replace(kept, status=status, reason=answer.message))
-        if is_final or attempts == MOST_QUICK_ATTEMPTS:
+        if final or attempts == MOST_QUICK_ATTEMPTS:
             _say(kept, connection, answer.message)
-        if not is_final:
+        if not final:
             work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
         return
     reasons = [reason for outcome in answer if (reason := _apply(work, connection, outcome)) is not None]
-    if _TOO_EARLY in reasons and attempts < _LOOKS:
+    status = outcome_of(reasons, outcomes=len(answer), attempts=attempts)
+    if status is NoticeStatus.PENDING:
         work.tx.replace(kept)
         work.schedule(replace(task, attempts=attempts), work.now + _LOOK_AGAIN)
         return
-    unhandled = [reason for reason in reasons if reason not in _EXPECTED]
-    status = NoticeStatus.SUCCEEDED
-    if unhandled:
-        status = NoticeStatus.UNHANDLED
-        _say(kept, connection, unhandled[0])
-    elif reasons and len(reasons) == len(answer):
-        status = NoticeStatus.IGNORED
+    if status is NoticeStatus.UNHANDLED:
+        _say(kept, connection, next(reason for reason in reasons if reason not in EXPECTED))
     work.tx.replace(replace(kept, status=status, reason="; ".join(dict.fromkeys(reasons)) or None))
 
 
@@ -157,17 +161,10 @@ def _say(kept: ProviderNotice, connection: PaymentConnection, reason: str) -> No
     _log.warning("notice_not_handled", notice=kept.id, type=kept.type, connection=connection.code, reason=reason)
 
 
-# Why nothing follows from a notice. Those that are not expected are for somebody to look at.
-_TOO_EARLY = "the payment is not known"
-_REPEATED = "it is known already"
-_NOTHING = "nothing follows from it"
-_EXPECTED = (_REPEATED, _NOTHING)
-
-
 def _apply(work: Work, connection: PaymentConnection, outcome: Outcome) -> str | None:
     """Act on one thing that a notice means; why nothing follows from it, if that is so."""
     if isinstance(outcome, Unhandled):
-        return _NOTHING if outcome.known else outcome.reason
+        return NOTHING if outcome.known else outcome.reason
     return _APPLY[type(outcome)](work, connection, outcome)
 
 
@@ -183,13 +180,22 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
     collectable = find_payable(work, payment.payable_type, payment.payable_id)
     if collectable is None:
         return "what it paid is gone"
-    if payment.payment_status == ChargeStatus.SUCCEEDED:
-        return _after_success(work, connection, payment, moved)
-    is_same = payment.status == moved.status and payment.payment_status == moved.payment_status
-    if is_same and not payment.unanswered and not _is_news_to_invoices(work, payment):
-        return _REPEATED
-    if payment.payment_status == ChargeStatus.FAILED and moved.payment_status in LIVE:
-        return _REPEATED
+    reaction = reaction_to(
+        payment, moved, takes_back=connection.traits.takes_back, invoices_wait=_is_news_to_invoices(work, payment)
+    )
+    match reaction:
+        case Reaction.TAKE_BACK:
+            _lose(work, payment, moved.error_message or moved.status)
+            return None
+        case Reaction.KEEP_METHOD:
+            work.tx.replace(replace(payment, method=moved.method, updated_at=work.now))
+            return REPEATED
+        case Reaction.NONE:
+            return REPEATED
+        case Reaction.FOLLOW:
+            pass
+        case _:
+            assert_never(reaction)
     payment = _moved(work, payment, moved)
     if moved.payment_status == ChargeStatus.FAILED and _is_left_alone(work, collectable, payment):
         return None
@@ -229,18 +235,7 @@ def _moved(work: Work, payment: Payment, moved: PaymentMoved) -> Payment:
         named = eq("provider_method_id", moved.method.provider_method_id)
         method = work.tx.first(PaymentMethod, eq("customer_id", payment.customer_id), named)
         method_id = None if method is None else method.id
-    payment = replace(
-        payment,
-        provider_payment_id=moved.provider_payment_id,
-        status=moved.status,
-        payment_status=moved.payment_status,
-        error_code=moved.error_code or payment.error_code,
-        method=moved.method or payment.method,
-        payment_method_id=method_id,
-        next_action={} if moved.payment_status not in LIVE else payment.next_action,
-        unanswered=False,
-        updated_at=work.now,
-    )
+    payment = followed(payment, moved, method_id=method_id, now=work.now)
     work.tx.replace(payment)
     return payment
 
@@ -263,32 +258,14 @@ def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> boo
     return any(other.id != failed.id and other.payment_status in LIVE and not other.is_manual for other in others)
 
 
-def _after_success(work: Work, connection: PaymentConnection, payment: Payment, moved: PaymentMoved) -> str | None:
-    """A payment that succeeded stays. One that is said to have failed after all was taken back, if its provider does
-    that; else an earlier attempt is meant, and the notice comes late.
-    """
-    if moved.payment_status != ChargeStatus.FAILED or not connection.traits.takes_back:
-        if moved.method is not None and payment.method is None:
-            work.tx.replace(replace(payment, method=moved.method, updated_at=work.now))
-        return _REPEATED
-    _lose(work, payment, moved.error_message or moved.status)
-    return None
-
-
 def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved) -> str | None:
     """Record a payment that we have not seen: one on a page."""
-    if moved.payable_id is None or moved.payable_type is None:
-        return _NOTHING if moved.payment_id is None else _TOO_EARLY
-    collectable = find_payable(work, moved.payable_type, moved.payable_id)
-    if collectable is None:
-        return f"{moved.payable_type} {moved.payable_id} is not known"
-    if not moved.creates:
-        return _TOO_EARLY
-    if moved.payment_status != ChargeStatus.SUCCEEDED:
-        # Nothing was paid; the page is still there.
-        return _NOTHING
-    if moved.currency is not None and moved.currency != collectable.currency:
-        return f"it is in {moved.currency}, what it pays in {collectable.currency}"
+    collectable = None
+    if moved.payable_id is not None and moved.payable_type is not None:
+        collectable = find_payable(work, moved.payable_type, moved.payable_id)
+    reason = why_not_recorded(moved, collectable)
+    if collectable is None or reason is not None:
+        return reason
     customer = work.tx.get(Customer, collectable.customer_id, deleted=True)
     amount = collectable.due_cents if moved.amount_cents is None else moved.amount_cents
     payment = Payment(
@@ -325,9 +302,9 @@ def _refund_moved(work: Work, connection: PaymentConnection, moved: RefundMoved)
         RefundAttempt, eq("connection_id", connection.id), eq("provider_refund_id", moved.provider_refund_id)
     )
     if attempt is None:
-        return _TOO_EARLY
+        return TOO_EARLY
     if attempt.refund_status == PaymentStatus.SUCCEEDED or attempt.status == moved.status:
-        return _REPEATED
+        return REPEATED
     move_refund(work, attempt, moved.status, moved.refund_status)
     return None
 
@@ -337,7 +314,7 @@ def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) 
         Payment, eq("connection_id", connection.id), eq("provider_payment_id", lost.provider_payment_id)
     )
     if payment is None:
-        return _TOO_EARLY
+        return TOO_EARLY
     for invoice in paid_invoices(work, payment):
         lose(work, invoice, lost.lost_at, lost.reason)
     return None
@@ -364,7 +341,7 @@ def _method_added(work: Work, connection: PaymentConnection, added: MethodAdded)
     if customer is None and added.customer_id is not None:
         customer = work.tx.get(Customer, added.customer_id)
     if customer is None or customer.payment_connection_id != connection.id:
-        return _NOTHING
+        return NOTHING
     keep_method(work, customer, connection, added.method)
     if connection.kind == "stripe":
         _collect_pending(work, customer)
@@ -387,14 +364,14 @@ def _collect_pending(work: Work, customer: Customer) -> None:
 def _default_cleared(work: Work, connection: PaymentConnection, cleared: DefaultMethodCleared) -> str | None:
     customer = _customer_at(work, connection, cleared.provider_customer_id)
     if customer is None:
-        return _NOTHING
+        return NOTHING
     clear_default(work, customer.id)
     return None
 
 
 def _method_removed(work: Work, connection: PaymentConnection, removed: MethodRemoved) -> str | None:
     act = stop_method if removed.stays_listed else forget_method
-    return None if act(work, connection.id, removed.provider_method_id) else _NOTHING
+    return None if act(work, connection.id, removed.provider_method_id) else NOTHING
 
 
 def _account_ready(work: Work, connection: PaymentConnection, ready: AccountReady) -> str | None:
@@ -402,7 +379,7 @@ def _account_ready(work: Work, connection: PaymentConnection, ready: AccountRead
         Customer, eq("external_id", ready.external_customer_id), eq("payment_connection_id", connection.id)
     )
     if customer is None:
-        return _NOTHING
+        return NOTHING
     is_new = customer.provider_customer_id != ready.provider_customer_id
     customer = replace(customer, provider_customer_id=ready.provider_customer_id, updated_at=work.now)
     work.tx.replace(customer)
@@ -418,7 +395,7 @@ def _account_refused(work: Work, connection: PaymentConnection, refused: Account
         Customer, eq("external_id", refused.external_customer_id), eq("payment_connection_id", connection.id)
     )
     if customer is None:
-        return _NOTHING
+        return NOTHING
     tell_error(work, customer, connection, refused.message, refused.error_code)
     return None
 

@@ -1,14 +1,14 @@
-"""VAT of the European Union: the taxes an organization is given, and which of them each customer pays.
+"""VAT in the European Union: the taxes of an organization, and which of them each customer pays.
 
-All of it only for customers of a billing entity with `eu_tax_management`. Where a VAT number decides, a registry is
-asked about it while no transaction is open; until that has ended, the customer's invoices wait for their taxes.
+Only for customers of a billing entity with `eu_tax_management`. If a VAT number decides, a registry is asked while no
+transaction is open; until it has answered, the customer's invoices wait for their taxes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 
 from usagebill.core import vat
 from usagebill.core.billing_entities import BillingEntity
@@ -30,9 +30,9 @@ __all__ = ["assign", "change_rates", "conclude", "make_taxes", "prepare", "switc
 
 
 def make_taxes(work: Work) -> None:
-    """Give the organization the taxes of all countries and territories, with the rates of today.
+    """Create the taxes of all countries and territories with today's rates, and schedule known changes of rates.
 
-    Those that it has get their names, rates and descriptions back. Later changes of rates that are known follow.
+    Existing ones get their names, rates and descriptions back.
     """
     for tax in vat.eu_taxes(work.now.astimezone(UTC).date()):
         _make(work, tax)
@@ -71,20 +71,19 @@ def _schedule_rates(work: Work) -> None:
 
 
 def change_rates(work: Work, task: ChangeEuRates) -> None:
-    """Job: from today on, a country has another rate. Taxes whose rate was set by hand do not change."""
+    """Job: a country's rate changes today. Taxes whose rate was set by hand do not change."""
     if work.tx.first(BillingEntity, eq("eu_tax_management", True)) is None:
         return
     today = work.now.astimezone(UTC).date()
-    before = {tax.code: tax.rate for tax in vat.eu_taxes(today - timedelta(days=1))}
-    for tax in vat.eu_taxes(today):
-        stored = work.tx.first(Tax, eq("code", tax.code))
-        if stored is not None and stored.rate == before[tax.code] != tax.rate:
-            _make(work, tax)
+    for changed in vat.rate_changes(today):
+        stored = work.tx.first(Tax, eq("code", changed.tax.code))
+        if stored is not None and stored.rate == changed.rate_before:
+            _make(work, changed.tax)
     _schedule_rates(work)
 
 
 def switch_off(work: Work, entity: BillingEntity) -> None:
-    """Drop the running checks of the entity's customers: their invoices go on with the taxes they have."""
+    """Drop the pending checks of the entity's customers: their invoices continue with the taxes they have."""
     of_entity = eq("billing_entity_id", entity.id)
     for customer in work.tx.find(Customer, of_entity, present("vat_check"), deleted=True):
         work.tx.replace(replace(customer, vat_check=None))
@@ -102,11 +101,11 @@ def assign(
     sent: Mapping[str, object],
     tax_codes: Sequence[str] | None,
 ) -> Customer:
-    """The customer with the taxes asked for (`tax_codes`, all of them; None: as they are) and that of its VAT.
+    """The customer with the taxes requested (`tax_codes`, all of them; None: as they are) and its VAT.
 
-    `sent` holds those of country, zipcode and tax identification number that were sent. An update decides again only
-    where one of them, or the billing entity, changes, or where the customer has no tax of this kind yet. Raises
-    `NotFound` for unknown codes.
+    `sent` holds which of country, zipcode and tax identification number were sent. An update decides about VAT again
+    only if one of them or the billing entity changes, or if the customer has no VAT yet. Raises `NotFound` for unknown
+    codes.
     """
     entity = entity_of(work, after)
     moved = before is not None and before.billing_entity_id != after.billing_entity_id
@@ -133,9 +132,8 @@ def assign(
 
 
 def _is_affected(reader: Reader, before: Customer, sent: Mapping[str, object]) -> bool:
-    if any(getattr(before, name) != value for name, value in sent.items()):
-        return True
-    return not any(vat.is_eu_code(tax.code) for tax in _taxes(reader, before.tax_ids))
+    differs = any(getattr(before, name) != value for name, value in sent.items())
+    return differs or not any(vat.is_eu_code(tax.code) for tax in _taxes(reader, before.tax_ids))
 
 
 def _taxes(reader: Reader, ids: Collection[str]) -> list[Tax]:
@@ -165,7 +163,7 @@ def _own_tax(work: Work, code: str) -> Tax:
 
 
 def _watch(work: Work, customer: Customer, check: VatCheck | None) -> None:
-    """Have a new check made in the place of the customer's; without one, have what waited for it go on."""
+    """Start a new check instead of the customer's present one; without one, tax the invoices that waited for it."""
     if check == customer.vat_check:
         return
     if check is None:
@@ -183,23 +181,15 @@ def _forget_check(work: Work, customer: Customer) -> None:
 
 
 def prepare(work: Work, job: Job, task: CheckVatNumber, *, registry: bool) -> VatNumber | None:
-    """What the registry is to be asked for the job; None if there is nothing to ask, and the job is done.
-
-    A number without valid form is not asked for, nor is any if there is no `registry`: such numbers count for
-    nothing, as if the registry did not know them.
-    """
+    """The number to ask the registry for; None if there is nothing to ask, and the job is done."""
     customer = _checked(work, task)
     if customer is None or customer.vat_check is None:
         work.tx.jobs.complete(job)
         return None
-    number = vat.parse_number(customer.vat_check.number)
-    if number is not None and registry:
-        return number
-    if number is None:
-        answer = NotRegistered(valid_format=False)
-    else:
-        answer = NotRegistered(reason="there is no VAT registry to ask")
-    conclude(work, job, task, answer)
+    question = vat.question_of(customer.vat_check.number, registry=registry)
+    if isinstance(question, VatNumber):
+        return question
+    conclude(work, job, task, question)
     return None
 
 
@@ -212,20 +202,15 @@ def _checked(reader: Reader, task: CheckVatNumber) -> Customer | None:
 
 
 def conclude(work: Work, job: Job, task: CheckVatNumber, answer: Registered | NotRegistered | Unavailable) -> None:
-    """Act on an answer: the customer's taxes are the one that follows, and its invoices go on. No answer is asked for
-    again later. Where the customer has changed meanwhile, the answer counts for nothing.
+    """Act on the registry's answer: set the customer's tax and continue with its invoices. Without an answer, retry
+    later. If the customer has changed meanwhile, the answer is dropped.
     """
     work.tx.jobs.complete(job)
     customer = _checked(work, task)
     if customer is None or customer.vat_check is None:
         return
     if isinstance(answer, Unavailable):
-        check = replace(
-            customer.vat_check,
-            attempts=customer.vat_check.attempts + 1,
-            last_error=answer.kind.value,
-            last_message=answer.message,
-        )
+        check = customer.vat_check.unanswered(answer)
         customer = replace(customer, vat_check=check)
         work.tx.replace(customer)
         work.schedule(task, work.now + vat.retry_delay(check.attempts))

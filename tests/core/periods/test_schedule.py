@@ -13,12 +13,14 @@ from usagebill.core.days import local_date
 from usagebill.core.periods import BillingTime, Cycle, Interval
 from usagebill.core.periods.schedule import (
     activation_at,
+    billing_days,
     draft_finalization_at,
     ending_at_instant,
     gate_expiry_at,
     is_billing_day,
     latest_boundary,
     next_billing_run,
+    next_termination_alert,
     overdue_at,
     termination_alerts,
     trial_end_run,
@@ -195,3 +197,36 @@ def test_what_follows_a_date_runs_at_its_minute_after_midnight() -> None:
     assert overdue_at(date(2024, 6, 23)) == instant("2024-06-24T00:25:00")
     alerts = termination_alerts(instant("2024-06-30T22:00:00"))
     assert alerts == (instant("2024-05-16T00:50:00"), instant("2024-06-15T00:50:00"))
+
+
+@pytest.mark.parametrize(
+    ("now", "announced", "due"),
+    [
+        ("2024-05-01T00:00:00", None, "2024-05-16T00:50:00"),
+        # On the day of an alert: at its minute, or at the next minute 50 if that has passed.
+        ("2024-05-16T00:49:00", None, "2024-05-16T00:50:00"),
+        ("2024-05-16T00:50:00", None, "2024-05-16T01:50:00"),
+        ("2024-05-16T23:55:00", None, "2024-05-17T00:50:00"),
+        # Once a day.
+        ("2024-05-16T00:50:00", "2024-05-16T00:50:00", "2024-06-15T00:50:00"),
+        # A day that was missed stays missed.
+        ("2024-05-17T00:00:00", None, "2024-06-15T00:50:00"),
+        ("2024-06-15T00:50:00", "2024-06-15T00:50:00", None),
+        ("2024-06-16T00:00:00", None, None),
+    ],
+)
+def test_an_end_is_announced_once_on_each_day_of_an_alert(now: str, announced: str | None, due: str | None) -> None:
+    alert = next_termination_alert(
+        instant("2024-06-30T22:00:00"), instant(now), announced_at=None if announced is None else instant(announced)
+    )
+    assert alert == (None if due is None else instant(due))
+
+
+@pytest.mark.parametrize(
+    ("until", "days"), [("2024-01-31", 0), ("2024-02-01", 1), ("2024-02-29", 1), ("2024-03-01", 2), ("2024-12-01", 11)]
+)
+def test_billing_days_since_the_start(until: str, days: int) -> None:
+    monthly = cycle("monthly calendar", "2024-01-17")
+    listed = list(billing_days(monthly, until=date.fromisoformat(until)))
+    assert listed == [date(2024, month, 1) for month in range(2, 2 + days)]
+    assert all(is_billing_day(monthly, day) for day in listed)

@@ -7,7 +7,7 @@ runs at a fixed minute of each hour. A worker that is late runs each of these as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from usagebill.core.days import local_date
@@ -16,6 +16,7 @@ from usagebill.core.periods.calendar import day_start
 
 __all__ = [
     "activation_at",
+    "billing_days",
     "change_follow_up_at",
     "draft_finalization_at",
     "dunning_run_at",
@@ -25,6 +26,7 @@ __all__ = [
     "is_unbilled",
     "latest_boundary",
     "next_billing_run",
+    "next_termination_alert",
     "overdue_at",
     "run_is_past",
     "termination_alerts",
@@ -46,6 +48,14 @@ _ALERT = timedelta(minutes=50)
 def is_billing_day(cycle: Cycle, day: date) -> bool:
     """Whether a run on local date `day` bills the subscription: a period starts then, later than the subscription."""
     return cycle.start_date < day and cycle.period(day, cycle.billing_interval).start == day
+
+
+def billing_days(cycle: Cycle, *, until: date) -> Iterator[date]:
+    """The local days up to `until`, that day included, on which runs bill a subscription, earliest first."""
+    day = cycle.period(cycle.start_date, cycle.billing_interval).end + _DAY
+    while day <= until:
+        yield day
+        day = cycle.period(day, cycle.billing_interval).end + _DAY
 
 
 def is_unbilled(cycle: Cycle, now: datetime, *, billed_on: date | None = None, known_since: datetime) -> bool:
@@ -162,6 +172,24 @@ def termination_alerts(ending_at: datetime, days: Iterable[int] = (45, 15)) -> t
     """When termination alerts are sent: minute 50 of the UTC date that many days before, earliest first."""
     ending = ending_at.astimezone(UTC).date()
     return tuple(_utc_midnight(ending - timedelta(days=ahead)) + _ALERT for ahead in sorted(set(days), reverse=True))
+
+
+def next_termination_alert(
+    ending_at: datetime, now: datetime, *, days: Iterable[int] = (45, 15), announced_at: datetime | None
+) -> datetime | None:
+    """When the next termination alert is due, None if none is left.
+
+    There is at most one on each UTC date; `announced_at` is when the last was sent. One that should have been sent
+    today is due at the next minute 50 of an hour.
+    """
+    today = now.astimezone(UTC).date()
+    is_open_today = announced_at is None or announced_at.astimezone(UTC).date() < today
+    for alert in termination_alerts(ending_at, days):
+        if alert.date() == today and is_open_today:
+            return alert if alert > now else _hourly(now + _INSTANT, _ALERT)
+        if alert.date() > today:
+            return alert
+    return None
 
 
 def _utc_midnight(day: date) -> datetime:

@@ -1,12 +1,10 @@
-"""Activations that waited for a first payment: what follows once it was made, has failed, or has not come in time."""
+"""Subscriptions that waited for their first payment: what follows once it succeeds, fails or times out."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 
-from usagebill.core.activation import CancellationReason, RuleStatus, settled_rules
 from usagebill.core.contracts import Contract
 from usagebill.core.credit_notes import CreditNote, restored
 from usagebill.core.dates import Occasion
@@ -16,8 +14,10 @@ from usagebill.core.invoices.life_cycle import transition as invoice_transition
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.periods import day_start
+from usagebill.core.periods.schedule import billing_days
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.subscription_changes import activated, activation_canceled
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus
 from usagebill.operations import applied_coupons, credit_notes
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import settle_backlog
@@ -37,14 +37,6 @@ from usagebill.views.subscriptions import entitled_subscription, subscription_we
 from usagebill.work import Reader, Work
 
 __all__ = ["cancel_waiting", "expire_activation", "settle_activation"]
-
-_A_DAY = timedelta(days=1)
-# What becomes of the rule, and why the subscription was canceled.
-_OUTCOMES = {
-    Event.PAYMENT_FAILED: (RuleStatus.FAILED, CancellationReason.PAYMENT_FAILED),
-    Event.PAYMENT_TIMED_OUT: (RuleStatus.EXPIRED, CancellationReason.TIMEOUT),
-    Event.CANCEL: (RuleStatus.DECLINED, None),
-}
 
 
 def settle_activation(work: Work, task: SettleActivation) -> None:
@@ -104,20 +96,12 @@ def _awaited(reader: Reader, subscription: Subscription) -> Invoice | None:
 
 
 def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:
-    """Make the subscription active and issue its first invoice; what it takes the place of ends now."""
+    """Make the subscription active and issue its first invoice; the subscription that it replaces ends now."""
     previous = None
     if subscription.previous_subscription_id is not None:
         previous = work.tx.get(Subscription, subscription.previous_subscription_id)
     follows = previous is not None and previous.status == SubscriptionStatus.ACTIVE
-    active = replace(
-        subscription,
-        status=transition(subscription.status, Event.PAYMENT_SUCCEEDED),
-        activated_at=work.now,
-        # Until now usage was that of the plan before.
-        billed_from=work.now if follows else subscription.billed_from,
-        activation_rules=settled_rules(subscription.activation_rules, RuleStatus.SATISFIED, work.now),
-        updated_at=work.now,
-    )
+    active = activated(subscription, work.now, takes_over=follows)
     work.tx.replace(active)
     work.cancel(ExpireActivation(customer_id=active.customer_id, subscription_id=active.id))
     if follows and previous is not None:
@@ -132,8 +116,8 @@ def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:
 
 
 def _billed_from_now(work: Work, contract: Contract) -> Contract:
-    """Bill from today on what until today was billed as the plan before: days that were paid for are credited, and if
-    the period that was paid for is over, what is due of the present one is billed.
+    """Bill from today on; until today the previous plan was billed. Days that both cover are credited, and if the paid
+    period is over, the current one is billed.
     """
     periods, active = contract.cycle(), contract.subscription
     today = local_date(work.now, periods.tz)
@@ -147,29 +131,18 @@ def _billed_from_now(work: Work, contract: Contract) -> Contract:
 
 
 def _billed_since(work: Work, contract: Contract) -> Contract:
-    """Bill every period that has begun since the subscription started, each as the run of its day would have."""
+    """Bill every period that has begun since the subscription started, each as the run of that day would have."""
     periods = contract.cycle()
-    today = local_date(work.now, periods.tz)
-    day = periods.period(periods.start_date, periods.billing_interval).end + _A_DAY
-    while day <= today:
+    for day in billing_days(periods, until=local_date(work.now, periods.tz)):
         entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]
         bill(work, entries, at=day_start(day, periods.tz), occasion=Occasion.PERIODIC)
         contract = refreshed(work, contract)
-        day = periods.period(day, periods.billing_interval).end + _A_DAY
     return contract
 
 
 def _cancel(work: Work, subscription: Subscription, invoice: Invoice, event: Event) -> None:
-    """Cancel the subscription and close its invoice; what that used is there again. The plan before it goes on."""
-    rule_status, reason = _OUTCOMES[event]
-    canceled = replace(
-        subscription,
-        status=transition(subscription.status, event),
-        canceled_at=work.now,
-        cancellation_reason=reason,
-        activation_rules=settled_rules(subscription.activation_rules, rule_status, work.now),
-        updated_at=work.now,
-    )
+    """Cancel the subscription, close its invoice and release the credits it used. The previous plan continues."""
+    canceled = activation_canceled(subscription, event, work.now)
     work.tx.replace(canceled)
     work.cancel(ExpireActivation(customer_id=canceled.customer_id, subscription_id=canceled.id))
     closed = replace(invoice, status=invoice_transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from usagebill.core.billing_entities import BillingEntity
@@ -13,15 +12,8 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.sharing import sharing
-from usagebill.core.subscriptions import (
-    Event,
-    Subscription,
-    SubscriptionStatus,
-    TerminationCredit,
-    is_upgrade,
-    known_since,
-    transition,
-)
+from usagebill.core.subscription_changes import canceled, ended
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, is_upgrade, known_since
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.invoices.advance_charges import regroup
@@ -30,12 +22,11 @@ from usagebill.operations.plans.overrides import Overridden
 from usagebill.operations.subscriptions.gate import gated
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
-from usagebill.operations.subscriptions.start import in_trial, start
+from usagebill.operations.subscriptions.start import owes_in_advance, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of, refreshed
-from usagebill.queries.plans import plan_definition
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -107,14 +98,7 @@ def cancel_downgrade(work: Work, current: Subscription) -> bool:
         Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
     )
     for subscription in pending:
-        work.tx.replace(
-            replace(
-                subscription,
-                status=transition(subscription.status, Event.CANCEL),
-                canceled_at=work.now,
-                updated_at=work.now,
-            )
-        )
+        work.tx.replace(canceled(subscription, work.now))
     return bool(pending)
 
 
@@ -122,16 +106,10 @@ def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contra
     """The contract of a subscription that has ended, because another one follows from now on."""
     current = contract.subscription
     check_before_end(work, current)
-    ended = replace(
-        current,
-        status=transition(current.status, Event.TERMINATE),
-        terminated_at=work.now,
-        succession=succession.value,
-        updated_at=work.now,
-    )
-    work.tx.replace(ended)
-    forget(work, ended)
-    return contract.of(ended)
+    last = ended(current, work.now, succession=succession)
+    work.tx.replace(last)
+    forget(work, last)
+    return contract.of(last)
 
 
 def upgrade_to(work: Work, contract: Contract, following: Subscription, *, asked: bool = False) -> Subscription:
@@ -145,9 +123,9 @@ def upgrade_to(work: Work, contract: Contract, following: Subscription, *, asked
     waiting = gated(work, following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
-    ended = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
-    _credit_rest(work, ended, asked=asked)
-    return _succeed(work, ended, waiting, at=work.now + _SECOND)
+    closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    _credit_rest(work, closing, asked=asked)
+    return _succeed(work, closing, waiting, at=work.now + _SECOND)
 
 
 def end_for(work: Work, contract: Contract) -> None:
@@ -155,23 +133,23 @@ def end_for(work: Work, contract: Contract) -> None:
 
     As with an upgrade, the day belongs to what follows, and what was paid in advance of the rest is credited.
     """
-    ended = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
-    _credit_rest(work, ended, asked=False)
-    _bill_end(work, ended)
+    closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    _credit_rest(work, closing, asked=False)
+    _bill_end(work, closing)
 
 
-def _credit_rest(work: Work, ended: Contract, *, asked: bool) -> None:
-    skips = ended.subscription.on_termination_credit_note == TerminationCredit.SKIP
+def _credit_rest(work: Work, closing: Contract, *, asked: bool) -> None:
+    skips = closing.subscription.on_termination_credit_note == TerminationCredit.SKIP
     option = TerminationCredit.SKIP if skips else TerminationCredit.CREDIT
-    credit_unused_time(work, ended, option=option, asked=asked)
+    credit_unused_time(work, closing, option=option, asked=asked)
 
 
 def _bill_end(work: Work, closing: Contract) -> None:
-    ended = closing.subscription
-    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
+    last = closing.subscription
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     entries = [Entry(contract=closing, reason=InvoicingReason.TERMINATING)]
     bill(work, entries, at=work.now + _SECOND, occasion=Occasion.SUBSCRIPTION)
-    regroup(work, [ended], work.now, renewing=False)
+    regroup(work, [last], work.now, renewing=False)
 
 
 def apply_downgrade(work: Work, contract: Contract) -> Subscription:
@@ -189,32 +167,26 @@ def apply_downgrade(work: Work, contract: Contract) -> Subscription:
     waiting = gated(work, following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
-    ended = _succeeded(work, contract, Succession.DOWNGRADE)
-    return _succeed(work, ended, waiting, at=work.now, billed_from=midnight)
+    closing = _succeeded(work, contract, Succession.DOWNGRADE)
+    return _succeed(work, closing, waiting, at=work.now, billed_from=midnight)
 
 
 def _succeed(
     work: Work, closing: Contract, following: Subscription, *, at: datetime, billed_from: datetime | None = None
 ) -> Subscription:
     """Start `following`; one invoice with billing timestamp `at` ends `closing` and opens what is due in advance."""
-    ended = closing.subscription
-    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
+    last = closing.subscription
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     opening = start(work, following, work.now, billed_from=billed_from)
     active = opening.subscription
-    reasons = {ended.id: InvoicingReason.TERMINATING, active.id: InvoicingReason.STARTING}
-    for shared in sharing([closing, opening] if _owes_at_start(work, opening) else [closing], succeeding=True):
+    reasons = {last.id: InvoicingReason.TERMINATING, active.id: InvoicingReason.STARTING}
+    for shared in sharing(
+        [closing, opening] if owes_in_advance(work, opening, work.now) else [closing], succeeding=True
+    ):
         entries = [Entry(contract=contract, reason=reasons[contract.subscription.id]) for contract in shared]
         bill(work, entries, at=at, occasion=Occasion.SUBSCRIPTION)
-    regroup(work, [ended], work.now, renewing=False)
+    regroup(work, [last], work.now, renewing=False)
     return active
-
-
-def _owes_at_start(reader: Reader, contract: Contract) -> bool:
-    """Whether a subscription that has just started owes anything in advance."""
-    definition = plan_definition(reader, contract.plan.id)
-    if any(charge.pay_in_advance for charge in definition.fixed_charges):
-        return True
-    return definition.plan.pay_in_advance and not in_trial(reader, contract, reader.now)
 
 
 def bill_closed_period(work: Work, contract: Contract) -> Contract:

@@ -11,11 +11,11 @@ from usagebill.core.contracts import Contract
 from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.periods.schedule import gate_expiry_at
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.subscription_changes import awaiting_payment
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import ActivateSubscription
-from usagebill.operations.subscriptions.start import bill_start, in_trial, note_units, start
+from usagebill.operations.subscriptions.start import bill_start, note_units, owes_in_advance, start
 from usagebill.queries.contracts import contract_of
-from usagebill.queries.plans import plan_definition
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.settlement import waits_for_vat_check
 from usagebill.views.subscriptions import subscription_webhook_view
@@ -46,12 +46,7 @@ def gated(work: Work, pending: Subscription, started_at: datetime) -> Subscripti
     rules = started_rules(pending.activation_rules, work.now, applies=_owes_something(work, contract_of(work, started)))
     if not is_waiting(rules):
         return replace(pending, activation_rules=rules)
-    waiting = replace(
-        started,
-        status=transition(pending.status, Event.AWAIT_PAYMENT),
-        activation_rules=rules,
-        updated_at=work.now,
-    )
+    waiting = awaiting_payment(pending, rules, started_at, work.now)
     work.tx.replace(waiting)
     contract = contract_of(work, waiting)
     note_units(work, contract)
@@ -69,13 +64,11 @@ def gated(work: Work, pending: Subscription, started_at: datetime) -> Subscripti
 
 
 def _owes_something(reader: Reader, contract: Contract) -> bool:
-    """Whether there is something to pay in advance, and what it comes to is known: taxes that others decide are not."""
+    """Whether there is something to pay in advance, of a known amount: taxes that others decide are not known yet."""
     if connection_of(reader, contract.customer) is not None or waits_for_vat_check(reader, contract.customer):
         return False
-    if any(charge.pay_in_advance for charge in plan_definition(reader, contract.plan.id).fixed_charges):
-        return True
     started_at = contract.subscription.started_at
-    return contract.plan.pay_in_advance and started_at is not None and not in_trial(reader, contract, started_at)
+    return started_at is not None and owes_in_advance(reader, contract, started_at)
 
 
 def activate_due(work: Work, task: ActivateSubscription) -> None:

@@ -1,19 +1,19 @@
-"""The schedule of a subscription: every job that time brings about for it.
+"""The schedule of a subscription: all jobs that become due with time.
 
-All of them name the customer as their subject, so that `settle_backlog` finds what a customer still waits for. A job
-whose moment has moved (a new time zone, another `ending_at`) does nothing: whatever moved it has scheduled another.
+Their subject is the customer, so that `settle_backlog` finds a customer's overdue jobs. A job whose due instant has
+moved (a new time zone, another `ending_at`) does nothing: the change has scheduled another.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from usagebill.core.contracts import Contract
 from usagebill.core.periods.schedule import (
     activation_at,
     ending_at_instant,
     next_billing_run,
-    termination_alerts,
+    next_termination_alert,
     trial_end_run,
 )
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, known_since
@@ -26,9 +26,7 @@ from usagebill.work import Reader, Work
 
 __all__ = [
     "awaits_run",
-    "ending_of",
     "forget",
-    "has_overdue_end",
     "is_due",
     "next_run",
     "reschedule_customer",
@@ -39,19 +37,12 @@ __all__ = [
 
 _INSTANT = timedelta(microseconds=1)
 _A_DAY = timedelta(days=1)
-_ALERT_MINUTE = 50
-_END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
-
-
-def ending_of(subscription: Subscription) -> datetime | None:
-    """The `ending_at` to go by: the end of time has a date in every time zone a little earlier."""
-    return None if subscription.ending_at is None else min(subscription.ending_at, _END_OF_TIME)
 
 
 def schedule(work: Work, contract: Contract, *, overdue: bool = False) -> None:
-    """Schedule everything that time brings about for the subscription as it is now.
+    """Schedule all jobs of the subscription in its present state.
 
-    With `overdue`, what was due before now and is not done yet stays as it is.
+    With `overdue`, jobs that were due before now stay as they are.
     """
     subscription = contract.subscription
     forget(work, subscription, but_overdue=overdue)
@@ -60,7 +51,7 @@ def schedule(work: Work, contract: Contract, *, overdue: bool = False) -> None:
     if subscription.status == SubscriptionStatus.ACTIVE:
         schedule_billing(work, contract)
         _schedule_trial_end(work, contract)
-    ending_at = ending_of(subscription)
+    ending_at = subscription.ends_at
     if subscription.status == SubscriptionStatus.ACTIVE and ending_at is not None:
         _at(work, subscription, EndSubscription, ending_at_instant(ending_at, contract.zone))
         schedule_alert(work, subscription)
@@ -106,16 +97,6 @@ def awaits_run(reader: Reader, subscription: Subscription, start: datetime) -> b
     return due < start + _A_DAY and reader.tx.jobs.get(run) is not None
 
 
-def has_overdue_end(contract: Contract, now: datetime) -> bool:
-    """Whether the active subscription should have ended by now, and what ends it has failed: nothing is to be billed
-    beyond that end, which is still to come.
-    """
-    if contract.customer.deleted_at is not None or contract.plan.deleted_at is not None:
-        return True
-    ending_at = ending_of(contract.subscription)
-    return ending_at is not None and ending_at_instant(ending_at, contract.zone) < now
-
-
 def _next_run(reader: Reader, contract: Contract, *, after: datetime) -> datetime:
     subscription, periods = contract.subscription, contract.cycle()
     return next_billing_run(
@@ -123,7 +104,7 @@ def _next_run(reader: Reader, contract: Contract, *, after: datetime) -> datetim
         after,
         billed_on=billed_through_day(reader, contract, periods),
         known_since=known_since(subscription),
-        ending_at=ending_of(subscription),
+        ending_at=subscription.ends_at,
     )
 
 
@@ -135,19 +116,18 @@ def _schedule_trial_end(work: Work, contract: Contract) -> None:
 
 
 def schedule_alert(work: Work, subscription: Subscription) -> None:
-    """The next announcement of the end: on its UTC date at minute 50, once a date."""
-    ending_at = ending_of(subscription)
+    """Schedule the next announcement of the subscription's end."""
+    ending_at = subscription.ends_at
     if ending_at is None:
         return
-    today = work.now.astimezone(UTC).date()
-    announced = subscription.termination_announced_at
-    for alert in termination_alerts(ending_at, work.settings.termination_alert_days):
-        if alert.date() == today and alert <= work.now and (announced is None or announced.date() < today):
-            alert = work.now.replace(minute=_ALERT_MINUTE, second=0, microsecond=0)
-            alert += timedelta(hours=1) if alert <= work.now else timedelta(0)
-        if alert > work.now and (alert.date() > today or announced is None or announced.date() < today):
-            _at(work, subscription, AnnounceTermination, alert)
-            return
+    alert = next_termination_alert(
+        ending_at,
+        work.now,
+        days=work.settings.termination_alert_days,
+        announced_at=subscription.termination_announced_at,
+    )
+    if alert is not None:
+        _at(work, subscription, AnnounceTermination, alert)
 
 
 def _at(

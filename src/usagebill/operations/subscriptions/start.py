@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.contracts import Contract
@@ -13,7 +12,8 @@ from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import FixedChargeUnits
-from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, TerminationInvoice, transition
+from usagebill.core.subscription_changes import started
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationInvoice
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
@@ -25,24 +25,17 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_start", "ends_invoiced", "in_trial", "start"]
+__all__ = ["bill_start", "ends_invoiced", "in_trial", "note_units", "owes_in_advance", "start"]
 
 
 def start(
     work: Work, subscription: Subscription, started_at: datetime, *, billed_from: datetime | None = None
 ) -> Contract:
-    """Make a pending subscription active from `started_at` on, and have it billed from then on. Bills nothing yet.
+    """Make a pending subscription active from `started_at` on, and schedule its billing. Bills nothing yet.
 
-    `billed_from` is where the plan before it stopped being billed.
+    `billed_from` is where billing of the previous plan stopped.
     """
-    active = replace(
-        subscription,
-        status=transition(subscription.status, Event.ACTIVATE),
-        started_at=started_at,
-        billed_from=billed_from,
-        activated_at=work.now,
-        updated_at=work.now,
-    )
+    active = started(subscription, started_at, work.now, billed_from=billed_from)
     work.tx.replace(active)
     contract = contract_of(work, active)
     note_units(work, contract)
@@ -79,6 +72,14 @@ def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
     """Whether the subscription's fee is free at `at`."""
     ends_at = end_of_trial(reader, contract.subscription, contract.plan.trial_period)
     return ends_at is not None and at < ends_at
+
+
+def owes_in_advance(reader: Reader, contract: Contract, at: datetime) -> bool:
+    """Whether a subscription that starts at `at` owes anything in advance: fixed charges, or its fee."""
+    definition = plan_definition(reader, contract.plan.id)
+    if any(charge.pay_in_advance for charge in definition.fixed_charges):
+        return True
+    return definition.plan.pay_in_advance and not in_trial(reader, contract, at)
 
 
 def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoice | None:

@@ -8,14 +8,13 @@ from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
+from usagebill.core.subscription_changes import canceled, ended, with_termination_options
 from usagebill.core.subscription_requests import termination_problems
 from usagebill.core.subscriptions import (
-    Event,
     Subscription,
     SubscriptionStatus,
     TerminationCredit,
     TerminationInvoice,
-    transition,
 )
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
@@ -26,7 +25,7 @@ from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
-from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
+from usagebill.operations.subscriptions.schedule import forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.queries.contracts import contract_of
@@ -88,64 +87,48 @@ def terminate(
         # A change of time zone today has put the run off: it would bill the closed period and leave the day to the end.
         contract = bill_closed_period(work, contract)
     check_before_end(work, subscription)
-    chosen = replace(
-        subscription,
-        on_termination_credit_note=(credit_note or subscription.on_termination_credit_note or TerminationCredit.CREDIT)
-        if advance
-        else None,
-        on_termination_invoice=invoice or subscription.on_termination_invoice,
-    )
-    ended = replace(
-        chosen,
-        status=transition(chosen.status, Event.TERMINATE),
-        terminated_at=work.now,
-        updated_at=work.now,
-    )
-    contract = contract.of(ended)
+    chosen = with_termination_options(subscription, credit_note=credit_note, invoice=invoice, pay_in_advance=advance)
+    last = ended(chosen, work.now)
+    contract = contract.of(last)
     entries = [Entry(contract=contract, reason=InvoicingReason.TERMINATING)]
-    if ended.on_termination_invoice == TerminationInvoice.GENERATE:
+    if last.on_termination_invoice == TerminationInvoice.GENERATE:
         foresee_bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
     if chosen != subscription:
         work.tx.replace(chosen)
         work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)
-    work.tx.replace(ended)
-    forget(work, ended)
-    cancel_downgrade(work, ended)
-    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
+    work.tx.replace(last)
+    forget(work, last)
+    cancel_downgrade(work, last)
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     if advance:
         credit_unused_time(
-            work, contract, option=ended.on_termination_credit_note or TerminationCredit.CREDIT, asked=asked
+            work, contract, option=last.on_termination_credit_note or TerminationCredit.CREDIT, asked=asked
         )
-    if ended.on_termination_invoice == TerminationInvoice.GENERATE:
+    if last.on_termination_invoice == TerminationInvoice.GENERATE:
         bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
-    regroup(work, [ended], work.now, renewing=False)
-    want_refresh(work, ended.customer_id)
-    return ended
+    regroup(work, [last], work.now, renewing=False)
+    want_refresh(work, last.customer_id)
+    return last
 
 
 def cancel_pending(work: Work, pending: Subscription) -> Subscription:
     """Cancel a subscription that has not started: one for a later date, or a scheduled downgrade."""
-    canceled = replace(
-        pending,
-        status=transition(pending.status, Event.CANCEL),
-        canceled_at=work.now,
-        updated_at=work.now,
-    )
-    work.tx.replace(canceled)
-    forget(work, canceled)
-    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, canceled), canceled.id)
+    dropped = canceled(pending, work.now)
+    work.tx.replace(dropped)
+    forget(work, dropped)
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, dropped), dropped.id)
     if pending.previous_subscription_id is not None:
         previous = work.tx.get(Subscription, pending.previous_subscription_id)
         if previous is None:
             raise NotFound("subscription", pending.previous_subscription_id)
         work.emit("subscription.updated", lambda: entitled_subscription(work, previous), previous.id)
-    return canceled
+    return dropped
 
 
 def end_due(work: Work, task: EndSubscription) -> None:
     """Job: the local date of a subscription's `ending_at` has come."""
     subscription = work.tx.get(Subscription, task.subscription_id)
-    ending_at = None if subscription is None else ending_of(subscription)
+    ending_at = None if subscription is None else subscription.ends_at
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE or ending_at is None:
         return
     contract = contract_of(work, subscription)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import date
 from zoneinfo import ZoneInfo
 
 from usagebill.core.contracts import Contract
@@ -14,6 +14,7 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import EndTrial
+from usagebill.core.trials import billed_at_start, billed_through_trial
 from usagebill.operations.invoices.subscription import bill
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.fees.subscription import end_of_trial
@@ -42,7 +43,9 @@ def end_trial(work: Work, task: EndTrial) -> None:
     ended = replace(subscription, trial_ended_at=ends_at, updated_at=work.now)
     contract = contract.of(ended)
     work.tx.replace(ended)
-    if plan.pay_in_advance and not _billed_since(contract, ends_at) and not _billed_at_start(work, contract):
+    if plan.pay_in_advance and not (
+        billed_through_trial(_last_run_on(contract), ends_at, contract.zone) or _billed_at_start(work, contract)
+    ):
         bill(
             work,
             [Entry(contract=contract, reason=InvoicingReason.STARTING)],
@@ -53,29 +56,20 @@ def end_trial(work: Work, task: EndTrial) -> None:
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
 
 
-def _billed_since(contract: Contract, ends_at: datetime) -> bool:
-    """Whether a run on the day of the trial's end, or later, has billed the subscription: it billed that day too.
-
-    The end is noticed within the hour after it, which may be the next day.
-    """
+def _last_run_on(contract: Contract) -> date | None:
+    """The date of the last run, in the time zone that the customer had then."""
     last = contract.last_run
-    if last is None:
-        return False
-    day = local_date(ends_at, contract.zone)
-    return local_date(last.timestamp, ZoneInfo(last.timezone)) >= day
+    return None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
 
 
 def _billed_at_start(reader: Reader, contract: Contract) -> bool:
-    """Whether an invoice of the day of the start carries a subscription fee."""
-    subscription, tz = contract.subscription, contract.zone
+    subscription = contract.subscription
     if subscription.started_at is None:
         return False
-    started_on = local_date(subscription.started_at, tz)
-    billed = {
-        fee.invoice_id
-        for fee in reader.tx.find(Fee, eq("subscription_id", subscription.id), eq("fee_type", FeeType.SUBSCRIPTION))
-    }
-    return any(
-        period.invoice_id in billed and local_date(period.timestamp, tz) == started_on
-        for period in reader.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
+    of_subscription = eq("subscription_id", subscription.id)
+    return billed_at_start(
+        subscription.started_at,
+        contract.zone,
+        periods=reader.tx.find(BillingPeriod, of_subscription),
+        subscription_fees=reader.tx.find(Fee, of_subscription, eq("fee_type", FeeType.SUBSCRIPTION)),
     )

@@ -1,0 +1,116 @@
+"""What follows from a payment provider's notice about a payment.
+
+Notices come twice, late and in any order. A payment only ever moves forward: once it has succeeded, nothing but a
+dispute takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from enum import Enum
+
+from usagebill.core.collection import Collectable
+from usagebill.core.payments import LIVE, NoticeStatus, Payment
+from usagebill.core.provider_requests import FailureKind, PaymentMoved
+from usagebill.core.statuses import ChargeStatus
+
+__all__ = [
+    "EXPECTED",
+    "MOST_LOOKS",
+    "NOTHING",
+    "REPEATED",
+    "TOO_EARLY",
+    "Reaction",
+    "followed",
+    "is_final",
+    "outcome_of",
+    "reaction_to",
+    "why_not_recorded",
+]
+
+# Why nothing follows from a notice. Reasons that are not expected are for somebody to look at.
+TOO_EARLY = "the payment is not known"
+REPEATED = "it is known already"
+NOTHING = "nothing follows from it"
+EXPECTED = (REPEATED, NOTHING)
+# How often a notice that is ahead of our own records is processed.
+MOST_LOOKS = 5
+
+
+class Reaction(Enum):
+    """What a notice does to a payment that we know."""
+
+    FOLLOW = "follow"  # the payment takes the state that the provider reports
+    TAKE_BACK = "take_back"  # a payment that succeeded was returned: its invoices have a lost dispute
+    KEEP_METHOD = "keep_method"  # only what it was paid with is news
+    NONE = "none"
+
+
+def reaction_to(payment: Payment, moved: PaymentMoved, *, takes_back: bool, invoices_wait: bool) -> Reaction:
+    """What follows from a notice about a known payment.
+
+    `takes_back`: the provider reports a failure after a success if the money was returned; with other providers such
+    a notice is about an earlier attempt and late. `invoices_wait`: the charge of a payment request was refused, and
+    its invoices do not show it yet.
+    """
+    if payment.payment_status == ChargeStatus.SUCCEEDED:
+        if moved.payment_status == ChargeStatus.FAILED and takes_back:
+            return Reaction.TAKE_BACK
+        return Reaction.KEEP_METHOD if moved.method is not None and payment.method is None else Reaction.NONE
+    is_same = payment.status == moved.status and payment.payment_status == moved.payment_status
+    if is_same and not payment.unanswered and not invoices_wait:
+        return Reaction.NONE
+    is_late = payment.payment_status == ChargeStatus.FAILED and moved.payment_status in LIVE
+    return Reaction.NONE if is_late else Reaction.FOLLOW
+
+
+def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, now: datetime) -> Payment:
+    """The payment in the state that the provider reports. `method_id` is our method that it was paid with, if known."""
+    return replace(
+        payment,
+        provider_payment_id=moved.provider_payment_id,
+        status=moved.status,
+        payment_status=moved.payment_status,
+        error_code=moved.error_code or payment.error_code,
+        method=moved.method or payment.method,
+        payment_method_id=method_id,
+        next_action={} if moved.payment_status not in LIVE else payment.next_action,
+        unanswered=False,
+        updated_at=now,
+    )
+
+
+def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> str | None:
+    """Why a payment that we do not know is not recorded; None if it is: one that was made on a page, for `collectable`.
+
+    Without success nothing was paid, and the page is still there.
+    """
+    if moved.payable_id is None or moved.payable_type is None:
+        return NOTHING if moved.payment_id is None else TOO_EARLY
+    if collectable is None:
+        return f"{moved.payable_type} {moved.payable_id} is not known"
+    if not moved.creates:
+        return TOO_EARLY
+    if moved.payment_status != ChargeStatus.SUCCEEDED:
+        return NOTHING
+    if moved.currency is not None and moved.currency != collectable.currency:
+        return f"it is in {moved.currency}, what it pays in {collectable.currency}"
+    return None
+
+
+def is_final(failure: FailureKind) -> bool:
+    """Whether a provider that failed to explain a notice is not asked again."""
+    return failure not in (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
+
+
+def outcome_of(reasons: Sequence[str], *, outcomes: int, attempts: int) -> NoticeStatus:
+    """What became of a notice with so many outcomes, processed `attempts` times; of `reasons` each says why nothing
+    follows from one of them. Pending means that it is processed again.
+    """
+    if TOO_EARLY in reasons and attempts < MOST_LOOKS:
+        return NoticeStatus.PENDING
+    if any(reason not in EXPECTED for reason in reasons):
+        return NoticeStatus.UNHANDLED
+    return NoticeStatus.IGNORED if reasons and len(reasons) == outcomes else NoticeStatus.SUCCEEDED

@@ -1,0 +1,115 @@
+"""What each event of a subscription's life changes of it: its status, and since or until when it is billed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.activation import ActivationRule, CancellationReason, RuleStatus, settled_rules
+from usagebill.core.periods import Succession
+from usagebill.core.subscriptions import Event, Subscription, TerminationCredit, transition
+
+__all__ = [
+    "activated",
+    "activation_canceled",
+    "awaiting_payment",
+    "canceled",
+    "ended",
+    "started",
+    "with_termination_options",
+]
+
+# What becomes of the rule, and why the subscription was canceled.
+_OUTCOMES: Mapping[Event, tuple[RuleStatus, CancellationReason | None]] = {
+    Event.PAYMENT_FAILED: (RuleStatus.FAILED, CancellationReason.PAYMENT_FAILED),
+    Event.PAYMENT_TIMED_OUT: (RuleStatus.EXPIRED, CancellationReason.TIMEOUT),
+    Event.CANCEL: (RuleStatus.DECLINED, None),
+}
+
+
+def started(
+    pending: Subscription, started_at: datetime, now: datetime, *, billed_from: datetime | None = None
+) -> Subscription:
+    """Active from `started_at` on. `billed_from` is where billing of the previous plan stopped, if there was one."""
+    return replace(
+        pending,
+        status=transition(pending.status, Event.ACTIVATE),
+        started_at=started_at,
+        billed_from=billed_from,
+        activated_at=now,
+        updated_at=now,
+    )
+
+
+def awaiting_payment(
+    pending: Subscription, rules: tuple[ActivationRule, ...], started_at: datetime, now: datetime
+) -> Subscription:
+    """Incomplete from `started_at` on, until its first invoice is paid. `rules` are its rules once started."""
+    return replace(
+        pending,
+        status=transition(pending.status, Event.AWAIT_PAYMENT),
+        started_at=started_at,
+        activation_rules=rules,
+        updated_at=now,
+    )
+
+
+def activated(incomplete: Subscription, now: datetime, *, takes_over: bool) -> Subscription:
+    """Active, since its first invoice was paid.
+
+    With `takes_over` it replaces a subscription that has been active until now: usage up to now was billed there.
+    """
+    return replace(
+        incomplete,
+        status=transition(incomplete.status, Event.PAYMENT_SUCCEEDED),
+        activated_at=now,
+        billed_from=now if takes_over else incomplete.billed_from,
+        activation_rules=settled_rules(incomplete.activation_rules, RuleStatus.SATISFIED, now),
+        updated_at=now,
+    )
+
+
+def activation_canceled(incomplete: Subscription, event: Event, now: datetime) -> Subscription:
+    """Canceled, since its first payment failed, timed out or is not wanted any more.
+
+    Raises `TransitionError` for any other event.
+    """
+    status = transition(incomplete.status, event)
+    rule_status, reason = _OUTCOMES[event]
+    return replace(
+        incomplete,
+        status=status,
+        canceled_at=now,
+        cancellation_reason=reason,
+        activation_rules=settled_rules(incomplete.activation_rules, rule_status, now),
+        updated_at=now,
+    )
+
+
+def canceled(pending: Subscription, now: datetime) -> Subscription:
+    """Canceled before it started."""
+    return replace(pending, status=transition(pending.status, Event.CANCEL), canceled_at=now, updated_at=now)
+
+
+def with_termination_options(
+    active: Subscription, *, credit_note: str | None, invoice: str | None, pay_in_advance: bool
+) -> Subscription:
+    """With the options by which it ends: those requested, else its own, else credit. In arrears there is no credit."""
+    chosen = credit_note or active.on_termination_credit_note or TerminationCredit.CREDIT
+    return replace(
+        active,
+        on_termination_credit_note=chosen if pay_in_advance else None,
+        on_termination_invoice=invoice or active.on_termination_invoice,
+    )
+
+
+def ended(active: Subscription, now: datetime, *, succession: Succession | None = None) -> Subscription:
+    """Terminated now; `succession` is the plan change that ends it, if one does."""
+    return replace(
+        active,
+        status=transition(active.status, Event.TERMINATE),
+        terminated_at=now,
+        succession=active.succession if succession is None else succession.value,
+        updated_at=now,
+    )
