@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.coupons import AppliedCoupon, CouponStatus
@@ -109,11 +110,13 @@ Activities = Callable[[Any, Any], Sequence[str]]
 
 def changed_fields(old: object, new: object) -> frozenset[str]:
     """The names of the fields in which two records of a kind differ, apart from `updated_at`."""
-    return frozenset(
-        item.name
-        for item in fields(new)  # type: ignore[arg-type]
-        if item.name != "updated_at" and getattr(old, item.name) != getattr(new, item.name)
-    )
+    kind = cast(Hashable, type(new))
+    return frozenset(name for name in _compared(kind) if getattr(old, name) != getattr(new, name))
+
+
+@cache
+def _compared(kind: Hashable) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(cast(type, kind)) if item.name != "updated_at")
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:

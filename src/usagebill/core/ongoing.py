@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from usagebill.core.copies import replace
 from usagebill.core.numbers import ZERO, add, subtract, total, truncate_cents
 from usagebill.core.wallets import Wallet, credits_of_cents, in_order_of_use, may_pay_type
 

@@ -74,11 +74,14 @@ class _Line:
 
 @dataclass(slots=True)
 class _Bucket:
-    lines: list[_Line] = field(default_factory=list)
+    """Lines that the same wallets may pay for, and what is still to be paid of all of them."""
 
-    @property
-    def left(self) -> Decimal:
-        return total(line.left for line in self.lines)
+    lines: list[_Line] = field(default_factory=list)
+    left: Decimal = ZERO
+
+    def put(self, fee: Fee, cents: Decimal) -> None:
+        self.lines.append(_Line(fee, cents))
+        self.left = add(self.left, cents)
 
     def take(self, amount: Decimal) -> list[tuple[Fee, Decimal]]:
         """Pay `amount` of the lines, one after another."""
@@ -87,6 +90,7 @@ class _Bucket:
             part = min(line.left, amount)
             if part > ZERO:
                 line.left, amount = subtract(line.left, part), subtract(amount, part)
+                self.left = subtract(self.left, part)
                 parts.append((line.fee, part))
         return parts
 
@@ -110,12 +114,13 @@ def _buckets(fees: Iterable[Fee], total_cents: int) -> list[_Bucket]:
     for fee in fees:
         cap = payable(fee)
         if cap > ZERO:
-            by_key.setdefault(bucket_key(fee), _Bucket()).lines.append(_Line(fee, cap))
+            by_key.setdefault(bucket_key(fee), _Bucket()).put(fee, cap)
     buckets = sorted(by_key.values(), key=lambda bucket: bucket.left, reverse=True)
     gap = subtract(Decimal(total_cents), total(bucket.left for bucket in buckets))
     if ZERO < gap <= len(buckets):
-        last = buckets[0].lines[-1]
-        last.left = add(last.left, gap)
+        largest = buckets[0]
+        last = largest.lines[-1]
+        last.left, largest.left = add(last.left, gap), add(largest.left, gap)
     return buckets
 
 

@@ -8,11 +8,12 @@ payment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from usagebill.core.copies import replace
 from usagebill.core.life_cycles import following
 from usagebill.core.numbers import total
 from usagebill.core.payment_methods import PaymentMethodChoice

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from usagebill.core.copies import replace
 from usagebill.core.currencies import major_from_cents, rounded_cents
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.grouping import target_wallet_code

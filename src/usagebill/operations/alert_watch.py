@@ -92,10 +92,13 @@ def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
     _check(work, work.tx.find(Alert, lifetime, within("external_subscription_id", sorted(external_ids))), work.now)
 
 
-def watch_wallet(work: Work, wallet: Wallet) -> None:
-    """Check the alerts of the wallet, because its balance or ongoing balance has moved."""
+def watch_wallet(work: Work, wallet: Wallet, alerts: Iterable[Alert] | None = None) -> None:
+    """Check the alerts of the wallet, because its balance or ongoing balance has moved.
+
+    They are looked up unless they are given.
+    """
     if wallet.status == WalletStatus.ACTIVE:
-        for alert in alerts_of_wallet(work, wallet.id):
+        for alert in alerts_of_wallet(work, wallet.id) if alerts is None else alerts:
             see(work, alert, wallet_value(alert.alert_type, wallet))
 
 

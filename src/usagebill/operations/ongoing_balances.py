@@ -13,7 +13,8 @@ from usagebill.operations.alert_watch import watch_wallet
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.rules import check_threshold
-from usagebill.queries.wallets import active_wallets
+from usagebill.queries.alerts import alerts_of_wallets
+from usagebill.queries.wallets import active_wallets, running_rules
 from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Work
@@ -43,14 +44,19 @@ def refresh(work: Work, task: RefreshWallets) -> None:
     if customer is None or not wallets:
         return
     nets = work.worked_out(("unbilled", customer.id), lambda reader: unbilled_nets(reader, customer), given=customer)
-    for before, after in zip(wallets, refreshed_wallets(work, wallets, nets), strict=True):
-        if after == before:
-            continue
+    changed = [
+        (before, after)
+        for before, after in zip(wallets, refreshed_wallets(work, wallets, nets), strict=True)
+        if after is not before
+    ]
+    alerts = alerts_of_wallets(work, [after.id for _, after in changed]) if changed else {}
+    ruled = {rule.wallet_id for rule in running_rules(work, wallets)} if changed else set()
+    for before, after in changed:
         work.tx.replace(after)
-        watch_wallet(work, after)
+        watch_wallet(work, after, alerts.get(after.id, ()))
         if after.depleted_ongoing_balance and not before.depleted_ongoing_balance:
             tell_wallet(work, "wallet.depleted_ongoing_balance", after)
-        if _ongoing(after) != _ongoing(before):
+        if after.id in ruled and _ongoing(after) != _ongoing(before):
             check_threshold(work, after)
 
 

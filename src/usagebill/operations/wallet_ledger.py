@@ -12,6 +12,7 @@ from functools import partial
 
 import structlog
 
+from usagebill.core.alerts import Alert
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallet_transactions import (
@@ -26,7 +27,8 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased, taken_credits
 from usagebill.operations.alert_watch import watch_wallet
-from usagebill.queries.wallets import drawable_transactions, transactions_paying, wallet_of, wallets_by_ids
+from usagebill.queries.alerts import alerts_of_wallets
+from usagebill.queries.wallets import active_wallets, drawable_transactions, transactions_paying, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
@@ -94,6 +96,7 @@ def _drawn(
     wallet: Wallet,
     inbound: Iterable[WalletTransaction],
     webhook_type: str | None = _CREATED,
+    alerts: Iterable[Alert] | None = None,
 ) -> Wallet:
     if transaction.transaction_type != TransactionType.OUTBOUND:
         raise ValueError(f"transaction {transaction.id} brings credits in")
@@ -112,7 +115,7 @@ def _drawn(
             )
         )
     moved = decreased(wallet, transaction.amount_cents, transaction.credit_amount, work.now)
-    return _moved(work, moved, transaction, webhook_type)
+    return _moved(work, moved, transaction, webhook_type, alerts)
 
 
 def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
@@ -122,13 +125,16 @@ def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
     """
     if not transactions:
         return
-    wallets = wallets_by_ids(work, [transaction.wallet_id for transaction in transactions])
+    paying = {transaction.wallet_id for transaction in transactions}
+    wallets = {wallet.id: wallet for wallet in active_wallets(work, transactions[0].customer_id) if wallet.id in paying}
     inbound: dict[str, list[WalletTransaction]] = {id: [] for id in wallets}
     for source in drawable_transactions(work, list(wallets.values())):
         inbound[source.wallet_id].append(source)
+    alerts = alerts_of_wallets(work, wallets)
     for transaction in transactions:
+        id = transaction.wallet_id
         keep(work, transaction)
-        _drawn(work, transaction, wallets[transaction.wallet_id], inbound[transaction.wallet_id])
+        _drawn(work, transaction, wallets[id], inbound[id], alerts=alerts.get(id, ()))
 
 
 def return_prepaid(work: Work, voided: Invoice) -> None:
@@ -178,13 +184,19 @@ def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: 
     return void
 
 
-def _moved(work: Work, wallet: Wallet, transaction: WalletTransaction, webhook_type: str | None) -> Wallet:
+def _moved(
+    work: Work,
+    wallet: Wallet,
+    transaction: WalletTransaction,
+    webhook_type: str | None,
+    alerts: Iterable[Alert] | None = None,
+) -> Wallet:
     """Store the wallet after a movement, and send the messages: the transaction's shows the new balance already."""
     work.tx.replace(wallet)
     if webhook_type is not None:
         tell_transaction(work, webhook_type, transaction)
     tell_wallet(work, "wallet.updated", wallet)
-    watch_wallet(work, wallet)
+    watch_wallet(work, wallet, alerts)
     return wallet
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "alerts_of_external_ids",
     "alerts_of_subscription",
     "alerts_of_wallet",
+    "alerts_of_wallets",
     "customer_of_alert",
     "metric_of_alert",
     "of_subscription",
@@ -44,9 +45,16 @@ def alerts_of_subscription(reader: Reader, subscription: Subscription) -> list[A
 
 def alerts_of_wallet(reader: Reader, wallet_id: str) -> list[Alert]:
     """The alerts of the wallet, oldest first. Cheap if there are none at all."""
-    if reader.tx.first(Alert) is None:
-        return []
-    return reader.tx.find(Alert, *of_wallet(wallet_id), order=_ORDER)
+    return alerts_of_wallets(reader, [wallet_id]).get(wallet_id, [])
+
+
+def alerts_of_wallets(reader: Reader, wallet_ids: Iterable[str]) -> dict[str, list[Alert]]:
+    """The alerts of those of the wallets that have any, by wallet, oldest first. Cheap if there are none at all."""
+    alerts: dict[str, list[Alert]] = {}
+    if reader.tx.first(Alert) is not None:
+        for alert in reader.tx.find(Alert, within("wallet_id", list(wallet_ids)), order=_ORDER):
+            alerts.setdefault(alert.wallet_id or "", []).append(alert)
+    return alerts
 
 
 def alerts_of_external_ids(reader: Reader, external_ids: Iterable[str]) -> list[Alert]:

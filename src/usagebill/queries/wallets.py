@@ -44,7 +44,6 @@ __all__ = [
     "wallet_entity",
     "wallet_of",
     "wallet_transaction_by_id",
-    "wallets_by_ids",
     "wallets_of_customer",
 ]
 
@@ -96,11 +95,6 @@ def wallet_of(reader: Reader, transaction: WalletTransaction) -> Wallet:
     if wallet is None:
         raise LookupError(f"no wallet {transaction.wallet_id}")
     return wallet
-
-
-def wallets_by_ids(reader: Reader, ids: Sequence[str]) -> dict[str, Wallet]:
-    """The wallets with these ids, by id."""
-    return {wallet.id: wallet for wallet in reader.tx.find(Wallet, within("id", ids))}
 
 
 def wallet_entity(reader: Reader, wallet: Wallet) -> BillingEntity:

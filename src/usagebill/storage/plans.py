@@ -46,12 +46,14 @@ _OTHER_JOBS = frozenset({"failures", "lanes", "next_due", "ready", "state", "wai
 class Writes:
     """What an operation has written, each record as it was in the end.
 
-    `job` is the one that was done. Those `added` had keys that no job had, and `cancelled` are keys.
+    `job` is the one that was done. Those `added` had keys that no job had, and `cancelled` are keys. `former` are the
+    records in whose place the `replaced` ones come, as they were read: whoever stores has checked that they still are.
     """
 
     job: Job
     inserted: tuple[object, ...]
     replaced: tuple[object, ...]
+    former: tuple[object, ...]
     added: tuple[Job, ...]
     cancelled: tuple[str, ...]
 
@@ -66,8 +68,8 @@ class Writes:
         # Each kind in one statement, in the order in which kinds were first written.
         kinds = list(dict.fromkeys(map(type, self.inserted)))
         tx.insert(*sorted(self.inserted, key=lambda record: kinds.index(type(record))))
-        for record in self.replaced:
-            tx.replace(record)
+        for record, former in zip(self.replaced, self.former, strict=True):
+            tx.replace(record, former=former)
         for key in self.cancelled:
             tx.jobs.cancel(key)
         for job in self.added:
@@ -155,7 +157,8 @@ class Planning:
         self.jobs = _Jobs(snapshot, seen, self._spoil, self._check_spoilt)
         self.events = _Events(seen)
         self._records: dict[_Key, Any] = {}
-        self._replaced: dict[_Key, None] = {}
+        # With what was stored before.
+        self._replaced: dict[_Key, object] = {}
         self._kinds: set[type] = set()
         self._changes: dict[_Key, tuple[Any, Any]] = {}
         self._is_spoilt = False
@@ -177,6 +180,7 @@ class Planning:
             job=self.jobs.done,
             inserted=tuple(record for key, record in self._records.items() if key not in self._replaced),
             replaced=tuple(self._records[key] for key in self._replaced),
+            former=tuple(self._replaced.values()),
             added=tuple(self.jobs.added.values()),
             cancelled=tuple(self.jobs.cancelled),
         )
@@ -238,7 +242,7 @@ class Planning:
             if kind in LOGGED:
                 self._changes[kind, id] = (None, record)
 
-    def replace(self, record: object) -> None:
+    def replace(self, record: object, *, former: object | None = None) -> None:
         self._check_spoilt()
         key = self._checked(record)
         old = self._records.get(key)
@@ -246,7 +250,7 @@ class Planning:
             old = self._seen.get(*key, deleted=True)
             if old is None:
                 raise RehearsalEnds
-            self._replaced[key] = None
+            self._replaced[key] = old
         self._records[key] = record
         self._kinds.add(key[0])
         if key[0] in LOGGED:

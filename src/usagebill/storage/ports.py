@@ -378,8 +378,11 @@ class Transaction(Snapshot, Protocol):
     def insert(self, *records: object) -> None:
         """Raises `Duplicate` if a unique rule is broken."""
 
-    def replace(self, record: object) -> None:
-        """Write the record in place of the one with its id. LookupError if there is none."""
+    def replace(self, record: object, *, former: object | None = None) -> None:
+        """Write the record in place of the one with its id. LookupError if there is none.
+
+        `former` is what is stored, if that is known for certain; otherwise it is read.
+        """
 
     def delete(self, *records: object) -> None:
         """Removes the rows for good; setting `deleted_at` is a `replace`."""

@@ -421,11 +421,11 @@ class PostgresTransaction:
             if kind in LOGGED:
                 self._changed(kind, record.id, None, record)  # type: ignore[attr-defined]
 
-    def replace(self, record: object) -> None:
+    def replace(self, record: object, *, former: object | None = None) -> None:
         table = self._written(record)
         kind: Any = type(record)
         id: str = record.id  # type: ignore[attr-defined]
-        old: Any = self._known.get((kind, id)) or self._by_id(kind, id)
+        old: Any = self._known.get((kind, id)) or former or self._by_id(kind, id)
         if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {kind.__name__} {id} to replace")
         self._touch(old, record)

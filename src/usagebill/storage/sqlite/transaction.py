@@ -411,11 +411,12 @@ class SqliteTransaction:
             if kind in LOGGED:
                 self._changed(kind, record.id, None, record)
 
-    def replace(self, record: object) -> None:
+    def replace(self, record: object, *, former: object | None = None) -> None:
         self._check_organization(record)
         table = self._written(type(record))
         id = record.id  # type: ignore[attr-defined]
-        old = self._known.get((type(record), id)) or next(iter(self._select(type(record), "t.id = ?", [id])), None)
+        old = self._known.get((type(record), id)) or former
+        old = old or next(iter(self._select(type(record), "t.id = ?", [id])), None)
         if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {type(record).__name__} {id} to replace")
         self._memory.touch(type(record), old, record)
