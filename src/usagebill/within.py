@@ -1,4 +1,4 @@
-"""The operations inside a transaction of the caller's own: an order and its usage event commit together, or neither."""
+"""Operations inside the caller's own transaction: an order and its usage event commit together or not at all."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ class Host(Protocol):
 
 
 class Within(Resources):
-    """A billing system inside a transaction that the caller has begun (`Billing.within`).
+    """A billing system inside the caller's transaction (`Billing.within`).
 
-    An operation that raises is undone, alone; all else commits or rolls back with the caller's transaction. What asks
-    somebody outside, or draws a PDF, raises `UnusableTransaction`: the organization would be locked meanwhile.
+    An operation that raises is undone by itself; everything else commits or rolls back with the caller's transaction.
+    Operations that call an outside service or render a PDF raise `UnusableTransaction`, since the organization would be
+    locked meanwhile.
     """
 
     def __init__(self, host: Host, connection: object) -> None:
@@ -52,7 +53,7 @@ class Within(Resources):
         super().__init__(self)
 
     def reading(self, question: Callable[[Reader], T]) -> T:
-        """Run a query, which sees what the transaction has changed; without one, what is committed."""
+        """Run a query. It sees the transaction's own changes; without a transaction, what is committed."""
         host = self._host
         if not self._transaction.is_open():
             return host.reading(question)
@@ -88,20 +89,20 @@ class Within(Resources):
             ) from problem
 
     def committed(self) -> None:
-        """To be called after the commit if this process listens (`on_message`) or works: both hear of it at once.
+        """Call this after the commit to wake this process's worker and `on_message` at once.
 
-        Without it workers see what is due when they next look, a second later at most, and `on_message` is not called.
+        Otherwise a worker sees new jobs when it next polls, within a second, and `on_message` is not called.
         """
         works, self._works = self._works, []
         self._host.announce(works)
 
     @property
     def entitling_commits(self) -> int:
-        """Another number each time: what this transaction reads is not to be kept."""
+        """A new number each time, so that nothing read in this transaction is cached."""
         return next(self._looks)
 
     def roll_up_usage(self) -> bool:
-        """Nothing is rolled up within a transaction of the caller's."""
+        """Does nothing: usage is not rolled up inside the caller's transaction."""
         return False
 
     def view(self, record: object) -> Any:

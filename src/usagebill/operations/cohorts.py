@@ -1,11 +1,11 @@
-"""Cohorts: invoices of customers who are billed alike, worked out together on a snapshot.
+"""Cohorts: invoices of customers who are billed alike, computed together on a snapshot.
 
-Written one by one, an invoice costs some fifty questions and five thousand calls, most of which come to the same for
-each customer of a plan. So one customer is billed as everybody is, and what that asked and wrote is taken for a pattern
-(`Cohort`). The same questions are then put for many at once: whoever has a coupon, a credit note, a wallet or a second
-subscription has an answer where the first had none, and is billed by itself. The others' records are those of the first
-with their own ids, usage and totals (`rating/cohorts.py`). In doubt there is no cohort: anything asked, written or
-scheduled that is not known here ends it, and so does a pattern that does not give back the very records it is made of.
+A single invoice costs some fifty queries and five thousand calls, most with the same result for every customer of a
+plan. So one customer is billed the usual way, and its reads and writes become a pattern (`Cohort`). Its queries are
+then run for many customers at once. A customer with a coupon, a credit note, a wallet or a second subscription has a
+result where the first had none, and is billed alone. The others' records are copies of the first one's with their own
+ids, usage and totals (`rating/cohorts.py`). If in doubt, there is no cohort: a read, write or job that is not known
+here ends it, and so does a pattern that does not reproduce the records it was made from.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from usagebill.work import Reader
 
 __all__ = ["AlikeInvoice", "Cohort", "cohort_of", "makes_what_others_share", "may_be_alike"]
 
-# What may differ between customers, and between subscriptions, that are billed alike. All else has to be the same.
+# The fields in which customers and subscriptions that are billed alike may differ. All others must be equal.
 _OWN_OF_CUSTOMER = frozenset(
     {
         *("id", "external_id", "sequential_id", "slug", "created_at", "updated_at"),
@@ -73,8 +73,7 @@ _OWN_OF_PERIOD = frozenset(
         *("fixed_charges_from_datetime", "fixed_charges_to_datetime", "fixed_charges_duration", "opens_interval"),
     }
 )
-# The questions about a customer that may have an answer: kind and columns. How many answers they have, or what these
-# are, is compared by itself.
+# The queries about a customer that may have results, by kind and columns. Their results are compared separately.
 _COMPARED: Mapping[type, frozenset[frozenset[str]]] = {
     Customer: frozenset({frozenset({"id"})}),
     Subscription: frozenset(
@@ -108,7 +107,7 @@ def _is_alike(record: object, other: object, own: frozenset[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AlikeInvoice:
-    """All that one job of a cohort writes, with the `numbers` that it is to have in each of its `series`."""
+    """Everything that one job of a cohort writes, with its `numbers` in each of its `series`."""
 
     job: Job
     contract: Contract
@@ -121,7 +120,7 @@ class AlikeInvoice:
     numbers: tuple[int, ...]
 
     def numbered(self, reader: Reader, numbers: Sequence[int]) -> AlikeInvoice:
-        """The same with these numbers, wherever they are shown."""
+        """The same with these numbers, wherever they appear."""
         parties = self.contract.parties
         month = reader.now.astimezone(ZoneInfo(parties.issuer.timezone))
         invoice = with_numbers(self.invoice, numbers, customer=parties.customer, entity=parties.issuer, month=month)
@@ -148,7 +147,7 @@ def makes_what_others_share(writes: Writes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What was answered about many: `others` are the customers who are not alike."""
+    """Results of queries about many customers: `others` are the customers who are not alike."""
 
     others: frozenset[str]
     last_runs: Mapping[str, BillingPeriod]
@@ -167,7 +166,7 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """What was asked for one job: of everybody (`shared`), and of its customer, with no answer (`empty`) or some."""
+    """The queries of one job: `shared` ones do not name its customer; of the others, `empty` ones had no result."""
 
     contract: Contract
     shared: Mapping[Question, Any]
@@ -219,7 +218,7 @@ def _records(answer: object) -> list[Any]:
 
 
 class _Owners:
-    """Whose records are whose, among contracts."""
+    """Which records belong to which contract."""
 
     def __init__(self, contracts: Sequence[Contract]) -> None:
         self._contracts = contracts
@@ -253,7 +252,7 @@ class _Owners:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The pattern of a job that was done on a snapshot, and the questions that decide who follows it."""
+    """The pattern of a job that was run on a snapshot, and the queries that decide who is alike."""
 
     pattern: Pattern
     period: BillingPeriod
@@ -268,7 +267,7 @@ class Cohort:
         numbers_of: Callable[[Sequence[str]], Sequence[int]],
         written_at: datetime,
     ) -> list[AlikeInvoice]:
-        """What those of the jobs write whose customers are billed alike, as of the reader's instant.
+        """What the jobs of customers who are billed alike write, as of the reader's instant.
 
         `numbers_of` foresees the next numbers of sequences; logs are `written_at` that instant.
         """
@@ -327,7 +326,7 @@ class Cohort:
         answers: _Answers,
         written_at: datetime,
     ) -> AlikeInvoice | None:
-        """What the job writes, not numbered yet; None if its customer is not alike."""
+        """What the job writes, without numbers; None if its customer is not alike."""
         if not is_due(reader, contract) or contract.has_overdue_end(reader.now):
             return None
         customer, subscription = contract.customer, contract.subscription
@@ -383,7 +382,7 @@ class Cohort:
 
 
 def cohort_of(reader: Reader, job: Job, writes: Writes, notes: Notes, numbers: Sequence[int]) -> Cohort | None:
-    """What others may follow, from what a job has written and asked; None if they may not.
+    """The cohort of a job, from what it has written and read; None if it cannot be a pattern.
 
     `reader` is as of the job's instant, on the snapshot that was asked, and notes what it is asked; `numbers` are those
     that the invoice took.
@@ -463,7 +462,7 @@ def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions |
 
 
 def _gives_back(cohort: Cohort, reader: Reader, job: Job, writes: Writes, numbers: Sequence[int]) -> bool:
-    """Whether the cohort makes of the job what it has really written, but for ids."""
+    """Whether the cohort reproduces what the job has written, apart from ids."""
     written_at = reader.now if cohort.log is None else cohort.log.written_at
     made = cohort.invoices(reader, [job], lambda _: tuple(numbers), written_at)
     return len(made) == 1 and _shape(made[0].records, made[0].added) == _shape(writes.inserted, writes.added)

@@ -1,8 +1,8 @@
-"""Cohorts: what customers owe who are billed alike, worked out from the invoice of one of them.
+"""Cohorts: what customers who are billed alike owe, derived from the invoice of one of them.
 
-A `Pattern` is that invoice, taken apart: the lines that are the same for everybody on the plan, a place for each usage
-charge, and what decides both. Whoever's periods, days and units are the same has the same lines; usage is priced by the
-functions that price everybody's, once for each tally. `pattern_of` takes the plainest plans only, in arrears.
+A `Pattern` is that invoice taken apart: the lines that are the same for everybody on the plan, a slot for each usage
+charge, and what decides both. Customers with the same periods, days and units have the same lines; usage is priced by
+the usual functions, once per distinct tally. `pattern_of` accepts only the simplest plans, in arrears.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _KNOWN_AT_MOST = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLine:
-    """The place of a usage charge on the invoices: what is asked of events, and the taxed fee of each tally so far.
+    """The slot of a usage charge on the invoices: its query over events, and the taxed fee of each tally so far.
 
-    A tally that makes no line has None.
+    None for a tally that makes no line.
     """
 
     charge: Charge
@@ -72,7 +72,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """An invoice that others are like: `before` are its lines before usage, `after` those after it, all with taxes."""
+    """A pattern invoice: `before` are its lines before usage, `after` those after it, all with taxes."""
 
     context: BillingContext
     facts: FeeFacts
@@ -102,7 +102,7 @@ def pattern_of(
     units: Sequence[FixedChargeUnits],
     questions: Mapping[str, EventQuery],
 ) -> Pattern | None:
-    """The pattern of the one subscription's invoice, from what is stored of it; None if others are not to follow it.
+    """The pattern of an invoice of one subscription, from its stored records; None if it cannot be one.
 
     `units` are those of its fixed charges; `questions` are what was asked of events, by code.
     """
@@ -139,7 +139,7 @@ def pattern_of(
 
 
 def _is_plain(context: BillingContext) -> bool:
-    """Whether all that the plan bills is in arrears, and follows from periods, units and usage alone."""
+    """Whether the plan bills only in arrears, and everything it bills follows from periods, units and usage."""
     plan, charges = context.plan, context.boundaries.charges
     return (
         not plan.pay_in_advance

@@ -1,7 +1,7 @@
-"""Questions asked about one, put again for many that may be like it.
+"""Queries about one customer, repeated for many that may be like it.
 
-`NotedSnapshot` keeps what an operation asked and was answered. The same questions, with the ids of others in place of
-its own, tell who is in the same position: whoever has a record where it had none is not.
+`NotedSnapshot` records an operation's queries and their results. The same queries with other customers' ids tell which
+of them are alike: one with a record where the first had none is not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a snapshot was asked: for the records of a kind, for the first `limit` of them, or `counted`."""
+    """A query of a snapshot: the records of a kind, the first `limit` of them, or how many (`counted`)."""
 
     kind: type
     conditions: tuple[Condition, ...]
@@ -53,7 +53,7 @@ class Question:
         return frozenset(getattr(condition, "column", "") for condition in self.conditions)
 
     def ask(self, tx: Snapshot) -> object:
-        """The answer of this snapshot."""
+        """Run the query on this snapshot."""
         if self.counted:
             return tx.count(self.kind, *self.conditions, deleted=self.deleted)
         return tx.find(
@@ -61,18 +61,18 @@ class Question:
         )
 
     def is_about(self, ids: Ids) -> bool:
-        """Whether one of the ids is asked for."""
+        """Whether the query compares with one of the ids."""
         return any(_names(condition, ids) for condition in self.conditions)
 
     def is_for(self, ids: Ids) -> bool:
-        """Whether only records with one of the ids are asked for."""
+        """Whether the query only matches records with one of the ids."""
         return any(
             isinstance(condition, Compare) and condition.operator == "=" and condition.value in ids
             for condition in self.conditions
         )
 
     def about_all(self, ids: Ids) -> Question:
-        """The same, asked for all the ids that stand in place of each of its own, in no order."""
+        """The same query for all the ids that replace each of its own, unordered."""
         conditions = tuple(_for_all(condition, ids) for condition in self.conditions)
         return replace(self, conditions=conditions, order=(), limit=None, offset=0, counted=False)
 
@@ -125,7 +125,7 @@ def _for_all(condition: Condition, ids: Ids) -> Condition:
 
 
 class Notes:
-    """What was asked and answered: records and counts, and usage. `others` are the names of all else that was asked."""
+    """Recorded queries and results: records, counts and usage. `others` names all other methods that were used."""
 
     def __init__(self) -> None:
         self.answers: dict[Question, Any] = {}
@@ -133,7 +133,7 @@ class Notes:
         self.others: set[str] = set()
 
     def note(self, question: Question, answer: Any) -> None:
-        """Keep a question with its answer. One that cannot be compared with others is one of the `others`."""
+        """Record a query with its result; one that cannot be compared goes to `others`."""
         try:
             self.answers[question] = answer
         except TypeError:
@@ -141,7 +141,7 @@ class Notes:
 
 
 class NotedSnapshot:
-    """A snapshot that notes what it is asked and what it answers. In all else it is the snapshot."""
+    """A snapshot that records queries and results; otherwise it behaves like the snapshot itself."""
 
     def __init__(self, snapshot: Snapshot, notes: Notes) -> None:
         self._snapshot = snapshot

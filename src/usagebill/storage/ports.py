@@ -45,11 +45,11 @@ class Duplicate(Exception):
 
 
 class UnusableServer(Exception):
-    """No database server can be used here, or not this one: a driver is missing, or the server is too old."""
+    """The database server cannot be used: a driver is missing, or the server is too old."""
 
 
 class UnusableTransaction(RuntimeError):
-    """Nothing can be done within this transaction of the caller's; the text says why, and what to do."""
+    """The caller's transaction cannot be used; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +63,21 @@ class Page(Generic[R]):
 
 
 class WaitingJobs(Protocol):
-    """Jobs that wait, for those who only look."""
+    """The waiting jobs, read only."""
 
     def lanes(self, prefix: str = "") -> dict[str, datetime]:
-        """Each lane (whose name begins with `prefix`) that a job waits in, and the earliest `run_at` of those."""
+        """Each lane with waiting jobs whose name begins with `prefix`, and their earliest `run_at`."""
 
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         """The earliest `run_at` of all jobs that wait (of those with a lane or without, if asked), or None."""
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
-        """The first job of the subject (of any, where None) in order of `due_at`, due at `now` at the latest, whether
-        or not it failed. Those with a lane are left out.
+        """The subject's first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
+        failed; of any subject if None.
         """
 
     def ready(self, now: datetime, at_most: int) -> list[Job]:
-        """The first jobs without a lane that wait for nothing but their turn, in order of `due_at`."""
+        """The first jobs without a lane that are ready to run, in order of `due_at`."""
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
@@ -92,7 +92,7 @@ class WaitingJobs(Protocol):
         """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
 
     def state(self, now: datetime) -> QueueState:
-        """How the queue stands at `now`, of all organizations; a job that is leased is being done."""
+        """The state of the queue at `now`, across organizations; leased jobs count as running."""
 
 
 class JobQueue(WaitingJobs, Protocol):
@@ -102,8 +102,8 @@ class JobQueue(WaitingJobs, Protocol):
         """Write `job`; False (and nothing written) if its key exists already."""
 
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
-        """Jobs, by organization and key, that are going to be claimed by their keys at `now`: they may be looked up
-        all at once.
+        """Announce jobs, by organization and key, that will be claimed by their keys at `now`, so that they can be read
+        together.
         """
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
@@ -123,16 +123,16 @@ class JobQueue(WaitingJobs, Protocol):
         """
 
     def give_back(self, jobs: Sequence[Job]) -> None:
-        """Leased jobs that were not done are ready again; one whose lease has passed to another is left alone."""
+        """Make leased jobs ready again without running them; one that somebody else has leased since is left alone."""
 
     def complete(self, job: Job) -> None:
         """The job is done, and gone."""
 
     def cancel(self, key: str) -> None:
-        """Whatever job has this key is gone undone."""
+        """Remove the job with this key, if there is one."""
 
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
-        """Note that the job went wrong: it waits until `run_at`, or for good once it has `failed`."""
+        """Record a failed attempt: the job is retried at `run_at`, or never once it has `failed`."""
 
     def note_worker(self, worker: WorkerSeen) -> None:
         """Note that a worker was seen; those not seen within a week are forgotten."""
@@ -142,7 +142,7 @@ class JobQueue(WaitingJobs, Protocol):
 
 
 class EventLog(Protocol):
-    """Events and the questions that aggregations ask, within one organization."""
+    """Events and the queries of aggregations, within one organization."""
 
     def get(self, transaction_id: str) -> Event | None:
         """An event with this transaction id: if several subscriptions have one, the first that was received."""
@@ -160,34 +160,34 @@ class EventLog(Protocol):
         """How many events were stored so far, of all organizations."""
 
     def latest(self) -> int:
-        """The place in the order of storing of the event that came last, which may be another organization's."""
+        """The sequence number of the newest event, which may be another organization's."""
 
     def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
-        """The first events stored behind the place `sequence` and no further than `up_to`, each with its place."""
+        """The first events with a sequence number above `sequence` and at most `up_to`, each with its number."""
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
 
     def scan(self, question: EventQuery) -> Iterator[Event]:
-        """The events that the question asks about, in order of time, one by one. Its grouping is left to the caller."""
+        """The events that match the query, streamed in order of time. Grouping is left to the caller."""
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        """What the question's aggregation says of each group, in the order of their first events.
+        """The query's aggregate of each group, in order of the groups' first events.
 
-        Events that do not count for the aggregation (`core.aggregation.counts`) belong to no group; where none counts,
-        there is one group of Nones. Answers equal the folds of `core.aggregation`, to the last digit.
+        Events that do not count for the aggregation (`core.aggregation.counts`) belong to no group; if none counts,
+        there is one group of Nones. Results equal the folds of `core.aggregation`, to the last digit.
         ValueError for an aggregation that is not among `questions.COUNTED`.
         """
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        """What `tallies` says if the question, which has no group keys, is asked of each of these external
-        subscription ids in place of its own.
+        """What `tallies` returns for each of these external subscription ids in place of the query's own. The query has
+        no group keys.
         """
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        """What `tallies` says of each bucket of `filters`, by its position, in one pass over the events.
+        """What `tallies` returns for each bucket of `filters`, by position, in one pass over the events.
 
-        The question's own bucket is all events. Buckets in which no event counts are left out.
+        The query's own bucket is all events. Buckets in which no event counts are left out.
         """
 
     def changes(
@@ -202,20 +202,18 @@ class EventLog(Protocol):
         """
 
     def size(self, question: EventQuery, *, at_most: int) -> int:
-        """About how many events the question asks about, by code, subscription id and time alone; no more are looked
-        at than `at_most`.
-        """
+        """An estimate of how many events match, by code, subscription id and time alone; at most `at_most` are read."""
 
     def senders(
         self, *, external_subscription_id: str | None = None, code: str | None = None, uncounted: bool = False
     ) -> Iterator[tuple[str | None, str]]:
-        """Each external subscription id and code that events have, or those that are marked `uncounted`, once.
+        """The distinct pairs of external subscription id and code among events, or among those marked `uncounted`.
 
-        Both arguments narrow it. What it costs goes by how many there are, not by how many events.
+        Both arguments narrow it. The cost depends on the number of pairs, not of events.
         """
 
     def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
-        """The events in any of the ranges, which do not overlap, as `find` orders them, each with its range's place."""
+        """The events in any of the disjoint ranges, ordered as by `find`, each with the position of its range."""
 
     def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
         """How many events are in each range, of those received at that instant or later."""
@@ -228,11 +226,11 @@ class EventLog(Protocol):
         """
 
     def state_faults(self) -> Iterator[StateFault]:
-        """Running states that are not what their events come to, each counted from the start."""
+        """Running states that differ from a full count of their events."""
 
 
 class EventStore(EventLog, Protocol):
-    """Events that can be added to. Appending is part of the transaction too."""
+    """Events with appending, which is part of the transaction."""
 
     def append(
         self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
@@ -244,16 +242,14 @@ class EventStore(EventLog, Protocol):
         """
 
     def rebuild_states(self) -> int:
-        """Drop all running states, to be made from the events again by `Store.roll_up_usage`; returns how many series
-        there are.
-        """
+        """Drop all running states, which `Store.roll_up_usage` then rebuilds from the events; the number of series."""
 
     def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
-        """Mark the events of the code that its metric cannot count, which has been made or changed, and no others."""
+        """Mark exactly those events of the code that its metric, which is new or was changed, cannot count."""
 
 
 class Observation(Protocol):
-    """Everything that a snapshot was asked and answered while something was worked out."""
+    """The queries of a snapshot and their results while something was computed."""
 
     @property
     def organization_id(self) -> str | None: ...
@@ -277,7 +273,7 @@ class Snapshot(Protocol):
         """Whether the store holds more than one organization."""
 
     def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Observation]:
-        """What the question comes to, and what it was worked out from: `still_holds` says later whether that stands."""
+        """The result of the query, and the observation it is based on: `still_holds` says later whether it is valid."""
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
         """An observation that stands until another event comes that one of the questions is about."""

@@ -1,7 +1,7 @@
-"""ClickHouse as a store of events beside the database, which stays where events are accepted.
+"""ClickHouse for counting events, beside the database that accepts and keeps them.
 
-The database decides which events there are, and what it has acknowledged is durable there. `shipping` sends its events
-on in the order of storing; `answers` counts them. Both are put in front of an engine by `store`.
+The database rejects duplicates and makes events durable. `shipping` sends them on in the order in which they were
+stored; `answers` counts them. `store` combines both with an engine.
 """
 
 from usagebill.storage.clickhouse.comparing import Difference, differences

@@ -1,7 +1,7 @@
-"""Answers: an aggregation over the events of one external subscription id and code, exact to the last digit.
+"""Aggregations over the events of one external subscription id and code, exact to the last digit.
 
-What ClickHouse has (the events up to a place in the order of storing) and what the database has behind that place are
-brought to the core's states, which merge. Reading with FINAL, what was sent twice counts once.
+ClickHouse aggregates the events up to a position, the database those after it; both become states of the core, which
+are merged. With FINAL, duplicates count once.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _AGGREGATIONS: Final[Mapping[str, Callable[[str | None], Aggregation[Any]]]] = {
 
 @dataclass(slots=True)
 class _Cell:
-    """What is known of one group of one bucket: where its first event stands, what ClickHouse says of it, its events
-    that ClickHouse does not have, and how many values are active besides those of the states.
+    """One group of one bucket: the position of its first event, ClickHouse's aggregate, the events that ClickHouse does
+    not have, and the number of active values besides those of the states.
     """
 
     first_at: int
@@ -71,9 +71,9 @@ def answers(
     shipped_to: int,
     tail: Iterable[tuple[int, Event]],
 ) -> dict[int, dict[Group, AggregateResult]]:
-    """What the aggregation says of each group of each bucket of `filters`, by position (0 where there are none).
+    """The aggregate of each group of each bucket of `filters`, by position (0 without filters).
 
-    `tail` is what the question asks about of the events that stand behind `shipped_to`, each with its place. Raises
+    `tail` are the query's events after `shipped_to`, each with its position. Raises
     ValueError for an aggregation that is not among `COUNTED`, `Unreachable` if the server does not answer.
     """
     if question.aggregation_type not in COUNTED:
@@ -141,7 +141,7 @@ def _exact(number: str | None) -> Decimal:
 
 
 class _Asked:
-    """One question being put to one server."""
+    """One query to one server."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Asked:
         return Active(latest={value: (_order(order), Operation(operation))}, amount_cents=amount_cents), 0
 
     def _names(self) -> list[tuple[str, str]]:
-        """What rows are told apart by, and what it is called."""
+        """The columns that rows are grouped by, with their names."""
         names = [(f"g{place}", f"nullIf({_text(key)}, '')") for place, key in enumerate(self._question.group_keys)]
         for place, key in enumerate(self.deciding):
             assert self._filters is not None

@@ -1,4 +1,4 @@
-"""Comparing: whether an event store has the events of the database, subscription by subscription and day by day."""
+"""Comparison of an event store with the database, by subscription, code and day."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Difference:
 
 
 def differences(tx: Snapshot, servers: EventServers, organization_id: str, shipped_to: int) -> Iterator[Difference]:
-    """Where the events up to `shipped_to` differ: in number, or in anything of one of them.
+    """Where the events up to `shipped_to` differ, in number or content.
 
-    Every event is read on both sides. Sums of 64-bit fingerprints are compared, so what differs in more than one event
-    stays unseen with a chance of one in 2**64.
+    Every event is read on both sides and sums of 64-bit fingerprints are compared, so that differences in several
+    events stay unnoticed with a probability of 1 in 2**64.
     """
     here: dict[_Key, tuple[int, int]] = {}
     place = 0

@@ -1,10 +1,10 @@
 """Rows of events in ClickHouse: the columns that let its SQL compare and add up properties exactly.
 
-`texts` has the text form of each property that has one (`core.events.property_text`). A property that counts as a
-number (`core.events.numeric_value`) stands in one of three maps too: in `millionths` with at most 12 digits before the
-point and 6 behind it, as whole millionths; in `wide` with at most 36 and 20; in `long` otherwise, as text. Sums of the
-first are 256-bit integers and of the second Decimal(76, 20): neither can overflow, which ClickHouse would not report.
-Those of the third are added up by us.
+`texts` has the text form of each property that has one (`core.events.property_text`). A property that is a number
+(`core.events.numeric_value`) is also in one of three maps: in `millionths` with at most 12 digits before the point and
+6 after it, as whole millionths; in `wide` with at most 36 and 20; in `long` otherwise, as text. The first are summed as
+256-bit integers and the second as Decimal(76, 20): neither can overflow, which ClickHouse would not report. Python adds
+up the third.
 """
 
 from __future__ import annotations

@@ -63,11 +63,11 @@ _TABLES: Final = {
 
 
 class UnusableEventStore(UnusableServer):
-    """These servers cannot be the event store of this database, or not in this version."""
+    """These servers cannot be the event store of this database or version."""
 
 
 class Unreachable(Exception):
-    """A server of the event store did not do what it was asked."""
+    """A server of the event store did not respond, or failed."""
 
 
 def literal(value: str | int) -> str:
@@ -114,7 +114,7 @@ def _place_of(url: str) -> _Place:
 
 
 class _Shard:
-    """A client of one server. An engine in this process takes one question at a time."""
+    """A client of one server. An embedded engine runs one query at a time."""
 
     def __init__(self, place: _Place) -> None:
         self._place = place
@@ -144,11 +144,11 @@ class _Shard:
         return f"`{self._place.database}`.usagebill_{name}"
 
     def run(self, sql: str, **settings: Any) -> None:
-        """Run a statement that has no rows."""
+        """Run a statement without a result."""
         self._asked(lambda: self._client.command(sql, settings=settings))
 
     def rows(self, sql: str) -> Sequence[Sequence[Any]]:
-        """The rows of a question."""
+        """The rows of a query."""
         rows: Sequence[Sequence[Any]] = self._asked(lambda: self._client.query(sql, settings=_SETTINGS)).result_rows
         return rows
 
@@ -194,9 +194,9 @@ class _Shard:
 class EventServers:
     """The shards of one event store, given as URLs separated by commas.
 
-    All events of an external subscription id are in one shard, so that a question goes to one server. About fewer
-    events than `asked_from`, which the first URL may say, servers are not asked. Raises `UnusableEventStore` if one
-    cannot be reached, or belongs to something else.
+    All events of an external subscription id are in one shard, so that a query goes to one server. Servers are not used
+    for fewer events than `asked_from`, which the first URL may set. Raises `UnusableEventStore` if a server cannot be
+    reached, or is the store of another database.
     """
 
     def __init__(self, urls: str) -> None:

@@ -1,8 +1,9 @@
-"""Shipping: the events of an organization are sent on in the order of storing, block by block.
+"""Shipping: an organization's events are sent to the event store block by block, in the order in which they were
+stored.
 
-Where a block ends is stored before it is sent, so that it is the same block whenever it is sent again; the place up to
-which the event store has everything (`EventShipment.shipped_to`) moves once all servers have acknowledged it. A block
-carries a token, and its events their places, so that what is sent twice counts once.
+The end of a block is stored before it is sent, so that a retry sends the same block. The position up to which the event
+store has everything (`EventShipment.shipped_to`) advances once all servers have acknowledged the block. Blocks have a
+token and events their positions, so that duplicates count once.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _OF_OTHERS: Final = 10_000
 
 
 def shipment_in(tx: Snapshot, event_store_id: str) -> EventShipment | None:
-    """How far the event store has the events of the snapshot's organization."""
+    """How far the events of the snapshot's organization were shipped."""
     return tx.first(EventShipment, eq("event_store_id", event_store_id))
 
 
 class Shipping:
-    """Sends what `records` has accepted to the servers."""
+    """Sends the events of `records` to the servers."""
 
     def __init__(self, records: Store, servers: EventServers) -> None:
         self._records = records
@@ -59,7 +60,7 @@ class Shipping:
         return [organization.id for organization in self._records.read(None, lambda tx: tx.find(Organization))]
 
     def ship(self, organization_id: str) -> bool:
-        """Send the next block of the organization's events, or what is left of the one before; whether there was one.
+        """Send the next block of the organization's events, or finish the previous one; whether there was one.
 
         Raises `Unreachable` if a server does not acknowledge it: it stays the next one.
         """
@@ -128,7 +129,7 @@ class Shipping:
         return known, is_repeated
 
     def _change(self, tx: Transaction, leased: EventShipment, **changes: Any) -> None:
-        """Change what is stored of the shipment, unless somebody else has gone on with it meanwhile."""
+        """Update the stored shipment, unless another process has continued it meanwhile."""
         known = shipment_in(tx, self._servers.id)
         if known is not None and (known.leased_by, known.generation, known.shipped_to, known.sending_to) == (
             leased.leased_by,
@@ -139,7 +140,7 @@ class Shipping:
             tx.replace(replace(known, **changes, updated_at=self._now()))
 
     def _fault(self, shipment: EventShipment, *, is_repeated: bool) -> str | None:
-        """Why the servers cannot have what they were sent, and nothing else, in words; None if they can."""
+        """Why the servers' contents differ from what was shipped, in words; None if nothing shows that they do."""
         for number, shard in enumerate(self._servers.shards, start=1):
             rows = shard.rows(
                 f"SELECT max(last) FROM {shard.table('blocks')} WHERE organization_id = '{shipment.organization_id}'"
@@ -177,7 +178,7 @@ class Shipping:
                 shard.insert("events", lines_of(part), insert_deduplication_token=token)
 
     def begin_again(self, organization_id: str) -> None:
-        """Forget what the servers hold of the organization, and send everything from the start."""
+        """Delete the organization's events from the servers, and ship everything again."""
 
         def reset(tx: Transaction) -> None:
             known = shipment_in(tx, self._servers.id)
@@ -208,7 +209,7 @@ class Shipping:
                 )
 
     def read_from(self, organization_id: str, *, event_store: bool) -> None:
-        """Have questions put to the event store, or to the database as before. LookupError if nothing was sent yet."""
+        """Choose whether the event store or the database counts. LookupError if nothing was shipped yet."""
 
         def switch(tx: Transaction) -> None:
             known = shipment_in(tx, self._servers.id)

@@ -1,8 +1,8 @@
-"""An engine with an event store beside it: questions that count many events are put to that, and merged with the tail.
+"""An engine with an event store beside it, which counts many events; newer events (the tail) are merged in.
 
-An answer is what the event store has up to the place W in the order of storing, and what the database has behind it; W
-is read in the snapshot of the question. So whatever was acknowledged counts at once, late events need nothing, and no
-answer depends on how far events have been shipped.
+A result is the event store's up to position W and the database's after it; W is read in the snapshot of the query. So
+events count as soon as they are acknowledged, late events need no special treatment, and results do not depend on how
+far events have been shipped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LAST: Final[EventOrder] = (datetime.max.replace(tzinfo=UTC), datetime.max.repla
 
 
 class _Beside:
-    """What all transactions of a store share: the servers, and whether they answer."""
+    """Shared by all transactions of a store: the servers, and whether they respond."""
 
     def __init__(self, servers: EventServers, asked_from: int) -> None:
         self.servers = servers
@@ -58,7 +58,7 @@ class _Beside:
 
 
 class _Shipped:
-    """Up to which place the event store is asked within one snapshot; it is read when first needed."""
+    """The position up to which the event store counts within one snapshot; read on first use."""
 
     def __init__(self, tx: Snapshot, beside: _Beside) -> None:
         self._tx = tx
@@ -83,7 +83,7 @@ class _Shipped:
 
 
 class _Events:
-    """Events of a transaction. Whatever is not counted is asked of the database, which has all of them."""
+    """Events of a transaction. The event store only counts; all else is read from the database."""
 
     def __init__(self, events: EventLog, shipped: _Shipped, beside: _Beside, organization_id: str | None) -> None:
         self._events = events
@@ -127,7 +127,7 @@ class _Events:
 
 
 class _WithEvents:
-    """A transaction of the engine, with events that are counted by both."""
+    """A transaction of the engine whose events are counted by both."""
 
     def __init__(self, tx: Snapshot, beside: _Beside, shipped: _Shipped | None = None) -> None:
         self._tx = tx
@@ -156,8 +156,8 @@ def _wrapped(tx: Snapshot, beside: _Beside, shipped: _Shipped | None = None) -> 
 class StoreWithEvents:
     """See `storage.ports.Store`: `records` with an event store beside it.
 
-    The server is asked about no fewer events than `asked_from`. While it cannot be reached the database counts, which
-    takes longer; both is logged.
+    The event store is not used for fewer events than `asked_from`. While it cannot be reached the database counts,
+    which takes longer. An outage is logged.
     """
 
     def __init__(self, records: Store, servers: EventServers, *, asked_from: int = ASKED_FROM) -> None:

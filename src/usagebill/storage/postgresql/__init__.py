@@ -1,22 +1,19 @@
 """The PostgreSQL engine: many processes on many machines, one database.
 
-What it stands on:
+- **Writes are serial within an organization**, because operations read, check and write. A transaction that writes
+  takes the organization's advisory lock before it reads any of its rows (`locks`), and keeps it until the commit. It
+  uses READ COMMITTED, so under the lock it sees everything written to the organization before. Organizations do not
+  wait for each other. Work across organizations (due jobs) waits only for the first lock that it needs and skips
+  organizations whose lock is taken, to avoid deadlocks.
+- **Events are numbered in commit order.** They get their sequence, one per organization, under that lock, and the time
+  of receipt is the server's (`clock`), so a bill never misses an event received before it was due.
+- **Reads are snapshots** (REPEATABLE READ, READ ONLY) and never wait.
+- **Rows hold the same texts as in SQLite**: instants, dates and decimals are texts that sort by value; JSON is text
+  with its keys in the order they were sent. Amounts of cents are `numeric`, which has no maximum.
+- **No statement may fail**, since that would abort the transaction. Unique rules are checked under the lock before
+  writing, or by ON CONFLICT DO NOTHING.
 
-- **Writes are serial within an organization**, as operations need it (they read, check and write). A transaction that
-  writes takes the organization's advisory lock before it reads anything of it (`locks`), and keeps it until the commit.
-  It reads committed rows, so that under the lock it sees all that was ever written to the organization. Transactions
-  of different organizations run beside each other. Work across organizations (due jobs) waits for the first lock that
-  it needs only, and leaves alone what another holds, so that nobody waits in a circle.
-- **The order of arrival is the order of commits.** Events get their sequence, organization by organization, under that
-  lock, and the instant that they were received at is read from the server's clock (`clock`), so that a bill that was
-  due before them never misses one that came before it.
-- **Reads are snapshots** (repeatable read, read only) and never wait.
-- **Rows hold the same texts as in SQLite**: instants, dates and decimals are texts that sort as what they say, JSON is
-  text with its keys in the order they were sent. Amounts of cents are `numeric`, without a largest one.
-- **No error within a transaction**: a statement that failed would end it. What breaks a unique rule is looked up under
-  the lock, or written with ON CONFLICT DO NOTHING.
-
-SQL is written by hand, as for SQLite: a text a shape, prepared by the server.
+SQL is written by hand, as for SQLite; the server prepares one statement per shape.
 """
 
 from usagebill.storage.postgresql.engine import PostgresStore

@@ -1,7 +1,7 @@
-"""The change log: which rows of records each transaction has written, for those who have read some before.
+"""The change log: which rows each transaction wrote, so that results computed on an earlier snapshot can be checked.
 
-Whoever stores what was worked out on a snapshot asks it, under the organization's lock, what was written since: one
-statement, in place of every statement that the work was worked out from. The log keeps the last transactions of an
+Before such a result is stored, the log is read under the organization's lock: one statement instead of repeating every
+statement that the result is based on. The log keeps the last transactions of an
 organization; beyond them, everything is asked again.
 """
 
@@ -120,7 +120,7 @@ class Touched:
             yield table, None if ids is None or len(ids) > _MOST_IDS else ids, table not in self._changed
 
     def bears_on(self, sql: str, values: tuple[Any, ...]) -> bool:
-        """Whether the statement may be answered in another way because of these rows."""
+        """Whether the statement's result may have changed because of these rows."""
         shape = _shape(sql)
         if not self._ids.keys().isdisjoint(shape.others) or not self._changed.isdisjoint(shape.referred):
             return True
@@ -132,7 +132,7 @@ class Touched:
 
 
 def _is_among(value: Any, ids: set[str]) -> bool:
-    """Whether the value that is asked for, or one of several, is among those that were written."""
+    """Whether the value, or one of several, is among those that were written."""
     if value is None or isinstance(value, str):
         return value in ids
     return not ids.isdisjoint(value)
@@ -152,7 +152,7 @@ def latest_change(connection: Connection, organization_id: str) -> int:
 
 
 def touched_since(connection: Connection, organization_id: str, number: int) -> Touched | None:
-    """What was written to the organization after that transaction; None if the log has not all of it any more."""
+    """What was written to the organization after that transaction; None if the log no longer reaches back that far."""
     rows = connection.execute(
         "SELECT sequence, kind, ids, is_new FROM changes WHERE organization_id = ? AND sequence > ? ORDER BY sequence",
         (organization_id, number),

@@ -1,4 +1,4 @@
-"""A connection: statements with `?` for what they bind, which the server prepares once they are repeated."""
+"""A connection: statements with `?` placeholders, which the server prepares once they are repeated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _names = count(1)
 
 
 class Rows(Protocol):
-    """What a statement gave."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int: ...
@@ -33,15 +33,15 @@ def _in_driver_style(sql: str) -> bytes:
 
 
 class Unsent(Protocol):
-    """Writes that go out before anything else does."""
+    """Buffered writes, which are sent before any other statement."""
 
     def send(self) -> None: ...
 
 
 class Connection:
-    """A connection of the driver within a transaction. Statements have no question marks but those that stand for
-    values. What is `unsent` is sent before each of them. `scope` says whose rows they are about; None: row security is
-    off, or they look at no rows that it covers.
+    """A connection of the driver within a transaction. Every `?` in a statement is a placeholder. `unsent` writes are
+    sent before each statement. `scope` is the organization for row security; None if that is off, or if the statements
+    touch no rows that it covers.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Connection:
         return self.driver.execute(_in_driver_style(sql), values)
 
     def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
-        """The rows of each question, all sent before the first is answered."""
+        """The rows of each query; all are sent before the first result is read."""
         if not statements:
             return []
         self._prepare()
@@ -79,7 +79,7 @@ class Connection:
             return [cursor.fetchall() for cursor in cursors]
 
     def change_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-        """Run statements that give no rows, all sent before the first is done."""
+        """Run statements without results, all in one batch."""
         if not statements:
             return
         self._prepare()
@@ -88,7 +88,7 @@ class Connection:
                 self.driver.execute(_in_driver_style(sql), values)
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows of a question, some at a time, however many they are."""
+        """The rows of a query, streamed in chunks."""
         self._prepare()
         with self.driver.cursor(f"rows_{next(_names)}") as cursor:
             cursor.itersize = _STREAMED_AT_ONCE
@@ -102,7 +102,7 @@ class Connection:
             cursor.executemany(_in_driver_style(sql), rows)
 
     def copy(self, target: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Append rows to a table: the quickest way for many. PostgreSQL has it without row security only."""
+        """Append rows to a table by COPY, the fastest way for many. PostgreSQL refuses it under row security."""
         self._prepare()
         with self.driver.cursor() as cursor, cursor.copy(f"COPY {target} FROM STDIN".encode()) as copy:
             for row in rows:

@@ -1,7 +1,7 @@
-"""Databases for sandboxes and tests: each is empty when it is taken, and nobody else's until it is given back.
+"""A pool of databases for sandboxes and tests: each is empty, and exclusive to its user until it is returned.
 
-They stay on the server for the next who wants one, under names that begin with `usagebill_sandbox_`: to empty one takes
-milliseconds, to make one seconds.
+They stay on the server for reuse, named `usagebill_sandbox_...`: emptying a database takes milliseconds, creating one
+takes seconds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _empty() -> bytes:
 
 
 def _claimed(server: _Connection, url: str) -> str:
-    """The name of a database whose lock the session has now; made if all that there are belong to others."""
+    """The name of a database that this session has locked; created if all others are in use."""
     for number in count():
         name = f"{_prefix()}{number}"
         row = server.execute("SELECT pg_try_advisory_lock(%s)", (lock_key(name),)).fetchone()

@@ -1,4 +1,4 @@
-"""Work inside a transaction that the caller has begun, on the caller's own connection."""
+"""Work inside the caller's transaction, on the caller's connection."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _Driver = psycopg.Connection[tuple[Any, ...]]
 
 
 class JoinedTransaction:
-    """The transaction that is open on a connection of psycopg, or of SQLAlchemy over psycopg.
+    """The open transaction of a psycopg connection, or of a SQLAlchemy connection over psycopg.
 
-    What is done here commits and rolls back with everything else in it. From the first call until it ends, it is the
-    one that writes to the organization.
+    Changes commit and roll back with the rest of it. From the first call until its end, it holds the organization's
+    write lock.
     """
 
     def __init__(self, store: PostgresStore, connection: Any) -> None:
@@ -43,7 +43,7 @@ class JoinedTransaction:
         return self._connection.info.transaction_status != TransactionStatus.IDLE
 
     def run(self, organization_id: str, change: Callable[[PostgresTransaction], T]) -> T:
-        """Run `change`; if it raises, its effects alone are undone, and the caller's transaction goes on.
+        """Run `change`; if it raises, only its own effects are undone, and the caller's transaction continues.
 
         Raises `UnusableTransaction`.
         """
@@ -117,8 +117,8 @@ class JoinedTransaction:
 
 @contextmanager
 def _with_own_settings(joined: _Driver) -> Iterator[_Driver]:
-    """The caller's connection as we read from one: no row factories, adapters and prepared statements of the caller's,
-    and none of ours left behind.
+    """The caller's connection with our settings: without the caller's row factories, adapters and prepared statements,
+    and leaving none of ours behind.
     """
     session: PGconn = joined.pgconn
     handlers = session.notice_handler, session.notify_handler

@@ -14,7 +14,7 @@ _LOW = 0xFFFFFFFF
 
 
 def lock_key(name: str) -> int:
-    """The number that the lock of this name has, in every database."""
+    """The lock's number, the same in every database."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8, person=b"usagebill").digest(), "big", signed=True)
 
 
@@ -47,7 +47,7 @@ class Locks:
             self.held.add(organization_id)
 
     def try_take(self, organization_id: str) -> bool:
-        """Whether the transaction has the lock now. It waits for the first one only."""
+        """Whether the transaction now has the lock. It waits only if it holds no other lock."""
         if organization_id in self.held:
             return True
         if not self.held:
@@ -56,7 +56,7 @@ class Locks:
         return self.take_if_free(organization_id)
 
     def take_if_free(self, organization_id: str) -> bool:
-        """Whether the transaction has the lock now, without waiting for it."""
+        """Take the lock if it is free; whether the transaction now has it."""
         if organization_id in self.held:
             return True
         row = self._connection.execute("SELECT pg_try_advisory_xact_lock(?)", (lock_key(organization_id),)).fetchone()

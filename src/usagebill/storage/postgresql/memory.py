@@ -1,4 +1,4 @@
-"""What a transaction remembers of what it has read and written."""
+"""A transaction's cache of what it has read and written."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Question = tuple[type, str, tuple[Any, ...]]
 
 
 class Memory:
-    """What a transaction has read: records by id, and the answers to questions.
+    """Cached reads of a transaction: records by id, and results of queries.
 
-    An answer holds until a record of a kind that it looks at is written: `writes` counts those. It comes with that
-    count.
+    A result is valid until a record of a kind that it depends on is written: `writes` counts these, and each result is
+    stored with the count.
     """
 
     def __init__(self) -> None:

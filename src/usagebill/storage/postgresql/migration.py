@@ -1,7 +1,7 @@
 """Migration of a SQLite file into a PostgreSQL database: every row, then a comparison of every row.
 
-Each slice is a transaction of its own. What was interrupted goes on behind the last row that is there, table by table:
-rows are copied in the order of their ids, and nobody else writes to a database whose migration is not finished.
+Each slice has its own transaction. An interrupted migration resumes after the last row copied, table by table: rows are
+copied in order of their ids, and nobody else writes to a database whose migration is not finished.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Row = tuple[Any, ...]
 
 
 class MigrationFailed(Exception):
-    """The database cannot take the file in, or does not hold the same as the file afterwards."""
+    """The database cannot take the file, or differs from it afterwards."""
 
 
 def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], None]) -> None:
-    """Copy the file, of this version's schema, and compare both sides; `note` is told each table and its rows.
+    """Copy the file, which has this version's schema, and compare both sides; `note` gets each table and its row count.
 
-    Raises `MigrationFailed` if the database holds anything else, or if anything differs: then it stays unusable, and
-    the file is as it was.
+    Raises `MigrationFailed` if the database is not empty, or if anything differs: the database then stays unusable, the
+    file unchanged.
     """
     file = Path(path).resolve()
     source = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -64,7 +64,7 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
 
 
 def _begin(target: PostgresStore, name: str) -> bool:
-    """Note that a migration is under way; whether the file is there already, to the end."""
+    """Record that a migration is in progress; whether the file has already been copied completely."""
 
     def begin(connection: Connection) -> bool:
         row = connection.execute("SELECT source, finished FROM migration").fetchone()
@@ -105,7 +105,7 @@ def _copy_records(source: sqlite3.Connection, target: PostgresStore, table: Tabl
 
 
 def _copy_events(source: sqlite3.Connection, target: PostgresStore, organization_id: str) -> int:
-    """Events keep their places in the order of arrival, which other records name."""
+    """Copy events with their sequence numbers, which other records refer to."""
     last = target.ask(
         lambda connection: _scalar(
             connection, "SELECT MAX(sequence) FROM events WHERE organization_id = ?", (organization_id,)
@@ -124,7 +124,7 @@ def _copy_events(source: sqlite3.Connection, target: PostgresStore, organization
 
 
 def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
-    """Numbers, the clock, workers and jobs: little enough for one transaction, and written over if it is repeated."""
+    """Copy sequences, the clock, workers and jobs: small enough for one transaction, overwritten on a repeated run."""
     for table in ("sequences", "clock", "workers", "jobs"):
         connection.execute(f"DELETE FROM {table}")
     connection.copy(
@@ -167,7 +167,7 @@ def _same(here: Iterator[object], there: Iterator[object]) -> bool:
 def _both(
     source: sqlite3.Connection, target: PostgresStore, organizations: Sequence[str]
 ) -> Iterator[tuple[str, Iterator[object], Iterator[object]]]:
-    """Everything on both sides, in the same order: as records, written the same to the last digit."""
+    """All rows of both sides in the same order, as records whose texts are equal to the last digit."""
     for table in TABLES:
         codec, rows = codec_of(table.kind), rows_of(table.kind)
         sql = f"{_records_sql(table)} ORDER BY t.id"

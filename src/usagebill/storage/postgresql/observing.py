@@ -1,8 +1,8 @@
-"""Observations: what a snapshot was asked and what it answered, so that a later transaction can ask it again.
+"""Observations: the queries of a snapshot with their results, so that a later transaction can validate them.
 
-What is worked out on a snapshot is written later, under the organization's lock. It stands if everything that it was
-worked out from is answered in the same way then: each statement that the change log (`changes`) does not rule out is
-repeated and its rows compared. Events are never changed, so of them only those that came meanwhile are looked at.
+A result computed on a snapshot is stored later, under the organization's lock, if its inputs are unchanged: each
+statement that the change log (`changes`) does not rule out is repeated and its rows compared. Events never change, so
+only newer ones are checked.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 
 
 class Observation:
-    """Statements with their rows, and questions about events that had come up to the organization's event `latest`.
+    """Statements with their rows, and queries about events up to the organization's event `latest`.
 
-    `change` is the last transaction that the snapshot shows of those which wrote records of the organization.
+    `change` is the last transaction visible in the snapshot that wrote records of the organization.
     """
 
     def __init__(self, organization_id: str | None, latest: int, change: int) -> None:
@@ -43,7 +43,7 @@ class Observation:
 
 
 class _Answered:
-    """The rows of a statement, as a cursor gives them."""
+    """The recorded rows of a statement, with the interface of a cursor."""
 
     def __init__(self, rows: Answer) -> None:
         self._rows = iter(rows)
@@ -64,8 +64,8 @@ def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Observer(Connection):
-    """A connection of a snapshot that keeps what it is asked and answers. `answered` is shared by observations of one
-    snapshot, so that what several of them need is read once.
+    """A snapshot's connection that records statements and results. Observations of one snapshot share `answered`, so
+    that rows needed by several of them are read once.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Observer(Connection):
 
 
 class ObservedEvents(NotedQuestions, PostgresEvents):
-    """Events of a snapshot: what is counted is noted as a question, since counting it again would take as long."""
+    """Events of a snapshot: counts are recorded as queries, since repeating them would take as long."""
 
     def __init__(
         self, connection: Connection, observer: Observer, organization_id: str | None, observation: Observation
@@ -110,11 +110,12 @@ def observation_holds(
     touched: Callable[[], Sequence[Touched] | None],
     senders: Callable[[], Collection[str | None]],
 ) -> bool:
-    """Whether everything that was observed is answered in the same way now.
+    """Whether everything that was observed still has the same result.
 
-    `written` counts the writes of this transaction to each table of records. What was `repeated` in this transaction
-    already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is what no row
-    bears on that was `touched` since, where that is known. `senders` are the subscription ids of events since.
+    `written` counts this transaction's writes to each table of records. Statements `repeated` earlier in this
+    transaction are not run again while nothing has been written to their tables; the caller keeps that cache. Neither
+    are those that no row `touched` since can affect, if that is known. `senders` are the subscription ids of events
+    since.
     """
     since = touched() if observation.statements else None
     asked: list[tuple[Statement, tuple[int, ...] | None]] = []

@@ -1,7 +1,7 @@
-"""Writes that wait to be sent: what a batch of plans stores goes to the server many rows at a time.
+"""Buffered writes: a batch of planned jobs is sent to the server many rows at a time.
 
-They are sent before the transaction's next statement, whatever it is, so that nobody notices that they waited; nor does
-a savepoint reach the server before something happens within it.
+The buffer is sent before the transaction's next statement, so buffering is invisible; savepoints are buffered too,
+until something happens within them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Number = tuple[str, str]
 
 
 class WritesRefused(BaseException):
-    """Writes that were to break no rule break one: all of the transaction is undone, and run again without waiting.
+    """Buffered writes broke a unique rule: the whole transaction is rolled back and run again without buffering.
 
-    It is no `Exception`: whoever goes on after an error must not go on after this one, which may be another's.
+    Not an `Exception`, so that code that handles errors does not catch this one: it may be about somebody else's write.
     """
 
 
 class WriteSpeed:
-    """How many seconds a write takes once it is sent, as measured."""
+    """The measured time of sending a write, in seconds."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -57,7 +57,7 @@ class WriteSpeed:
 
 @dataclass(slots=True, eq=False)
 class Savepoint:
-    """A savepoint, which stands before the write at `place`; with the numbers that had been taken before it."""
+    """A savepoint before the write at `place`, with the numbers taken before it."""
 
     place: int
     numbers: dict[Number, int]
@@ -103,7 +103,7 @@ _Write = _Inserted | _Updated | _JobDone | _JobCancelled | _JobAdded | _NumberTa
 
 
 class Pending:
-    """The writes of a transaction that were not sent yet. They wait only `while_waiting`; numbers always do."""
+    """The unsent writes of a transaction. Writes are buffered only `while_waiting`; numbers always are."""
 
     def __init__(
         self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool, scope: RowScope | None = None
@@ -121,7 +121,7 @@ class Pending:
 
     @contextmanager
     def while_waiting(self) -> Iterator[None]:
-        """Let writes wait, if they may."""
+        """Buffer writes, if that is allowed."""
         before, self.waits = self.waits, self._may_wait
         try:
             yield
@@ -130,7 +130,7 @@ class Pending:
 
     @property
     def seconds(self) -> float:
-        """How long sending them will take."""
+        """How long sending the buffer will take."""
         return len(self._writes) * self._speed.seconds
 
     # Writes
@@ -187,7 +187,7 @@ class Pending:
     # Sending
 
     def send(self) -> None:
-        """Send everything. Raises `WritesRefused` if the server refuses what was to break no rule."""
+        """Send everything. Raises `WritesRefused` if the server refuses a write."""
         if not self._writes and all(savepoint.is_sent for savepoint in self._savepoints):
             return
         writes, self._writes = self._writes, []

@@ -1,4 +1,4 @@
-"""Which organization's rows a transaction sees where row security is on (`row_security`)."""
+"""Which organization's rows a transaction sees if row security is on (`row_security`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERYBODY = "*"
 
 
 class RowScope:
-    """The organization that statements are about (None: all of them), within one transaction."""
+    """The organization of a transaction's statements; None for all organizations."""
 
     def __init__(self, organization_id: str | None, applied: list[str | None] | None = None) -> None:
         self._shown = EVERYBODY if organization_id is None else organization_id
@@ -23,15 +23,15 @@ class RowScope:
         self._applied: list[str | None] = [None] if applied is None else applied
 
     def of(self, organization_id: str | None) -> RowScope:
-        """Another organization's, in the same transaction."""
+        """The scope of another organization in the same transaction."""
         return RowScope(organization_id, self._applied)
 
     def apply(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
-        """Have the transaction show the rows of this organization, and no others."""
+        """Restrict the transaction to the rows of this organization."""
         if self._applied[0] != self._shown:
             driver.execute(b"SELECT set_config('usagebill.organization', %s, TRUE)", (self._shown,))
             self._applied[0] = self._shown
 
     def forget(self) -> None:
-        """After a part of the transaction was undone, and the setting with it."""
+        """Call this after a savepoint was rolled back, and the setting with it."""
         self._applied[0] = None

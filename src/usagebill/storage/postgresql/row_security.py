@@ -1,8 +1,8 @@
-"""Row security: a second wall between organizations, kept by the server itself.
+"""Row security: a second wall between organizations, enforced by the server.
 
-Every query names its organization. Where row security is on, the server also shows a transaction no rows but those of
-the organization that the transaction has named, whatever a query says; and takes no others. It holds for owners of the
-tables too, though not for superusers and users with BYPASSRLS.
+Every query names its organization. With row security, a transaction can also read and write only the rows of the
+organization that it has named, whatever its queries say. This applies to owners of the tables too, but not to
+superusers and users with BYPASSRLS.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def is_on(connection: Connection) -> bool:
 
 
 def is_subject(connection: Connection) -> bool:
-    """Whether row security, once on, holds for the user of the connection."""
+    """Whether row security, if on, applies to the connection's user."""
     row = connection.execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchone()
     return row is not None and not row[0]
 
 
 def turn(connection: Connection, *, on: bool) -> list[str]:
-    """Turn row security on for every table that holds rows of organizations, or off; the tables that it changed."""
+    """Turn row security on or off for every table with rows of organizations; the tables that were changed."""
     changed = []
     for table, protected in connection.execute(_TABLES).fetchall():
         if protected == on:

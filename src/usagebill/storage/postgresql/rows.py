@@ -1,7 +1,7 @@
-"""Rows: how a record becomes a row of a table and comes back. The texts are those of SQLite; cents are `numeric`.
+"""Conversion between records and rows. Texts are the same as in SQLite; cents are `numeric`.
 
-Columns that are searched whatever the case of a text have another one beside them with the text folded, as Python
-folds it: what a server takes for the same letter depends on its version.
+Columns with case-insensitive search have a second column with the text case-folded by Python: case folding by the
+server depends on its version.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def _unescaped(text: str) -> str:
 
 
 def folded_name(column: str) -> str:
-    """The column that has the folded text of another."""
+    """The name of the column with the case-folded text of another."""
     return f"{column}__folded"
 
 
 @cache
 def searched_columns(kind: type) -> tuple[str, ...]:
-    """The columns of which folded texts are kept."""
+    """The columns that have a case-folded copy."""
     listing = table_of(kind).listing
     if listing is None:
         return ()
@@ -58,7 +58,7 @@ def searched_columns(kind: type) -> tuple[str, ...]:
 
 
 def folded(text: str | None) -> str | None:
-    """What is searched of a text, whatever its case."""
+    """The case-folded text that searches compare."""
     return None if text is None else escaped(str(text).casefold())
 
 
@@ -96,7 +96,7 @@ _rows: dict[type, RecordRows] = {}
 
 
 def rows_of(kind: type) -> RecordRows:
-    """How records of a kind are stored, worked out once."""
+    """How records of a kind are stored; cached."""
     rows = _rows.get(kind)
     if rows is None:
         rows = _rows[kind] = _made(kind)
@@ -125,7 +125,7 @@ _VALUES: dict[type, Callable[[Any], object]] = {
 
 
 def sql_value(value: object) -> Any:
-    """A value of a condition as PostgreSQL compares it with a column."""
+    """A condition's value in the form in which PostgreSQL compares it with a column."""
     if isinstance(value, Enum):
         value = value.value
     convert = _VALUES.get(type(value))

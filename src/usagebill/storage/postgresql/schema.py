@@ -1,9 +1,9 @@
-"""The schema of a database, made and brought forward.
+"""The schema of a database: creation and migration.
 
-The tables of records follow from the records (`storage.tables`), as they do in SQLite, whose `VERSION` counts how often
-they have changed: `RECORDS` here. `VERSION` goes up when any other table changes. Opening an older database adds the
-tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one transaction;
-other processes that open it wait meanwhile. A newer one is refused.
+Tables of records are derived from the records (`storage.tables`), as in SQLite; SQLite's `VERSION`, which counts their
+changes, is `RECORDS` here. `VERSION` is raised when any other table changes. Opening an older database adds missing
+tables, columns and indexes, then runs the numbered steps that are due, all in one transaction; other processes that
+open it wait. A newer database is refused.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _OURS = frozenset({"usagebill_schema", "jobs", "events", "organizations"})
 
 
 def _columns(table: Table) -> Iterator[tuple[str, str, bool]]:
-    """Name, type, and whether it always has a value."""
+    """Name, type, and whether it is NOT NULL, of each column."""
     rows = rows_of(table.kind)
     required = {
         item.name
@@ -153,7 +153,7 @@ def _name(table: Table, *words: str) -> str:
 
 
 def definitions() -> list[str]:
-    """The statements that make an empty schema, in an order in which they can be run."""
+    """The statements that create the schema, in executable order."""
     statements = [statement.strip() for statement in FIXED.split(";") if statement.strip()]
     for table in TABLES:
         columns = ", ".join(
@@ -199,7 +199,7 @@ def _check_not_newer(versions: tuple[int, int]) -> None:
 
 
 def identity_of(connection: Connection) -> str:
-    """What tells the database, and the schema in it, from any other and from a copy."""
+    """An identity of the database and the schema in it that differs from any other's and from a copy's."""
     row = connection.execute(
         "SELECT system_identifier, d.oid, current_schema() FROM pg_control_system(), pg_database d"
         " WHERE d.datname = current_database()"
@@ -217,9 +217,9 @@ def check_version(connection: Connection) -> None:
 
 
 def bring_forward(connection: Connection) -> None:
-    """Make the schema of an empty database, or of an older one, this version's, in the transaction of `connection`.
+    """Bring the schema of an empty or older database to this version, in the transaction of `connection`.
 
-    Raises `NewerFile` for a newer one, `ForeignFile` for one of something else.
+    Raises `NewerFile` for a newer database, `ForeignFile` for one with other tables.
     """
     if _versions(connection) == (VERSION, RECORDS):
         return
@@ -246,9 +246,7 @@ def bring_forward(connection: Connection) -> None:
 
 
 def _change_columns(connection: Connection) -> None:
-    """Give tables the columns that they lack, with the defaults of the records in the rows that are there; columns may
-    be absent where records may lack them.
-    """
+    """Add missing columns, with the records' defaults in existing rows; those of optional fields are nullable."""
     present: dict[str, dict[str, bool]] = {}
     for name, column, nullable in connection.execute(
         "SELECT table_name, column_name, is_nullable FROM information_schema.columns"
@@ -274,7 +272,7 @@ def _change_columns(connection: Connection) -> None:
 
 
 def _fold(connection: Connection, table: Table, name: str) -> None:
-    """Write the folded texts of a column that is searched from now on."""
+    """Fill in the case-folded copy of a column that has just become searchable."""
     searched = next(column for column in rows_of(table.kind).searched if folded_name(column) == name)
     rows = connection.execute(f'SELECT id, {quoted(searched)} FROM "{table.name}"').fetchall()
     connection.executemany(

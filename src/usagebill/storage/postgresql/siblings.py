@@ -1,7 +1,7 @@
-"""Siblings: records that were read in one list. What is asked about one of them is soon asked about the others.
+"""Prefetching for siblings: records of the same list, which are soon followed by the same queries.
 
-A list that is shown asks for the customer, the plan and the invoices of each of its records: a hundred round trips to
-the server where SQLite has none. A snapshot, which stays as it is, reads what belongs to the records that follow too.
+Showing a list reads the customer, plan and invoices of each record: a hundred round trips to the server, where SQLite
+has none. Since a snapshot never changes, it reads them for the following records at the same time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def _id_columns(kind: Any) -> tuple[str, ...]:
 
 
 class _List:
-    """The records of one list, and where in it each of their ids stands, by column."""
+    """The records of one list, and the position of each of their ids, by column."""
 
     def __init__(self, records: Sequence[Any]) -> None:
         self.records = records
         self._places: dict[str, dict[str, int]] | None = None
 
     def following(self, value: str) -> list[str]:
-        """The value, then those of the same column in the records that follow; nothing if it is in no column."""
+        """The value, then those of the same column in the following records; empty if no column has it."""
         if self._places is None:
             self._places = {}
             kind: Any = type(self.records[0])
@@ -67,7 +67,7 @@ class Siblings:
             self._lists.appendleft(_List(records))
 
     def of(self, value: str) -> list[str]:
-        """The value, and others that are to their records what it is to one that was read; nothing without others."""
+        """The value, and the corresponding values of its siblings; empty if there are none."""
         for siblings in self._lists:
             values = siblings.following(value)
             if len(values) > 1:
@@ -75,7 +75,7 @@ class Siblings:
         return []
 
     def are_worth_asking_for(self, question: object, value: str, values: Sequence[str]) -> bool:
-        """Whether the question, asked for this value now, is to be asked for all of these."""
+        """Whether the query for this value should fetch all of these."""
         before = self._asked.setdefault(question, set())
         if before is None or len(values) < 2:
             return False
@@ -88,7 +88,7 @@ class Siblings:
 
 
 def asked_by(conditions: Sequence[Condition]) -> Iterator[tuple[int, str, str]]:
-    """The conditions that a column with an id be one: their places, the columns and the ids."""
+    """The conditions that compare an id column: their positions, the columns and the ids."""
     for place, condition in enumerate(conditions):
         if type(condition) is Compare and condition.operator == "=" and isinstance(condition.value, str):
             column = condition.column

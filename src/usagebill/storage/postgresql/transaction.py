@@ -78,7 +78,7 @@ def _stored(values: Sequence[Any]) -> tuple[Any, ...]:
 class PostgresTransaction:
     """See `storage.ports.Transaction`; a snapshot has no `locks`.
 
-    Records read by id are kept for the rest of the transaction; so are the answers to questions (a billing run asks for
+    Records read by id are cached for the rest of the transaction. So are results of queries (a billing run reads
     prices, taxes and periods over and over), until a record is written that they may depend on.
     """
 
@@ -118,7 +118,7 @@ class PostgresTransaction:
     # Observations
 
     def observed(self, question: Callable[[PostgresTransaction], T]) -> tuple[T, Observation]:
-        """What the question comes to, and what it was worked out from."""
+        """The result of the query, and the observation that it is based on."""
         observation = self.watching(())
         observer = Observer(self._connection, observation, self._memory.answered)
         tx = PostgresTransaction(observer, self._organization_id)
@@ -127,7 +127,7 @@ class PostgresTransaction:
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that stands until another event comes that one of the questions is about."""
+        """An observation that holds until an event arrives that one of the queries is about."""
         latest = 0 if self._organization_id is None else self._latest_event(self._organization_id)
         observation = Observation(self._organization_id, latest, self._latest_change())
         observation.questions += questions
@@ -154,7 +154,7 @@ class PostgresTransaction:
         return change
 
     def _touched_since(self, change: int) -> tuple[Touched, ...] | None:
-        """The rows that others and this transaction have written since, None if that is not known."""
+        """The rows written since by this transaction and others; None if that is not known."""
         if self._organization_id is None:
             return None
         since = self._memory.since
@@ -169,7 +169,7 @@ class PostgresTransaction:
         return (others,) if mine is None else (others, mine)
 
     def _senders_since(self, latest: int) -> set[str | None]:
-        """The subscription ids of the organization's events that came after that one."""
+        """The subscription ids of the organization's events after that one."""
         senders = self._memory.senders
         key = self._organization_id or "", latest
         if key not in senders:
@@ -180,7 +180,7 @@ class PostgresTransaction:
         return senders[key]
 
     def still_holds(self, observation: Observation) -> bool:
-        """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
+        """Whether everything observed in an earlier snapshot still has the same result."""
         writes = self._memory.writes
         written = {table: writes[kind] for table, kind in _kinds().items()}
         return observation_holds(
@@ -193,10 +193,10 @@ class PostgresTransaction:
         )
 
     def recall(self, snapshot: PostgresTransaction) -> None:
-        """Nothing that a snapshot has read is known to be unchanged: other machines may have written since."""
+        """Nothing: no read of a snapshot is known to be unchanged, as other machines may have written since."""
 
     def savepoint(self, change: Callable[[], T]) -> T:
-        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+        """Run `change`; if it raises, only its own effects are undone, and the exception propagates."""
         memory, pending = self._memory, self._pending
         assert pending is not None, "a snapshot has no savepoints"
         entitling, changes = set(memory.entitling), dict(memory.changes)
@@ -216,7 +216,7 @@ class PostgresTransaction:
         return result
 
     def unchecked(self, change: Callable[[], T]) -> T:
-        """Run `change`, whose writes break no rule and may wait until something is asked."""
+        """Run `change`, whose writes break no unique rule and may be buffered until the next query."""
         if self._pending is None:
             return change()
         with self._pending.while_waiting():
@@ -224,7 +224,7 @@ class PostgresTransaction:
 
     @property
     def unsent_seconds(self) -> float:
-        """How long it will take until what waits is written."""
+        """How long it will take to send the buffered writes."""
         return 0.0 if self._pending is None else self._pending.seconds
 
     def flush(self) -> None:
@@ -260,11 +260,11 @@ class PostgresTransaction:
 
     @property
     def _reads_ahead(self) -> bool:
-        """Whether it is a snapshot, of which nobody notes what it is asked."""
+        """Whether this is a snapshot that is not being observed."""
         return self._locks is None and type(self._connection) is Connection
 
     def _with_siblings(self, kind: type[R], id: str) -> R | None:
-        """The record with this id, and those of the records that were read with the one that has named it."""
+        """The record with this id, prefetching those that its siblings refer to."""
         ids = self._memory.siblings.of(id) if self._reads_ahead else []
         wanted = [other for other in ids if (kind, other) not in self._known]
         if not self._memory.siblings.are_worth_asking_for(kind, id, wanted):
@@ -289,7 +289,7 @@ class PostgresTransaction:
         limit: int | None,
         deleted: bool,
     ) -> bool:
-        """Whether the question was answered for all records that it may be asked for next, this one among them."""
+        """Whether the query was run for this record and its siblings at once."""
         for place, column, value in asked_by(conditions):
             values = self._memory.siblings.of(value)
             others = [condition for other, condition in enumerate(conditions) if other != place]
@@ -447,9 +447,9 @@ class PostgresTransaction:
             self._changed(kind, id, old, record)
 
     def _broken_rule(self, record: object, changed: frozenset[str] | None = None) -> tuple[str, ...] | None:
-        """The first unique rule that another record keeps this one from; only those that `changed` columns touch.
+        """The first unique rule that the record would break, among those with `changed` columns.
 
-        Nobody else writes to the organization meanwhile, so that what is not there now is not there when it is written.
+        Nobody else writes to the organization meanwhile, so the check still holds when the record is written.
         """
         kind: Any = type(record)
         table = table_of(kind)
@@ -481,7 +481,7 @@ class PostgresTransaction:
         return [Change(old, new) for old, new in taken.values() if old is not new]
 
     def _written(self, record: object) -> Table:
-        """The table of a record that is about to be written, once the lock of its organization is taken."""
+        """Take the lock of the record's organization before it is written, and return its table."""
         owner = getattr(record, "organization_id", None)
         if self._organization_id is not None and owner != self._organization_id:
             raise PermissionError(f"a record of organization {owner} in a transaction of {self._organization_id}")
@@ -491,7 +491,7 @@ class PostgresTransaction:
         return table_of(type(record))
 
     def _touch(self, *records: object) -> None:
-        """The record is added, or changed from the first to the second."""
+        """Note that a record was added, or changed from the first to the second."""
         for record in records:
             owner = getattr(record, "organization_id", None)
             if owner is not None:

@@ -1,7 +1,7 @@
-"""Answers: an aggregation over events as one SQL query, exact to the last digit.
+"""Aggregations over events as single SQL queries, exact to the last digit.
 
-No event becomes a Python object. Numbers are added up as whole millionths; the few that do not fit those go through
-the aggregate functions below, which keep every digit.
+No event becomes a Python object. Numbers are added up as whole millionths; the few that do not fit go through the
+aggregate functions below, which keep every digit.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _exact_larger(text: str | None, other: str | None) -> str | None:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Give `connection` the functions that these queries use."""
+    """Register the SQL functions of these queries on `connection`."""
     # The types of `sqlite3` know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ class EventSql:
         return self.member("coalesce(texts, properties)", key)
 
     def listed(self, values: Sequence[str]) -> str:
-        """What stands behind IN for `values`: one parameter for many, as SQLite looks each name up among all others."""
+        """The operand of IN for `values`: one parameter for many, as SQLite resolves each name linearly."""
         if len(values) <= _FEW:
             # An empty list would be a constant, without which no index can be asked for by name.
             return f"({', '.join(self.bind(value) for value in values) or 'NULL'})"
@@ -235,7 +235,7 @@ def _bucket(query: EventSql, bucket: EventScope) -> list[str]:
 
 
 def _any_of(tests: Sequence[str]) -> str:
-    """Whether one of the tests holds, nested no deeper than it must be: SQLite bounds how deep an expression is."""
+    """SQL for whether one of the tests holds, as a balanced tree: SQLite limits the depth of expressions."""
     if len(tests) == 1:
         return tests[0]
     half = len(tests) // 2
@@ -251,7 +251,7 @@ def _number(text: str | None) -> Decimal:
 
 
 def from_millionths(value: int | None) -> Decimal:
-    """The number that so many whole millionths are; 0 for none."""
+    """Convert whole millionths to a number; 0 for None."""
     if value is None:
         return ZERO
     whole, millionths = divmod(value, MILLION)
@@ -259,7 +259,7 @@ def from_millionths(value: int | None) -> Decimal:
 
 
 class Asked:
-    """One question being put to the events of one organization."""
+    """One query over the events of one organization."""
 
     # What stands behind FROM.
     source = "events"
@@ -281,15 +281,15 @@ class Asked:
         self.where = _where(self.query, question, organization_id, external_ids)
 
     def among_events(self, source: str, condition: str) -> Asked:
-        """The same question to a part of the events: those of `source` for which `condition` holds too."""
+        """The same query over part of the events: those of `source` that also meet `condition`."""
         part = copy(self)
         part.source, part.where = source, f"{self.where} AND {condition}"
         return part
 
     def among_rows(self, source: str, columns: Mapping[str, str]) -> Asked:
-        """The same question to rows that stand for many events each, whose properties are in `columns`.
+        """The same query over rows that represent many events each, with their properties in `columns`.
 
-        Their time and arrival are left to `source`.
+        `source` selects them by time and arrival.
         """
         part = copy(self)
         part.source, part.query = source, _ColumnSql(self.query, columns)
@@ -306,7 +306,7 @@ class Asked:
         return self._connection.execute(sql, self.query.values)
 
     def amounts(self, counted: str = "1") -> str:
-        """What adds up the prices of the events for which `counted` holds."""
+        """SQL for the sum of the prices of the events for which `counted` holds."""
         if not self._question.amounts:
             return "NULL"
         return (

@@ -1,4 +1,4 @@
-"""Answers over buckets: one query for all filters of a charge, whose rows are told apart by what they hold."""
+"""Aggregations by bucket: one query for all filters of a charge."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Place: TypeAlias = tuple[int, Group]
 
 @dataclass(slots=True)
 class Cell:
-    """What one group of one bucket comes to so far: whole millionths and longer numbers apart."""
+    """The running aggregate of one group of one bucket; whole millionths and longer numbers separately."""
 
     millionths: int = 0
     rest: Decimal = ZERO
@@ -76,7 +76,7 @@ class Cell:
 
 
 class Spread:
-    """The events of one question over the buckets of filters: rows begin with what says where each belongs."""
+    """The events of one query over the buckets of filters; each row begins with the columns that decide its bucket."""
 
     def __init__(self, asked: Asked, question: EventQuery, filters: FilterIndex) -> None:
         self.asked = asked
@@ -152,7 +152,7 @@ class Spread:
     def grouped(
         self, *columns: str, counting: str, field: str | None = None, condition: str = "1"
     ) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
-        """The aggregates `columns` of all that belongs together; groups come in the order of their first events.
+        """The aggregates `columns` per bucket and group, in order of the groups' first events.
 
         `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`).
         """
@@ -222,7 +222,7 @@ class Spread:
 
 
 def _added_cells(spread: Spread) -> dict[Place, Cell]:
-    """Counts, sums and maxima: aggregated by the database as far as events belong together, then put together."""
+    """Counts, sums and maxima: pre-aggregated by the database, then merged."""
     asked, question = spread.asked, spread.question
     if question.aggregation_type == CountedAs.COUNT:
         cells: dict[Place, Cell] = {}
@@ -284,7 +284,7 @@ def _largest(rows: Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]) -> dict[
 
 
 def _latest_cells(spread: Spread) -> dict[Place, Cell]:
-    """The latest values: their instants first, with the counts, and then the few events of these."""
+    """Latest values: first their instants, with the counts, then the few events at these instants."""
     question, asked = spread.question, spread.asked
     cells: dict[Place, Cell] = {}
     last_at: dict[Place, int] = {}

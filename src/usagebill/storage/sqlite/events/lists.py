@@ -1,8 +1,8 @@
-"""Lists of events: how many there are and which a page shows, without reading those that are skipped.
+"""Lists of events: total counts and deep pages without reading the events that are skipped.
 
-`event_counts` has the number of events of each organization by hour and code, and the same of each subscription that
-has many. It is brought up to date every so many events, by the transaction that stores them; what came since is counted
-as it is. Events are never changed or deleted, so a count stays true.
+`event_counts` has the number of events by hour and code, for each organization and for each subscription with many
+events. It is updated every so many events, by the transaction that stores them; newer events are counted directly.
+Events are never changed or deleted, so counts stay valid.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _LATEST: Final = 2**62
 
 
 def _own_key(external_subscription_id: str | None) -> str:
-    """What names a subscription in the counts; all of the organization's have an empty one."""
+    """The key of a subscription in the counts; empty for the whole organization."""
     return "" if external_subscription_id is None else f"={external_subscription_id}"
 
 
 def count_new_events(connection: sqlite3.Connection, last: int, count: int) -> None:
-    """Count what has not been counted, if `count` events after sequence `last` are the ones that make it many."""
+    """Update the counts if the `count` events after sequence `last` complete a batch."""
     top = last + count
     if last // _EVERY == top // _EVERY:
         return
@@ -73,7 +73,7 @@ def count_new_events(connection: sqlite3.Connection, last: int, count: int) -> N
 
 
 def count_all_events(connection: sqlite3.Connection) -> None:
-    """Count all events of a file that has no counts yet."""
+    """Build the counts of a file that has none yet."""
     top = connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
     connection.execute("DELETE FROM event_counts")
     connection.execute(
@@ -189,7 +189,7 @@ class EventLists:
     def _of_hours(
         self, wanted: EventFilter, slots: list[int], bounds: tuple[int, int], limit: int, offset: int
     ) -> list[Event]:
-        """A page of a code of all subscriptions: hours without it are passed over."""
+        """A page of events of one code across subscriptions; hours without it are skipped."""
         first, last = bounds
         parts = [(max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1)) for slot in slots]
         rows = self._connection.execute(

@@ -1,7 +1,7 @@
-"""Who sends events, and events in ranges of time: through indexes, whatever lies between them.
+"""Distinct senders of events, and events in ranges of time, by index and without scanning what lies between.
 
-Events that their metric cannot count are marked when they are stored, and again when the metric is made or changed.
-They have an index of their own.
+Events that their metric cannot count are marked when they are stored, and again when the metric is created or changed.
+Marked events have their own index.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Rows of events: how one is stored and comes back, and the columns that let SQL compare and add up properties exactly.
+"""Conversion between events and rows, with the columns by which SQL compares and adds up properties exactly.
 
-`properties` is the JSON of the properties as they were sent. Where not all of them are texts, `texts` is JSON of the
-text forms (`core.events.property_text`) of those that have one. `millionths` is JSON of the properties that count as
-numbers (`core.events.numeric_value`) and have at most 12 digits before the point and 6 behind it, as whole millionths;
-`long_numbers` of the other ones, as text. All three are NULL where there is nothing to say. What is in neither of the
-last two is no number, so SQL never has to decide that.
+`properties` is the JSON of the properties as they were sent. If some of them are not texts, `texts` is JSON of the text
+forms (`core.events.property_text`). `millionths` is JSON of the properties that are numbers
+(`core.events.numeric_value`) with at most 12 digits before the point and 6 after it, as whole millionths;
+`long_numbers` of all other numbers, as text. Each of the three is NULL if it would be empty. A property in neither of
+the last two is not a number, so SQL never has to decide that.
 """
 
 from __future__ import annotations

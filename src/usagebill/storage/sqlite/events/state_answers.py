@@ -1,9 +1,9 @@
-"""Answers from running states: whole slices as they are kept, and the events of all others one by one.
+"""Aggregations from running states: whole slices as stored, and the events of partial slices one by one.
 
-A slice counts as it is kept if nothing in it can be outside of what is asked for: all its events lie between the
-bounds, none was received later than `known_at`, none is in a second that two subscriptions share. The events of other
-slices are read, and so are those that are not rolled up yet. Where that is no gain, or states cannot say, there is no
-answer: the events are counted as if there were no states.
+A slice is used as stored if nothing in it can be outside the query: all its events are within the bounds, none was
+received after `known_at`, none is in a second that two subscriptions share. Events of other slices are read, and so are
+those that are not rolled up yet. If that saves nothing, or states cannot answer the query, the result is None and the
+events are counted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _Series = tuple[int, int]  # its id, and the width of its slices
 
 
 class StateAnswers:
-    """Questions put to the states of one organization, on a connection."""
+    """Queries over the states of one organization."""
 
     def __init__(self, connection: sqlite3.Connection, organization_id: str, wants: Wants | None) -> None:
         self._connection = connection
@@ -102,7 +102,7 @@ class StateAnswers:
         return {row[0] for row in rows}
 
     def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
-        """Note that `events` were counted for a question, which a series would save."""
+        """Note that `events` were counted for a query that a series could have answered."""
         shape = None if self._wants is None else _shape(question, filters or _NO_FILTERS)
         if shape is None or self._wants is None:
             return
@@ -288,7 +288,7 @@ def _is_large(connection: sqlite3.Connection, organization_id: str, external_sub
 
 
 class _Bounds:
-    """Between which instants, both inclusive, events may count at all, and between which all do.
+    """The instants, both inclusive, between which events may count, and those between which all do.
 
     All are in microseconds, `known_at` too, by which they were received.
     """
@@ -321,7 +321,7 @@ def _or(instant: datetime | None, otherwise: int) -> int:
 
 
 def _shape(question: EventQuery, filters: FilterIndex) -> Shape | None:
-    """The shape of the series that can answer a question; None if none can."""
+    """The shape of the series that can answer a query; None if none can."""
     kind = _KINDS.get(question.aggregation_type)
     if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
         return None

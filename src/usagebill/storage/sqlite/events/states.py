@@ -1,4 +1,4 @@
-"""Running states of usage: what events come to by slices of time, kept so that usage is not counted from the start.
+"""Running states of usage: partial aggregates by slices of time, so that usage is not counted from the start.
 
 A series is kept for an external subscription and a code with many events, and for what has been asked about them: a
 count, the numbers of one field, or the values of one field, each by the texts of some properties. Its states are sums,
@@ -9,8 +9,8 @@ part from then on; what was stored before is added slice by slice, and until tha
 Series by the hour are kept by the day as well, so that a month of hours is not added up for each answer: `days_of` says
 where.
 
-Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and none is made
-until they are rebuilt: until then all is counted.
+Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and events are
+counted until the series are rebuilt.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ STATE_TRIGGERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a series keeps: a kind, the field that is counted, and the properties that tell its states apart."""
+    """What a series stores: a kind, the aggregated field, and the properties by which its states are keyed."""
 
     kind: str
     field: str | None
@@ -138,7 +138,7 @@ _Pair = tuple[str, str, str]  # organization, external subscription and code
 
 
 class Wants:
-    """What questions have had no series to be answered from, since this process began or last made them."""
+    """Queries for which there was no series, since this process started or last created series."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,7 +212,7 @@ def _note(connection: sqlite3.Connection, sequence: int) -> None:
 
 
 def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
-    """Begin the series that were asked for, of subscriptions with many events."""
+    """Start the series that were missing, for subscriptions with many events."""
     if rolled_up_to(connection) == _EDITED:
         if wants.take():
             _log.warning("usage_states_are_off", reason="events were edited", remedy="usagebill usage rebuild")
@@ -240,7 +240,7 @@ def _is_worth_another_try(connection: sqlite3.Connection, pair: _Pair, shape: Sh
 
 
 def least_events(shape: Shape, dense: int) -> int:
-    """How many events a series of the shape is worth, where `dense` are enough for any."""
+    """How many events a series of the shape needs to pay off; `dense` are enough for any shape."""
     return min(dense, _DENSE_APART) if _counts_apart(shape) else dense
 
 
@@ -315,7 +315,7 @@ def is_behind(connection: sqlite3.Connection, wants: Wants) -> bool:
 
 
 def roll_up(connection: sqlite3.Connection, wants: Wants) -> None:
-    """Do a slice of what is to be done: new series, new events, events from before a series, what is left of others."""
+    """Do the next slice of work: start series, roll up new events, backfill series, delete states of dropped ones."""
     connection.execute("DELETE FROM usage_series WHERE form <> ?", (FORM,))
     make_wanted(connection, wants)
     if connection.execute("SELECT 1 FROM usage_series LIMIT 1").fetchone() is not None:
@@ -434,7 +434,7 @@ _FRESH: Final = (
 
 
 def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
-    """Put what the events of `source` come to in a table of this connection, and give its name."""
+    """Aggregate the events of `source` into a temporary table; its name."""
     connection.execute(_FRESH)
     connection.execute("DELETE FROM temp.usage_fresh")
     connection.execute(f"INSERT INTO temp.usage_fresh {fresh_sql(query, shape, source, series, width)}", query.values)
@@ -497,7 +497,7 @@ _BY_DAY: Final = (
 
 
 def _merge(connection: sqlite3.Connection, fresh: str) -> None:
-    """Add fresh states to those that are kept, and to those of their days."""
+    """Merge fresh states into the stored ones, and into those of their days."""
     _add(connection, fresh)
     _add(connection, f"({_BY_DAY.format(fresh=fresh)})")
 
@@ -523,7 +523,7 @@ def _add(connection: sqlite3.Connection, fresh: str) -> None:
 
 
 def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[StateFault]:
-    """The series of an organization whose states are not what the events come to, each counted from the start."""
+    """The series of an organization whose states differ from a full count of their events."""
     rows = connection.execute(
         f"{_SERIES} WHERE organization_id = ? AND stage = ? AND form = ? ORDER BY id", (organization_id, READY, FORM)
     ).fetchall()
