@@ -8,7 +8,7 @@ import pytest
 from tests.scenarios import Scenario, charge_on, fixed_charge_on
 
 from usagebill.core.bills import Bill, Step
-from usagebill.core.dates import Occasion
+from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.contracts import contract_of
@@ -28,7 +28,7 @@ def billed(box: Scenario, at: datetime = RUN) -> Bill | None:
         subscription = reader.tx.first(Subscription, eq("external_id", "sub"))
         assert subscription is not None
         entries = [Entry(contract=contract_of(reader, subscription), reason=InvoicingReason.PERIODIC)]
-        return subscription_bill(reader.at(at), entries, at=at, occasion=Occasion.PERIODIC)
+        return subscription_bill(reader.at(at), entries, at=at, trigger=Trigger.RUN)
 
     return box.billing.reading(work_out)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from usagebill.core.contracts import Contract
-from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import opens_interval
 from usagebill.core.sharing import sharing
@@ -41,13 +41,13 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
     due = [contract for contract in contracts if is_due(work, contract) and not contract.has_overdue_end(work.now)]
     changing = [contract for contract in due if _gives_way(work, contract)]
     for entries in _grouped(contract for contract in due if contract not in changing):
-        foresee_bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
+        foresee_bill(work, entries, at=work.now, trigger=Trigger.RUN)
     # What is to give way to a subscription that has to be paid first goes on until that is.
     changed = [
         contract for contract in changing if apply_downgrade(work, contract).status != SubscriptionStatus.INCOMPLETE
     ]
     for entries in _grouped(contract for contract in due if contract not in changed):
-        bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
+        bill(work, entries, at=work.now, trigger=Trigger.RUN)
         regroup(work, [entry.contract.subscription for entry in entries], work.now, renewing=True)
     for contract in contracts:
         if contract not in changed:

@@ -14,10 +14,10 @@ from functools import partial
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponExpiration, CouponFrequency, CouponStatus, CouponType
 from usagebill.core.customers import Customer
-from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.errors import BadRequest, Invalid, NotFound
 from usagebill.core.instants import parse_instant
+from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start, next_period
@@ -354,7 +354,7 @@ def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datet
         else:
             invoice = _made(later, customer_id, partial(apply_downgrade, later, contract_of(later, subscription)))
     if staying:
-        invoice = bill(later, staying, at=at, occasion=Occasion.PERIODIC)
+        invoice = bill(later, staying, at=at, trigger=Trigger.RUN)
     return at, _complete(later, invoice)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import NotFound
-from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType, InvoicingReason
+from usagebill.core.invoice_triggers import occasion_of_reasons
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
@@ -41,9 +42,4 @@ def occasion_of(reader: Reader, invoice: Invoice) -> Occasion:
 
 def occasion_among(invoice: Invoice, periods: Iterable[BillingPeriod]) -> Occasion:
     """The occasion of an invoice that bills these periods."""
-    if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
-        return Occasion.IMMEDIATE
-    reasons = {period.invoicing_reason for period in periods}
-    if InvoicingReason.IN_ADVANCE in reasons:
-        return Occasion.IMMEDIATE
-    return Occasion.PERIODIC if InvoicingReason.PERIODIC in reasons else Occasion.SUBSCRIPTION
+    return occasion_of_reasons(invoice.invoice_type, {period.invoicing_reason for period in periods})

@@ -9,8 +9,8 @@ from decimal import Decimal
 from usagebill.core.aggregation import Window
 from usagebill.core.contracts import Contract
 from usagebill.core.currencies import subunits
-from usagebill.core.dates import Occasion
 from usagebill.core.days import calendar_days
+from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import FixedCharge, PlanDefinition
@@ -76,9 +76,7 @@ def priced(
         charges=tuple(replace(charge, pay_in_advance=False, invoiceable=True) for charge in definition.charges),
     )
     usage = UsageToBill(
-        invoice=replace(
-            opened(reader, contract, at=reader.now, occasion=Occasion.IMMEDIATE), currency=plan.amount_currency
-        ),
+        invoice=replace(opened(reader, contract, at=reader.now, trigger=Trigger.EVENT), currency=plan.amount_currency),
         subscription=subscription,
         definition=in_arrears,
         window=Window(start=begin, end=finish, period_days=whole, tz=contract.zone),

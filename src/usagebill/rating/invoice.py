@@ -13,10 +13,11 @@ from zoneinfo import ZoneInfo
 from usagebill.core.bills import Bill, Step
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
-from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation, dates_at_finalization
+from usagebill.core.dates import InvoiceDates, dates_at_creation, dates_at_finalization
 from usagebill.core.error_details import GENERATION_ERROR, without
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.invoice_triggers import KINDS, Trigger, step_of
 from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
@@ -71,29 +72,24 @@ class Entry:
     reason: InvoicingReason
 
 
-def opened(
-    reader: Reader,
-    contract: Contract,
-    *,
-    at: datetime,
-    occasion: Occasion,
-    invoice_type: InvoiceType = InvoiceType.SUBSCRIPTION,
-) -> Invoice:
-    """An empty invoice of the subscription's customer, dated for billing timestamp `at`."""
+def opened(reader: Reader, contract: Contract, *, at: datetime, trigger: Trigger) -> Invoice:
+    """An empty invoice of the subscription's customer, of the trigger's kind, dated for billing timestamp `at`."""
     parties = contract.parties
     settings = parties.dating
-    return new_invoice(
+    kind = KINDS[trigger]
+    invoice = new_invoice(
         id=reader.new_id(),
-        invoice_type=invoice_type,
+        invoice_type=kind.invoice_type,
         customer=parties.customer,
         issuer=parties.issuer,
         currency=contract.plan.amount_currency,
         timezone=parties.timezone,
-        dates=dates_at_creation(occasion, settings, at, contract.zone),
+        dates=dates_at_creation(kind.occasion, settings, at, contract.zone),
         net_payment_term=settings.net_payment_term,
         now=reader.now,
         purchase_order_number=contract.subscription.purchase_order_number,
     )
+    return replace(invoice, skip_charges=kind.skip_charges)
 
 
 def settled_bill(
@@ -130,8 +126,7 @@ def subscription_bill(
     entries: Sequence[Entry],
     *,
     at: datetime,
-    occasion: Occasion,
-    skip_charges: bool = False,
+    trigger: Trigger,
     hidden: bool = False,
 ) -> Bill | None:
     """What `entries` (of one customer, currency and billing entity) owe at billing timestamp `at`.
@@ -140,7 +135,7 @@ def subscription_bill(
     already billed one of the subscriptions for the same periods.
     """
     first = entries[0].contract
-    invoice = replace(opened(reader, first, at=at, occasion=occasion), skip_charges=skip_charges)
+    invoice = opened(reader, first, at=at, trigger=trigger)
     contexts = []
     for entry in entries:
         contract = entry.contract
@@ -149,11 +144,11 @@ def subscription_bill(
         if period.recurring and is_billed(reader, period):
             return None
         contexts.append(billing_context(reader, invoice, period, contract))
-    drafted = first.parties.dating.grace_period > 0 and not hidden
-    bill = _rated_bill(reader, invoice, contexts, finalizing=not drafted)
+    step = step_of(trigger, grace_period=first.parties.dating.grace_period, hidden=hidden)
+    bill = _rated_bill(reader, invoice, contexts, finalizing=step is not Step.DRAFT)
     return replace(
         bill,
-        step=Step.AWAIT_PAYMENT if hidden else Step.DRAFT if drafted else Step.ISSUE,
+        step=step,
         standalone_fees=tuple(fee for context in contexts for fee in standalone_renewals(reader, context)),
     )
 
@@ -213,7 +208,7 @@ def added_units_bill(reader: Reader, contract: Contract, charges: Sequence[Fixed
 
     `at` is the instant of the change, or of the start. The invoice is never a draft.
     """
-    invoice = opened(reader, contract, at=at, occasion=Occasion.IMMEDIATE)
+    invoice = opened(reader, contract, at=at, trigger=Trigger.ADDED_UNITS)
     boundaries = boundaries_to_bill(reader, contract, at)
     period = billing_period(reader, invoice, contract.subscription, boundaries, InvoicingReason.IN_ADVANCE)
     context = billing_context(reader, invoice, period, contract)
@@ -224,7 +219,7 @@ def added_units_bill(reader: Reader, contract: Contract, charges: Sequence[Fixed
 def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event: Event) -> Bill:
     """The bill for one event under one charge, on an invoice of its own that is never a draft."""
     contract, subscription = billing.contract, billing.subscription
-    invoice = opened(reader, contract, at=event.timestamp, occasion=Occasion.IMMEDIATE)
+    invoice = opened(reader, contract, at=event.timestamp, trigger=Trigger.EVENT)
     period = billing_period(reader, invoice, subscription, billing.boundaries, InvoicingReason.IN_ADVANCE)
     entry = ledger_entry(reader, priced, event, subscription.id)
     fee = advance_fee(reader, billing, priced, event, invoice)
@@ -241,9 +236,7 @@ def progressive_bill(
     if boundaries.charges is None:
         return None
     subscription = contract.subscription
-    opening = opened(
-        reader, contract, at=reader.now, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.PROGRESSIVE_BILLING
-    )
+    opening = opened(reader, contract, at=reader.now, trigger=Trigger.THRESHOLD)
     invoice = replace(opening, applied_usage_thresholds=applied)
     period = billing_period(
         reader, invoice, subscription, replace(boundaries, timestamp=reader.now), InvoicingReason.PROGRESSIVE_BILLING
@@ -258,7 +251,10 @@ def progressive_bill(
             with_minimum=False,
         ),
     )
-    return replace(settled_bill(reader, invoice, [period], rated.fees, contracts=[contract]), may_be_empty=False)
+    return replace(
+        settled_bill(reader, invoice, [period], rated.fees, contracts=[contract]),
+        may_be_empty=KINDS[Trigger.THRESHOLD].may_be_empty,
+    )
 
 
 def taxed_bill(

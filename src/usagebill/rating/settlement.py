@@ -16,7 +16,8 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStat
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, UNDONE, InvoiceStatus, InvoiceType
+from usagebill.core.invoice_triggers import waits_for_taxes
+from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, UNDONE, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.plans import Charge, FixedCharge, Plan
@@ -47,9 +48,6 @@ __all__ = [
     "waits_for_vat_check",
     "with_request",
 ]
-
-# The types of invoice whose taxes are computed from those of the customer.
-_TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
 
 
 def settle(
@@ -141,10 +139,9 @@ def _tax_status(reader: Reader, invoice: Invoice, parties: Parties, fees: Sequen
     """Pending while taxes are unknown, unless there is nothing to tax; succeeded once they are known; else None."""
     customer = parties.customer
     waits = connection_of(reader, customer) is not None or waits_for_vat_check(reader, customer)
-    if fees and invoice.invoice_type in _TAXED_TYPES and waits:
-        amount = sum(fee.amount_cents for fee in fees)
-        if amount != 0 or parties.sends_empty:
-            return TaxStatus.PENDING
+    amounts = [fee.amount_cents for fee in fees]
+    if waits and waits_for_taxes(invoice.invoice_type, amounts, sends_empty=parties.sends_empty):
+        return TaxStatus.PENDING
     return None if invoice.tax_status is None else TaxStatus.SUCCEEDED
 
 

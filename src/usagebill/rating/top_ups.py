@@ -7,13 +7,13 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from usagebill.core.bills import Bill, Step
+from usagebill.core.bills import Bill
 from usagebill.core.currencies import cents_from_major
 from usagebill.core.customers import dating_settings, timezone
-from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.dates import dates_at_creation
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoice_custom_sections import Selection, customer_section_ids, invoice_section_ids
-from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoice_triggers import KINDS, Trigger, step_of
 from usagebill.core.invoices.opening import new_fee, new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import round_cents
@@ -38,14 +38,15 @@ def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> 
     settings, zone = dating_settings(customer, own_entity), timezone(customer, own_entity)
     entity_id = purchase.billing_entity_id
     issuer = (None if entity_id is None else find_entity(reader, entity_id)) or wallet_entity(reader, wallet)
+    kind = KINDS[Trigger.PURCHASE]
     invoice = new_invoice(
         id=reader.new_id(),
-        invoice_type=InvoiceType.CREDIT,
+        invoice_type=kind.invoice_type,
         customer=customer,
         issuer=issuer,
         currency=wallet.currency,
         timezone=zone,
-        dates=dates_at_creation(Occasion.IMMEDIATE, settings, reader.now, ZoneInfo(zone)),
+        dates=dates_at_creation(kind.occasion, settings, reader.now, ZoneInfo(zone)),
         net_payment_term=settings.net_payment_term,
         now=reader.now,
         purchase_order_number=purchase.purchase_order_number or wallet.purchase_order_number,
@@ -54,9 +55,13 @@ def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> 
     bill = settled_bill(reader, invoice, (), [_fee(reader, invoice, wallet, purchase)], section_ids=sections)
     return replace(
         bill,
-        step=Step.AWAIT_PAYMENT if purchase.invoice_requires_successful_payment else Step.ISSUE,
+        step=step_of(
+            Trigger.PURCHASE,
+            grace_period=settings.grace_period,
+            hidden=purchase.invoice_requires_successful_payment,
+        ),
         changed=(*bill.changed, replace(purchase, invoice_id=invoice.id, updated_at=reader.now)),
-        may_be_empty=False,
+        may_be_empty=kind.may_be_empty,
     )
 
 

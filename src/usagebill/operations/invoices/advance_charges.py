@@ -8,9 +8,9 @@ from datetime import datetime
 
 from usagebill.core.bills import Bill
 from usagebill.core.contracts import Contract
-from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
+from usagebill.core.invoice_triggers import Trigger
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
@@ -97,8 +97,8 @@ def _regrouped_bill(
     currency: str,
 ) -> Bill:
     """An invoice of `fees` that have been paid one by one: they are only added up."""
-    empty = opened(reader, newest, at=at, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.ADVANCE_CHARGES)
-    empty = replace(empty, skip_charges=True, currency=currency, purchase_order_number=order)
+    empty = opened(reader, newest, at=at, trigger=Trigger.PAID_FEES)
+    empty = replace(empty, currency=currency, purchase_order_number=order)
     # The fees are of usage: the period that is shown is that of the charges.
     boundaries = replace(boundaries, subscription=boundaries.charges or boundaries.subscription)
     billed = dict.fromkeys(fee.subscription_id or "" for fee in fees)

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.invoice_triggers import Trigger, of_event
 from usagebill.core.periods import current_boundaries, from_start
 from usagebill.core.running_usage import RunningValue
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, subscription_at
@@ -127,7 +128,7 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
         )
         if priced.brought_forward is not None:
             _keep(work, priced.brought_forward)
-        if charge.invoiceable:
+        if of_event(invoiceable=charge.invoiceable, regroup_paid_fees=charge.regroup_paid_fees) is Trigger.EVENT:
             owed = event_bill(work, billing, priced, event)
             record(work, owed)
             fees += owed.fees

@@ -13,11 +13,11 @@ from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, dating_settings, timezone
-from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.dates import dates_at_creation
 from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.fees import Fee
 from usagebill.core.instants import parse_instant
-from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoice_triggers import KINDS, Trigger
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE
@@ -105,14 +105,15 @@ def create(work: Work, request: OneOffInput) -> Invoice:
         work.tx.replace(customer)
     settings = dating_settings(customer, customer_entity)
     zone = timezone(customer, customer_entity)
+    kind = KINDS[Trigger.ONE_OFF]
     opening = new_invoice(
         id=work.new_id(),
-        invoice_type=InvoiceType.ONE_OFF,
+        invoice_type=kind.invoice_type,
         customer=customer,
         issuer=entity,
         currency=currency,
         timezone=zone,
-        dates=dates_at_creation(Occasion.IMMEDIATE, settings, work.now, ZoneInfo(zone)),
+        dates=dates_at_creation(kind.occasion, settings, work.now, ZoneInfo(zone)),
         net_payment_term=settings.net_payment_term,
         now=work.now,
         purchase_order_number=order_number,
@@ -127,7 +128,7 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     check_fees(fees)
     bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, request))
     check_amounts(bill.invoice)
-    return record(work, replace(bill, message="invoice.one_off_created"))
+    return record(work, replace(bill, message=kind.message))
 
 
 def _placed_line(reader: Reader, position: int, request: OneOffFeeInput) -> _Line:

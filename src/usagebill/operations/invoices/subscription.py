@@ -7,9 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from usagebill.core.bills import Step
 from usagebill.core.contracts import Contract
-from usagebill.core.dates import Occasion
+from usagebill.core.invoice_triggers import Trigger, step_of
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import FixedCharge
@@ -27,8 +26,7 @@ def bill(
     entries: Sequence[Entry],
     *,
     at: datetime,
-    occasion: Occasion,
-    skip_charges: bool = False,
+    trigger: Trigger,
     hidden: bool = False,
 ) -> Invoice | None:
     """Invoice `entries` (of one customer, currency and billing entity) with billing timestamp `at`.
@@ -36,24 +34,20 @@ def bill(
     The invoice is a draft while the customer's grace period lasts, and is issued at once without one; with `hidden`,
     nobody sees it until it is paid. None if a run has billed one of the subscriptions for the same periods already.
     """
-    make = partial(
-        subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges, hidden=hidden
-    )
+    make = partial(subscription_bill, entries=entries, at=at, trigger=trigger, hidden=hidden)
     owed = work.worked_out(
         _key(entries),
         make,
-        given=(entries, at, occasion, skip_charges, hidden),
+        given=(entries, at, trigger, hidden),
         subscriptions=lambda: len(entries),
     )
     return None if owed is None else record(work, owed)
 
 
-def foresee_bill(
-    work: Work, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
-) -> None:
+def foresee_bill(work: Work, entries: Sequence[Entry], *, at: datetime, trigger: Trigger) -> None:
     """Compute ahead what `bill` will be asked for, if nothing is written yet and that is possible."""
-    make = partial(subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges)
-    work.foresee(_key(entries), make, given=(entries, at, occasion, skip_charges, False))
+    make = partial(subscription_bill, entries=entries, at=at, trigger=trigger)
+    work.foresee(_key(entries), make, given=(entries, at, trigger, False))
 
 
 def _key(entries: Sequence[Entry]) -> Hashable:
@@ -69,7 +63,8 @@ def bill_added_units(
     until it is paid.
     """
     owed = added_units_bill(work, contract, charges, at=at)
-    return record(work, replace(owed, step=Step.AWAIT_PAYMENT) if hidden else owed)
+    grace_period = contract.parties.dating.grace_period
+    return record(work, replace(owed, step=step_of(Trigger.ADDED_UNITS, grace_period=grace_period, hidden=hidden)))
 
 
 def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:

@@ -7,8 +7,8 @@ from functools import partial
 
 from usagebill.core.contracts import Contract
 from usagebill.core.credit_notes import CreditNote, restored
-from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.life_cycle import transition as invoice_transition
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
@@ -135,7 +135,7 @@ def _billed_since(work: Work, contract: Contract) -> Contract:
     periods = contract.cycle()
     for day in billing_days(periods, until=local_date(work.now, periods.tz)):
         entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]
-        bill(work, entries, at=day_start(day, periods.tz), occasion=Occasion.PERIODIC)
+        bill(work, entries, at=day_start(day, periods.tz), trigger=Trigger.RUN)
         contract = refreshed(work, contract)
     return contract
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract
-from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
@@ -22,7 +22,7 @@ from usagebill.operations.plans.overrides import Overridden
 from usagebill.operations.subscriptions.gate import gated
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
-from usagebill.operations.subscriptions.start import owes_in_advance, start
+from usagebill.operations.subscriptions.start import owed_at_start, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
@@ -148,7 +148,7 @@ def _bill_end(work: Work, closing: Contract) -> None:
     last = closing.subscription
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     entries = [Entry(contract=closing, reason=InvoicingReason.TERMINATING)]
-    bill(work, entries, at=work.now + _SECOND, occasion=Occasion.SUBSCRIPTION)
+    bill(work, entries, at=work.now + _SECOND, trigger=Trigger.END)
     regroup(work, [last], work.now, renewing=False)
 
 
@@ -180,11 +180,10 @@ def _succeed(
     opening = start(work, following, work.now, billed_from=billed_from)
     active = opening.subscription
     reasons = {last.id: InvoicingReason.TERMINATING, active.id: InvoicingReason.STARTING}
-    for shared in sharing(
-        [closing, opening] if owes_in_advance(work, opening, work.now) else [closing], succeeding=True
-    ):
+    owes_at_start = owed_at_start(work, opening, work.now) is not None
+    for shared in sharing([closing, opening] if owes_at_start else [closing], succeeding=True):
         entries = [Entry(contract=contract, reason=reasons[contract.subscription.id]) for contract in shared]
-        bill(work, entries, at=at, occasion=Occasion.SUBSCRIPTION)
+        bill(work, entries, at=at, trigger=Trigger.PLAN_CHANGE)
     regroup(work, [last], work.now, renewing=False)
     return active
 
@@ -199,5 +198,5 @@ def bill_closed_period(work: Work, contract: Contract) -> Contract:
     if not is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(contract.subscription)):
         return contract
     entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]
-    bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
+    bill(work, entries, at=work.now, trigger=Trigger.RUN)
     return refreshed(work, contract)

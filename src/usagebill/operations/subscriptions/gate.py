@@ -14,7 +14,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscription_changes import awaiting_payment
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import ActivateSubscription
-from usagebill.operations.subscriptions.start import bill_start, note_units, owes_in_advance, start
+from usagebill.operations.subscriptions.start import bill_start, note_units, owed_at_start, start
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.settlement import waits_for_vat_check
@@ -68,7 +68,7 @@ def _owes_something(reader: Reader, contract: Contract) -> bool:
     if connection_of(reader, contract.customer) is not None or waits_for_vat_check(reader, contract.customer):
         return False
     started_at = contract.subscription.started_at
-    return started_at is not None and owes_in_advance(reader, contract, started_at)
+    return started_at is not None and owed_at_start(reader, contract, started_at) is not None
 
 
 def activate_due(work: Work, task: ActivateSubscription) -> None:

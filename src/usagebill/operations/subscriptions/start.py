@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from usagebill.core.contracts import Contract
-from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import units_at_start
+from usagebill.core.invoice_triggers import Trigger, at_start
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.plans import FixedChargeUnits
+from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.subscription_changes import started
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationInvoice
 from usagebill.operations.alert_watch import watch_subscription
@@ -25,7 +25,7 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_start", "ends_invoiced", "in_trial", "note_units", "owes_in_advance", "start"]
+__all__ = ["bill_start", "ends_invoiced", "in_trial", "note_units", "owed_at_start", "start"]
 
 
 def start(
@@ -74,35 +74,36 @@ def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
     return ends_at is not None and at < ends_at
 
 
-def owes_in_advance(reader: Reader, contract: Contract, at: datetime) -> bool:
-    """Whether a subscription that starts at `at` owes anything in advance: fixed charges, or its fee."""
-    definition = plan_definition(reader, contract.plan.id)
-    if any(charge.pay_in_advance for charge in definition.fixed_charges):
-        return True
-    return definition.plan.pay_in_advance and not in_trial(reader, contract, at)
-
-
 def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoice | None:
     """Bill what a subscription that has just started owes at once: its fee, if it is paid in advance.
 
     The invoice, None if nothing is owed. With `hidden`, nobody sees it until it is paid.
     """
-    plan, started_at = contract.plan, contract.subscription.started_at
+    started_at = contract.subscription.started_at
     if started_at is None:
         return None
-    if plan.pay_in_advance and not in_trial(work, contract, started_at):
-        return bill(
-            work,
-            [Entry(contract=contract, reason=InvoicingReason.STARTING)],
-            at=started_at,
-            occasion=Occasion.SUBSCRIPTION,
-            skip_charges=True,
-            hidden=hidden,
-        )
-    at_once = [charge for charge in plan_definition(work, plan.id).fixed_charges if charge.pay_in_advance]
-    if at_once:
+    trigger = owed_at_start(work, contract, started_at)
+    if trigger is Trigger.START:
+        entries = [Entry(contract=contract, reason=InvoicingReason.STARTING)]
+        return bill(work, entries, at=started_at, trigger=trigger, hidden=hidden)
+    if trigger is Trigger.ADDED_UNITS:
+        at_once = _fixed_in_advance(work, contract)
         return bill_added_units(work, contract, at_once, at=units_at_start(started_at), hidden=hidden)
     return None
+
+
+def owed_at_start(reader: Reader, contract: Contract, at: datetime) -> Trigger | None:
+    """What makes the first invoice of a subscription that starts at `at`; None if it owes nothing in advance."""
+    pay_in_advance = contract.plan.pay_in_advance
+    return at_start(
+        pay_in_advance=pay_in_advance,
+        in_trial=pay_in_advance and in_trial(reader, contract, at),
+        fixed_in_advance=bool(_fixed_in_advance(reader, contract)),
+    )
+
+
+def _fixed_in_advance(reader: Reader, contract: Contract) -> list[FixedCharge]:
+    return [charge for charge in plan_definition(reader, contract.plan.id).fixed_charges if charge.pay_in_advance]
 
 
 def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoice_triggers import at_end
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscription_changes import canceled, ended, with_termination_options
@@ -14,7 +14,6 @@ from usagebill.core.subscriptions import (
     Subscription,
     SubscriptionStatus,
     TerminationCredit,
-    TerminationInvoice,
 )
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
@@ -91,8 +90,9 @@ def terminate(
     last = ended(chosen, work.now)
     contract = contract.of(last)
     entries = [Entry(contract=contract, reason=InvoicingReason.TERMINATING)]
-    if last.on_termination_invoice == TerminationInvoice.GENERATE:
-        foresee_bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
+    trigger = at_end(last.on_termination_invoice)
+    if trigger is not None:
+        foresee_bill(work, entries, at=work.now, trigger=trigger)
     if chosen != subscription:
         work.tx.replace(chosen)
         work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)
@@ -104,8 +104,8 @@ def terminate(
         credit_unused_time(
             work, contract, option=last.on_termination_credit_note or TerminationCredit.CREDIT, asked=asked
         )
-    if last.on_termination_invoice == TerminationInvoice.GENERATE:
-        bill(work, entries, at=work.now, occasion=Occasion.SUBSCRIPTION)
+    if trigger is not None:
+        bill(work, entries, at=work.now, trigger=trigger)
     regroup(work, [last], work.now, renewing=False)
     want_refresh(work, last.customer_id)
     return last

@@ -7,9 +7,9 @@ from datetime import date
 from zoneinfo import ZoneInfo
 
 from usagebill.core.contracts import Contract
-from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoice_triggers import at_trial_end
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
@@ -43,16 +43,13 @@ def end_trial(work: Work, task: EndTrial) -> None:
     ended = replace(subscription, trial_ended_at=ends_at, updated_at=work.now)
     contract = contract.of(ended)
     work.tx.replace(ended)
-    if plan.pay_in_advance and not (
-        billed_through_trial(_last_run_on(contract), ends_at, contract.zone) or _billed_at_start(work, contract)
-    ):
-        bill(
-            work,
-            [Entry(contract=contract, reason=InvoicingReason.STARTING)],
-            at=work.now,
-            occasion=Occasion.SUBSCRIPTION,
-            skip_charges=True,
-        )
+    trigger = at_trial_end(
+        pay_in_advance=plan.pay_in_advance,
+        billed_since=billed_through_trial(_last_run_on(contract), ends_at, contract.zone),
+        billed_at_start=plan.pay_in_advance and _billed_at_start(work, contract),
+    )
+    if trigger is not None:
+        bill(work, [Entry(contract=contract, reason=InvoicingReason.STARTING)], at=work.now, trigger=trigger)
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
 
 

@@ -1,0 +1,171 @@
+"""Which facts make which invoice: the whole table is `KINDS`, the decisions that lead to it are the functions below.
+
+Nothing is looked up here. Operations bring the facts, and make the invoice that its kind describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from usagebill.core.bills import Step
+from usagebill.core.dates import Occasion
+from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
+from usagebill.core.pricing.charges import REGROUPED
+from usagebill.core.subscriptions import TerminationInvoice
+
+__all__ = [
+    "KINDS",
+    "InvoiceKind",
+    "Trigger",
+    "at_end",
+    "at_start",
+    "at_trial_end",
+    "occasion_of_reasons",
+    "of_event",
+    "step_of",
+    "waits_for_taxes",
+]
+
+# The types of invoice whose taxes are computed from those of the customer.
+_TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
+
+
+class Trigger(Enum):
+    """What makes an invoice."""
+
+    RUN = "run"  # a billing day
+    START = "start"  # a subscription starts, and its plan is paid in advance
+    TRIAL_END = "trial_end"  # its trial ends, and its plan is paid in advance
+    PLAN_CHANGE = "plan_change"  # another plan takes the place of the one before
+    END = "end"  # a subscription ends
+    ADDED_UNITS = "added_units"  # units of fixed charges that are paid in advance
+    EVENT = "event"  # usage that is paid in advance
+    THRESHOLD = "threshold"  # usage so far has passed a threshold of progressive billing
+    PAID_FEES = "paid_fees"  # fees without an invoice have been paid
+    ONE_OFF = "one_off"  # add-ons are invoiced by hand
+    PURCHASE = "purchase"  # prepaid credits are bought
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceKind:
+    """An invoice as its trigger makes it.
+
+    `reasons` are those of its billing periods. With `skip_charges` it bills no usage of the period that closes. An
+    invoice of nothing is closed, if it `may_be_empty` and its customer is not sent such invoices.
+    """
+
+    invoice_type: InvoiceType
+    occasion: Occasion
+    reasons: tuple[InvoicingReason, ...] = ()
+    skip_charges: bool = False
+    may_be_empty: bool = True
+    message: str = "invoice.created"
+
+
+_IN_ADVANCE = InvoiceKind(
+    invoice_type=InvoiceType.SUBSCRIPTION, occasion=Occasion.IMMEDIATE, reasons=(InvoicingReason.IN_ADVANCE,)
+)
+_STARTING = InvoiceKind(
+    invoice_type=InvoiceType.SUBSCRIPTION,
+    occasion=Occasion.SUBSCRIPTION,
+    reasons=(InvoicingReason.STARTING,),
+    skip_charges=True,
+)
+KINDS: Mapping[Trigger, InvoiceKind] = MappingProxyType(
+    {
+        Trigger.RUN: InvoiceKind(
+            invoice_type=InvoiceType.SUBSCRIPTION, occasion=Occasion.PERIODIC, reasons=(InvoicingReason.PERIODIC,)
+        ),
+        Trigger.START: _STARTING,
+        Trigger.TRIAL_END: _STARTING,
+        Trigger.PLAN_CHANGE: InvoiceKind(
+            invoice_type=InvoiceType.SUBSCRIPTION,
+            occasion=Occasion.SUBSCRIPTION,
+            reasons=(InvoicingReason.TERMINATING, InvoicingReason.STARTING),
+        ),
+        Trigger.END: InvoiceKind(
+            invoice_type=InvoiceType.SUBSCRIPTION,
+            occasion=Occasion.SUBSCRIPTION,
+            reasons=(InvoicingReason.TERMINATING,),
+        ),
+        Trigger.ADDED_UNITS: _IN_ADVANCE,
+        Trigger.EVENT: _IN_ADVANCE,
+        Trigger.THRESHOLD: InvoiceKind(
+            invoice_type=InvoiceType.PROGRESSIVE_BILLING,
+            occasion=Occasion.IMMEDIATE,
+            reasons=(InvoicingReason.PROGRESSIVE_BILLING,),
+            may_be_empty=False,
+        ),
+        Trigger.PAID_FEES: InvoiceKind(
+            invoice_type=InvoiceType.ADVANCE_CHARGES,
+            occasion=Occasion.IMMEDIATE,
+            reasons=(InvoicingReason.IN_ADVANCE_PERIODIC,),
+            skip_charges=True,
+        ),
+        Trigger.ONE_OFF: InvoiceKind(
+            invoice_type=InvoiceType.ONE_OFF, occasion=Occasion.IMMEDIATE, message="invoice.one_off_created"
+        ),
+        Trigger.PURCHASE: InvoiceKind(invoice_type=InvoiceType.CREDIT, occasion=Occasion.IMMEDIATE, may_be_empty=False),
+    }
+)
+
+
+def at_start(*, pay_in_advance: bool, in_trial: bool, fixed_in_advance: bool) -> Trigger | None:
+    """What a subscription owes when it starts: its fee, fixed charges and all; these alone; or nothing yet (None).
+
+    `fixed_in_advance`: whether any fixed charge of the plan is paid in advance. A trial covers the fee only.
+    """
+    if pay_in_advance and not in_trial:
+        return Trigger.START
+    return Trigger.ADDED_UNITS if fixed_in_advance else None
+
+
+def at_trial_end(*, pay_in_advance: bool, billed_since: bool, billed_at_start: bool) -> Trigger | None:
+    """Whether the rest of the period is billed when a trial ends: in advance, unless an invoice has done so already.
+
+    `billed_since`: by a run of that day or later; `billed_at_start`: by the one of the start.
+    """
+    return Trigger.TRIAL_END if pay_in_advance and not billed_since and not billed_at_start else None
+
+
+def at_end(option: TerminationInvoice | str) -> Trigger | None:
+    """Whether the end of a subscription is invoiced."""
+    return Trigger.END if option == TerminationInvoice.GENERATE else None
+
+
+def of_event(*, invoiceable: bool, regroup_paid_fees: str | None) -> Trigger | None:
+    """The invoice that the fee of an event, paid in advance, is on: one of its own, a later one of all fees that have
+    been paid, or none.
+    """
+    if invoiceable:
+        return Trigger.EVENT
+    return Trigger.PAID_FEES if regroup_paid_fees == REGROUPED else None
+
+
+def step_of(trigger: Trigger, *, grace_period: int, hidden: bool = False) -> Step:
+    """What happens to an invoice once it is computed: only those of subscription periods wait for a grace period.
+
+    `grace_period` is in days; `hidden`: whether nobody is to see the invoice until it is paid.
+    """
+    if hidden:
+        return Step.AWAIT_PAYMENT
+    waits = KINDS[trigger].occasion is not Occasion.IMMEDIATE and grace_period > 0
+    return Step.DRAFT if waits else Step.ISSUE
+
+
+def waits_for_taxes(invoice_type: InvoiceType, fee_cents: Sequence[int], *, sends_empty: bool) -> bool:
+    """Whether an invoice of these fees is kept until somebody else has said what its taxes are.
+
+    One of nothing is closed at once, unless its customer is sent such invoices (`sends_empty`).
+    """
+    return bool(fee_cents) and invoice_type in _TAXED_TYPES and (sum(fee_cents) != 0 or sends_empty)
+
+
+def occasion_of_reasons(invoice_type: InvoiceType, reasons: Container[InvoicingReason]) -> Occasion:
+    """The occasion of a stored invoice, by the reasons of its billing periods."""
+    if invoice_type != InvoiceType.SUBSCRIPTION or InvoicingReason.IN_ADVANCE in reasons:
+        return Occasion.IMMEDIATE
+    return Occasion.PERIODIC if InvoicingReason.PERIODIC in reasons else Occasion.SUBSCRIPTION
