@@ -20,6 +20,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import BillCustomer
+from usagebill.core.wallets import Wallet
 from usagebill.operations.subscriptions.schedule import schedule_billing
 from usagebill.rehearsals import Prepared
 from usagebill.storage.conditions import eq
@@ -79,7 +80,7 @@ def totals(billing: Billing) -> dict[str, int]:
     }
 
 
-def interrupted(billing: Billing, interrupt: Callable[[Billing], None]) -> dict[str, int]:
+def interrupted(billing: Billing, interrupt: Callable[[Billing], object]) -> dict[str, int]:
     """The same, with something done by another process between working out and storing."""
 
     def elsewhere() -> None:
@@ -334,3 +335,38 @@ def test_a_run_that_fails_fails_under_the_lock_alone(billing: Billing, monkeypat
     billing.run_due(on_failure=lambda job, _: failures.append(job))
     assert [job.kind for job in failures] == [BillCustomer.kind]
     assert totals(billing) == {"acme": 100, "globex": BILLED}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda other, first, second: [
+            other.wallets.update(wallet.id, priority=priority) for wallet, priority in ((first, 9), (second, 1))
+        ],
+        lambda other, first, _: other.wallets.terminate(first.id),
+        lambda other, _, second: other.wallet_transactions.create(wallet_id=second.id, voided_credits="50"),
+        lambda other, first, _: other.wallet_transactions.create(wallet_id=first.id, granted_credits="90"),
+        lambda other, first, _: other.wallets.update(first.id, applies_to={"fee_types": ["commitment"]}),
+    ],
+    ids=["priorities", "end", "void", "grant", "limits"],
+)
+def test_a_change_of_wallets_meanwhile_comes_after_the_bill_that_was_due_before(
+    billing: Billing, change: Callable[[Billing, Wallet, Wallet], object]
+) -> None:
+    first, second = (
+        billing.wallets.create(
+            external_customer_id="acme", rate_amount="1", code=code, priority=priority, granted_credits=credits
+        )
+        for code, priority, credits in (("first", 2, "10"), ("second", 5, "100"))
+    )
+    billing.run_due(strict=True)
+    assert interrupted(billing, lambda other: change(other, first, second)) == {"acme": 0, "globex": BILLED}
+    (invoice,) = billing.invoices.list(external_customer_id="acme").items
+    paid = [
+        (use.wallet_id, use.amount_cents)
+        for wallet in (first, second)
+        for use in billing.wallet_transactions.list_of_wallet(wallet.id, transaction_status="invoiced").items
+    ]
+    assert paid == [(first.id, 1000), (second.id, BILLED - 1000)]
+    assert invoice.prepaid_credit_amount_cents == BILLED
+    assert billing.audit().findings == ()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from tests.json_asserts import missing, refused
 from tests.operations.test_alerts import later, rung, use, wallet, watch
 from tests.scenarios import Scenario, charge_on
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
 
 pytestmark = [pytest.mark.now("2024-03-05T10:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -200,3 +204,20 @@ def test_every_value_of_a_wallet_is_watched_as_usage_and_invoices_take_from_it(b
     assert (types(), len(box.webhook_types("wallet.updated"))) == (ongoing, updates)
     box.travel_to("2024-04-01T01:00:00Z")
     assert types() == sorted([*ongoing, "wallet_balance_amount", "wallet_credits_balance"])
+
+
+def test_a_fall_rings_even_if_credits_come_back_before_anything_else_is_done() -> None:
+    messages: list[Any] = []
+    clock = ManualClock(datetime(2024, 3, 5, tzinfo=UTC))
+    with Billing(":memory:", clock=clock, deliver=False, on_message=messages.append) as billing:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        prepaid = billing.wallets.create(external_customer_id="acme", rate_amount="1", granted_credits="100")
+        billing.run_due()
+        billing.alerts.create_of_wallet(
+            "acme", prepaid.code, alert_type="wallet_balance_amount", code="low", thresholds=[{"value": 5000}]
+        )
+        billing.wallet_transactions.create(wallet_id=prepaid.id, voided_credits="60")
+        billing.wallet_transactions.create(wallet_id=prepaid.id, granted_credits="60")
+        billing.run_due()
+    triggered = [message["triggered_alert"] for message in messages if message["webhook_type"] == "alert.triggered"]
+    assert [(alert["previous_value"], alert["current_value"]) for alert in triggered] == [("10000.0", "4000.0")]

@@ -250,3 +250,50 @@ def test_a_payment_that_failed_is_not_tried_before_the_next_day(box: Scenario) -
     assert days(box, wallet_id) == ["2025-02-28"]
     box.travel_to("2025-03-31T12:00:00Z")
     assert days(box, wallet_id) == ["2025-02-28", "2025-03-31"]
+
+
+def test_a_top_up_is_charged_as_it_says_else_as_its_rule_else_as_its_wallet_else_as_usual(box: Scenario) -> None:
+    with StripeServer(now=lambda: box.now) as stripe:
+        stripe.knows("cus_1", "pm_usual")
+        path = box.connect_payment_provider("stripe", code="main", url=stripe.url, **stripe.credentials)
+        provider = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_1"}
+        box.customer(billing_configuration=provider)
+        box.run_due()
+        for card in ("pm_wallet", "pm_rule", "pm_own"):
+            notice = stripe.card_added("cus_1", card)
+            assert box.receive(path, notice.body, dict(notice.headers)) == 200
+        box.run_due()
+        methods = {
+            method["provider_method_id"]: method["svc_id"]
+            for method in box.get("/customers/acme/payment_methods")["payment_methods"]
+        }
+        box.put(f"/customers/acme/payment_methods/{methods['pm_usual']}/set_as_default")
+        by_hand = {"payment_method_type": "manual"}
+
+        def by(name: str) -> dict[str, str]:
+            return {"payment_method_type": "provider", "payment_method_id": methods[name]}
+
+        def charged() -> list[str]:
+            return [intent["payment_method"] for intent in stripe.intents.values()]
+
+        def buy(wallet_id: str, **fields: object) -> None:
+            box.post("/wallet_transactions", wallet_transaction={"wallet_id": wallet_id, "paid_credits": "1", **fields})
+            box.run_due()
+
+        rule = {"trigger": "interval", "interval": "monthly", "paid_credits": "2", "payment_method": by("pm_rule")}
+        plain = funded(box)
+        chosen = funded(box, payment_method=by("pm_wallet"), recurring_transaction_rules=[rule])
+        buy(plain)
+        assert charged() == ["pm_usual"]
+        buy(chosen)
+        assert charged()[1:] == ["pm_wallet"]
+        buy(chosen, payment_method=by("pm_own"))
+        assert charged()[2:] == ["pm_own"]
+        buy(chosen, payment_method=by_hand)
+        assert charged()[3:] == []
+        box.travel_to("2025-02-28T12:00:00Z")
+        assert charged()[3:] == ["pm_rule"]
+        (running,) = box.get(f"/wallets/{chosen}")["wallet"]["recurring_transaction_rules"]
+        change_rules(box, chosen, {"svc_id": running["svc_id"], **MONTHLY, "payment_method": by_hand})
+        box.travel_to("2025-03-31T12:00:00Z")
+        assert charged()[4:] == []

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.wallet_lives import WalletLife, play, wallet_lives
+from tests.properties.wallet_lives import ALERT_TYPES, WalletLife, play, wallet_lives
 from tests.scenarios import Scenario
+from usagebill.core.alerts import Alert
 from usagebill.core.audit import Finding
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import TransactionKind, WalletConsumption, WalletTransaction
@@ -105,14 +106,49 @@ def assert_ongoing_balances_are_fresh(reader: Reader) -> None:
             assert refreshed(reader, wallet) == wallet
 
 
+def assert_credits_are_accounted_for(reader: Reader) -> None:
+    """What holds after every commit, whatever is still to be done."""
+    assert_balances(reader)
+    assert_every_use_is_funded_once(reader)
+    assert_invoices_are_paid_by_wallets(reader)
+
+
+def assert_alerts_rang_for_each_fall(box: Scenario) -> None:
+    """Every movement of a wallet is told of, and each threshold that it took the balance past rang once, then."""
+    seen: dict[tuple[str, str], Decimal] = {}
+    expected: list[tuple[str, str, list[Decimal]]] = []
+    rung: list[tuple[str, str, list[Decimal]]] = []
+    values = dict(zip(ALERT_TYPES, ("balance_cents", "credits_balance"), strict=True))
+    watched = {
+        (alert.wallet_id or "", str(alert.alert_type))
+        for alert in box.billing.reading(lambda reader: reader.tx.find(Alert))
+    }
+    for message in box.webhooks:
+        if message["webhook_type"] == "wallet.updated":
+            wallet = message["wallet"]
+            for alert_type, name in values.items():
+                owner = wallet["svc_id"], alert_type
+                after = Decimal(wallet[name])
+                crossed = falls_past(seen.get(owner, ZERO), after)
+                seen[owner] = after
+                if crossed and owner in watched:
+                    expected.append((*owner, crossed))
+        elif message["webhook_type"] == "alert.triggered":
+            alert = message["triggered_alert"]
+            crossed = [Decimal(threshold["value"]) for threshold in alert["crossed_thresholds"]]
+            rung.append((alert["svc_wallet_id"], alert["alert_type"], sorted(crossed)))
+    assert rung == expected
+
+
+def falls_past(before: Decimal, after: Decimal) -> list[Decimal]:
+    """What a balance falls to or past of the values of `THRESHOLDS`: 10,000, and every ten below it."""
+    values = (Decimal(value) for value in range(0, 10_001, 10))
+    return [value for value in values if after <= value < before]
+
+
 def holds(box: Scenario) -> None:
-    for assertion in (
-        assert_balances,
-        assert_every_use_is_funded_once,
-        assert_invoices_are_paid_by_wallets,
-        assert_ongoing_balances_are_fresh,
-    ):
-        box.billing.reading(assertion)
+    box.billing.reading(assert_credits_are_accounted_for)
+    box.billing.reading(assert_ongoing_balances_are_fresh)
 
 
 @_moderate
@@ -122,9 +158,10 @@ def test_every_credit_is_accounted_for_at_every_moment(life: WalletLife) -> None
 
     def check(box: Scenario) -> None:
         holds(box)
+        assert_alerts_rang_for_each_fall(box)
         ended[:] = box.billing.audit().findings
 
-    play(life, check)
+    play(life, check, watch=assert_credits_are_accounted_for)
     assert ended == []
 
 
@@ -132,4 +169,4 @@ def test_every_credit_is_accounted_for_at_every_moment(life: WalletLife) -> None
 @given(wallet_lives(16), st.integers(0, 10_000))
 def test_a_process_that_dies_loses_and_repeats_no_credit(life: WalletLife, seed: int) -> None:
     chance = random.Random(seed)
-    play(life, holds, dies=lambda: chance.random() < 0.3)
+    play(life, holds, watch=assert_credits_are_accounted_for, dies=lambda: chance.random() < 0.3)

@@ -26,6 +26,8 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallet_transactions import TransactionType, WalletTransaction
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.storage.conditions import asc, eq, more, ne
+from usagebill.storage.ports import Store, Transaction
+from usagebill.work import Reader
 
 __all__ = ["WalletLife", "play", "wallet_lives"]
 
@@ -34,6 +36,8 @@ START = datetime(2024, 1, 20, 9, tzinfo=UTC)
 RATES = ("1", "1", "0.5", "1.375", "0.07", "10", "0.33333")
 CREDITS = ("5", "20", "0.4", "12.34567", "100", "3.3", "4.399999", "1000")
 METRICS = ("gb", "calls", "sms")
+ALERT_TYPES = ("wallet_balance_amount", "wallet_credits_balance")
+THRESHOLDS = [{"value": 10_000}, {"value": 10, "recurring": True}]
 RULES: tuple[dict[str, Any] | None, ...] = (
     None,
     {"trigger": "threshold", "threshold_credits": "10", "granted_credits": "15"},
@@ -70,6 +74,7 @@ class WalletLife:
     tax_rate: int
     coupon_cents: int
     thresholds: bool
+    targets: bool
     steps: tuple[Step, ...]
 
 
@@ -108,18 +113,37 @@ def wallet_lives(steps: int) -> st.SearchStrategy[WalletLife]:
         tax_rate=st.sampled_from((0, 7, 20)),
         coupon_cents=st.sampled_from((0, 0, 333)),
         thresholds=st.booleans(),
+        targets=st.booleans(),
         steps=st.lists(_steps, min_size=steps // 2, max_size=steps).map(tuple),
     )
 
 
-def play(life: WalletLife, check: Callable[[Scenario], None], dies: Callable[[], bool] | None = None) -> None:
-    """Play `life`, and ask `check` after each step, when all that was due is done.
+class WatchedStore(CrashingStore):
+    """A store that has `watch` look at what every one of its commits leaves."""
+
+    def __init__(self, store: Store, dies: Callable[[], bool], watch: Callable[[], None]) -> None:
+        super().__init__(store, dies)
+        self._watch = watch
+
+    def write(self, organization_id: str | None, change: Callable[[Transaction], Any]) -> Any:
+        done = super().write(organization_id, change)
+        self._watch()
+        return done
+
+
+def play(
+    life: WalletLife,
+    check: Callable[[Scenario], None],
+    *,
+    watch: Callable[[Reader], None] = lambda _: None,
+    dies: Callable[[], bool] = lambda: False,
+) -> None:
+    """Play `life`, and ask `check` after each step, when all that was due is done, and `watch` after each commit.
 
     `dies` is asked before each commit of due jobs; what died is run again.
     """
     with Scenario(now=START) as box:
-        if dies is not None:
-            box.billing.store = CrashingStore(box.billing.store, dies)
+        box.billing.store = WatchedStore(box.billing.store, dies, lambda: box.billing.reading(watch))
         player = _Player(box, life)
         player.begin()
         for step in life.steps:
@@ -135,6 +159,7 @@ class _Player:
         self.box = box
         self.life = life
         self._events = count(1)
+        self._wallet_codes = count(0)
         self._customer_zone = life.zone
 
     def begin(self) -> None:
@@ -155,7 +180,7 @@ class _Player:
                 "amount_currency": "EUR",
                 "pay_in_advance": False,
                 "charges": [
-                    charge_on(metrics["gb"], amount="1.005"),
+                    charge_on(metrics["gb"], amount="1.005", accepts_target_wallet=life.targets),
                     charge_on(metrics["calls"], amount="0.333"),
                     charge_on(metrics["sms"], amount="0.5", pay_in_advance=True),
                 ],
@@ -165,6 +190,7 @@ class _Player:
         if life.coupon_cents:
             self.box.coupon(life.coupon_cents, frequency="forever")
         self._subscribe("small")
+        self._subscribe("large", "other")
         self._make(0, 3)
 
     def _metric(self, code: str) -> str:
@@ -211,8 +237,8 @@ class _Player:
 
     # Steps
 
-    def _subscribe(self, plan: str) -> None:
-        body = {"external_customer_id": "acme", "external_id": "sub", "plan_code": plan}
+    def _subscribe(self, plan: str, external_id: str = "sub") -> None:
+        body = {"external_customer_id": "acme", "external_id": external_id, "plan_code": plan}
         self._done("POST", "/subscriptions", {"subscription": body})
 
     def _plan(self, subject: int, number: int) -> None:
@@ -225,9 +251,10 @@ class _Player:
         event = {
             "transaction_id": f"t{next(self._events)}",
             "code": METRICS[subject % 3],
-            "external_subscription_id": "sub",
+            "external_subscription_id": "other" if number % 5 == 4 else "sub",
             "timestamp": str(self.box.now.timestamp()),
-            "properties": {"value": number + 1},
+            # Some usage names the wallet that alone may pay for it, some one that there is not.
+            "properties": {"value": number + 1, **({"target_wallet_code": f"w{subject}"} if number % 3 == 2 else {})},
         }
         self._done("POST", "/events", {"event": event})
 
@@ -246,8 +273,10 @@ class _Player:
             {"applies_to": {"fee_types": ["subscription"]}},
         )
         rule = RULES[(subject * 5 + number) % len(RULES)]
+        code = f"w{next(self._wallet_codes)}"
         wallet = {
             "external_customer_id": "acme",
+            "code": code,
             "rate_amount": RATES[number % len(RATES)],
             "currency": "EUR",
             "priority": subject % 3 + 1,
@@ -257,6 +286,9 @@ class _Player:
             **({} if rule is None else {"recurring_transaction_rules": [rule]}),
         }
         self._send("POST", "/wallets", {"wallet": wallet})
+        for alert_type in ALERT_TYPES[number % 2 :]:
+            alert = {"alert_type": alert_type, "code": alert_type, "thresholds": THRESHOLDS}
+            self._send("POST", f"/customers/acme/wallets/{code}/alerts", {"alert": alert})
 
     def _rule(self, subject: int, number: int) -> None:
         rule = RULES[number % len(RULES)]
