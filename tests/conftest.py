@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,13 @@ from usagebill.testing import Sandbox
 settings.register_profile("usagebill", deadline=None)
 settings.register_profile(FAST, deadline=None, max_examples=FEW)
 settings.load_profile("usagebill")
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what stays for the whole run: modules and thousands of collected tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

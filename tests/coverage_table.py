@@ -178,12 +178,20 @@ def _library(endpoint: Endpoint) -> set[tuple[str, str]]:
     }
 
 
-def asks(test: Calls, verb: str, path: str) -> bool:
-    """Whether a test asks for an operation."""
+@cache
+def _asked(verb: str) -> frozenset[str]:
+    """Every path that tests ask for with a verb."""
+    return frozenset(asked for test in calls() for method, asked in test.requests if method == verb)
+
+
+@cache
+def _asking(verb: str, path: str) -> frozenset[tuple[str, str]]:
+    """The requests of tests that ask for an operation."""
     other = [template for template in _literal(path) if template != path]
-    return any(
-        method == verb and matching(asked, path) and not any(matching(asked, template) for template in other)
-        for method, asked in test.requests
+    return frozenset(
+        (verb, asked)
+        for asked in _asked(verb)
+        if matching(asked, path) and not any(matching(asked, template) for template in other)
     )
 
 
@@ -222,7 +230,8 @@ def asked_by(verb: str, path: str) -> list[str]:
     if endpoint is None:
         return []
     call = _library(endpoint)
-    tests = [test.test for test in calls() if asks(test, verb, path) or call & test.methods]
+    asking = _asking(verb, path)
+    tests = [test.test for test in calls() if asking & test.requests or call & test.methods]
     everywhere = [] if (verb, endpoint.path) in NEVER else [EVERY_OPERATION]
     return [*tests, *_scenarios_asking(verb, path), *everywhere]
 

@@ -12,6 +12,9 @@ __all__ = ["FAST", "FEW", "examples"]
 FAST, FEW = "fast", 10
 
 
-def examples(most: int, **rest: Any) -> settings:
-    """Settings of a property that is tried with `most` examples; the others are those of `hypothesis.settings`."""
-    return settings(max_examples=min(most, FEW) if settings.get_current_profile_name() == FAST else most, **rest)
+def examples(most: int, *, few: int = FEW, **rest: Any) -> settings:
+    """Settings of a property that is tried with `most` examples, or `few` in the fast lane.
+
+    The others are those of `hypothesis.settings`.
+    """
+    return settings(max_examples=min(most, few) if settings.get_current_profile_name() == FAST else most, **rest)

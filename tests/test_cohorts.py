@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenarios import charge_on, fixed_charge_on, plan_fields, price_ranges
 from usagebill import Billing, rehearsals
 from usagebill.clock import ManualClock
@@ -198,7 +199,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12, few=3, deadline=None)
 @given(customers=_customers(), together=st.integers(1, 4), billing_time=st.sampled_from(("calendar", "anniversary")))
 def test_billed_together_or_one_by_one_everything_stored_is_the_same(
     customers: list[dict[str, Any]], together: int, billing_time: str

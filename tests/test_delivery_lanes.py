@@ -181,6 +181,7 @@ with Billing(sys.argv[1]) as billing, Worker(billing):
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_no_message(file: Path) -> None:
     with Receiver(*[200] * 20, 0) as receiver, Billing(file) as billing:
         endpoint = listen(billing, receiver.url)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 
 import pytest
 
-import usagebill
 from tests.error_page import PAGE, text
+from tests.source_trees import trees
 from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES, Refusal
 
-SOURCE = Path(usagebill.__file__).parent
 # Where refusals are decided.
 FLOORS = ("core", "operations", "queries", "rating", "work.py", "inputs.py", "sent_fields.py", "pricing.py", "printing")
 # Names of fields and the like that only look like codes, among the texts below.
@@ -38,22 +37,28 @@ _NO_CODES = {
 }  # fmt: skip
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for floor in FLOORS:
-        root = SOURCE / floor
-        for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
-            yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    return [(place.as_posix(), tree) for place, tree in trees().items() if place.parts[0] in FLOORS]
 
 
 def texts(node: ast.AST) -> Iterator[str]:
     return (part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
+@cache
+def calls() -> list[tuple[str, str, ast.Call]]:
+    """The module of every call of a function by its name, that name, and the call."""
+    return [
+        (module, node.func.id, node)
+        for module, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+
+
 def raised(name: str) -> Iterator[tuple[str, ast.Call]]:
-    for module, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == name:
-                yield module, node
+    return ((module, call) for module, called, call in calls() if called == name)
 
 
 def first_codes(name: str) -> set[str]:

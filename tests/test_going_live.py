@@ -52,6 +52,7 @@ def served_by(words: Sequence[str], environment: Mapping[str, str], folder: Path
         return server.wait(60)
 
 
+@pytest.mark.slow
 def test_the_unit_starts_a_service_that_stops_on_sigterm(tmp_path: Path) -> None:
     environment = dict(text.split("=", 1) for text in values(UNIT, "Environment"))
     # Where systemd makes the folder of the unit's state.
@@ -76,6 +77,7 @@ def test_the_unit_is_one_that_systemd_understands(tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "usagebill.service" in line]
 
 
+@pytest.mark.slow
 def test_the_container_starts_a_service_on_its_volume(tmp_path: Path) -> None:
     lines = dict(line.split(" ", 1) for line in CONTAINER.splitlines() if line)
     assert lines["FROM"].startswith("python:3.1")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
+from tests.source_trees import trees
 from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.pricing import MODELS
 
-PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
 FLOORS = ("core", "storage", "queries", "rating", "views", "operations")
 # Conditions of a query: the column comes first, then what it is compared with.
 CONDITIONS = {"eq", "ne", "within"}
@@ -32,13 +31,6 @@ OTHER_WORDS = {
     ("operations/webhooks.py", "refused"),
     ("operations/webhooks.py", "timeout"),
 }
-
-
-@cache
-def trees() -> dict[Path, ast.Module]:
-    """The code of every file, by its place in the package."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return {file.relative_to(PACKAGE): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
 def code_of_floors() -> dict[Path, ast.Module]:

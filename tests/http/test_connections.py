@@ -15,6 +15,8 @@ import pytest
 from tests.json_asserts import for_programs
 from tests.service import Service
 
+# What starts a server of its own, a process that imports everything again.
+own_server = pytest.mark.slow
 TIMED_OUT = {"status": 408, "error": "Request Timeout"}
 
 
@@ -89,6 +91,7 @@ def test_a_body_may_take_long_that_goes_on(impatient: Service) -> None:
         assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+@own_server
 def test_who_takes_nothing_of_an_answer_is_left(tmp_path: Path) -> None:
     """The only place is taken by somebody who asks for more than fits on the way, and reads nothing."""
     with Service(tmp_path / "billing.db", "--connections", "1", "--answer-seconds", "1") as service:
@@ -111,6 +114,7 @@ def ready(service: Service) -> int:
         return int(received(connection).split()[1])
 
 
+@own_server
 def test_the_key_is_looked_at_before_a_long_body_is_sent(tmp_path: Path) -> None:
     with Service(tmp_path / "billing.db") as service:
         for announced in ("Content-Length: 9000000", "Content-Length: 900000000"):
@@ -120,6 +124,7 @@ def test_the_key_is_looked_at_before_a_long_body_is_sent(tmp_path: Path) -> None
             assert received(connection).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
+@own_server
 def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
     with Service(tmp_path / "billing.db", "--connections", "20") as service, ExitStack() as open_ones:
         for _ in range(200):
@@ -132,6 +137,7 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
     assert 0 < len(log) < 20
 
 
+@own_server
 def test_who_finds_every_place_at_work_is_told_so(tmp_path: Path) -> None:
     with Service(tmp_path / "billing.db", "--connections", "2") as service:
         half = head(service, "Content-Length: 50", "Expect: 100-continue")
@@ -143,6 +149,7 @@ def test_who_finds_every_place_at_work_is_told_so(tmp_path: Path) -> None:
                 assert for_programs(body_of(received(third))) == {"status": 503, "error": "Service Unavailable"}
 
 
+@own_server
 def test_reads_and_health_do_not_wait_for_those_who_wait_to_write(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     with Service(file) as service:
@@ -172,6 +179,7 @@ def test_reads_and_health_do_not_wait_for_those_who_wait_to_write(tmp_path: Path
         assert codes == [200] * 100
 
 
+@own_server
 def test_the_first_use_of_a_key_is_noted_though_it_only_reads_while_others_write(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     with Service(file) as service:

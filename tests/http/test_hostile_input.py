@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.input_fields import places, put
 from tests.sample_records import path_of, valid_bodies, world
 from tests.scenarios import Scenario
@@ -45,10 +46,10 @@ WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]
 ASKING = [endpoint for endpoint in endpoints() if endpoint.method == "GET" and (endpoint.query or endpoint.paged)]
 NAMED = [endpoint for endpoint in endpoints() if "{" in endpoint.path]
 FIELDS = {kind: list(places(kind)) for endpoint in WRITING if (kind := endpoint.body) is not None}
-QUIET = settings(
+QUIET = examples(
+    60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=60,
     # Requests build on what earlier ones stored: a failure is told as it was met.
     derandomize=True,
 )

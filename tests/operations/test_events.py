@@ -5,8 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scenarios import Scenario
 
 from usagebill.core.errors import Invalid
@@ -225,7 +226,7 @@ _events = st.dictionaries(_fields, _json, max_size=6)
 
 class TestAnything:
     @pytest.mark.slow
-    @settings(max_examples=60, deadline=None)
+    @examples(60, deadline=None)
     @given(
         events=st.lists(
             st.one_of(_events, st.dictionaries(_fields, st.text(min_size=1), min_size=6), _json), max_size=3

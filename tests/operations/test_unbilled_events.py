@@ -8,9 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from tests.examples import examples
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
 
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
@@ -363,7 +364,7 @@ _DELAYS = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(
     moments=st.lists(st.tuples(_MOMENTS, _DELAYS), min_size=1, max_size=12),
     grace=st.sampled_from([0, 0, 3, 20]),

@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.registry import Registry, rate_limited, unknown
 from tests.scenarios import Scenario
 
@@ -448,7 +449,7 @@ answers: st.SearchStrategy[Callable[[], Any]] = st.sampled_from([unknown, rate_l
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 @given(st.lists(st.tuples(changes, answers), min_size=1, max_size=6))
 def test_a_customer_ends_with_one_eu_tax_and_no_check(steps: list[tuple[dict[str, Any], Callable[[], Any]]]) -> None:
     registry = Registry()

@@ -9,11 +9,12 @@ from io import BytesIO
 import pikepdf
 import pytest
 from facturx.facturx import get_xml_from_pdf
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis.strategies import text
 from page import validate_pdf_bytes
 from pypdf import PdfReader
 from tests.core.documents.builders import fee, source, tax
+from tests.examples import examples
 
 from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.cii import cii_text
@@ -171,7 +172,7 @@ def test_an_archival_file_is_valid_in_every_language(locale: str, count: int) ->
     assert broken_rules(archival(invoice(count, locale))) == set()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 @given(text(max_size=60))
 @example("\u2068\u05d0\u05d1\u2069 GmbH")
 @example("\U0001e960")

@@ -11,9 +11,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.official_rules import errors_of
 from tests.registry import Registry
 from tests.scenarios import FRENCH_SELLER, GERMAN_SELLER, Scenario, charge_on, price_ranges
@@ -137,7 +138,7 @@ def _checked(reader: Reader) -> int:
     return len(invoices) + len(notes)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_sales)
 def test_whatever_is_sold_is_a_valid_e_invoice(sale: Sale) -> None:
     with Scenario(now="2024-01-01T00:00:00Z", vat_registry=Registry()) as box:

@@ -13,16 +13,17 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.properties.strategies import Crash, Life, Played, UnsteadyProvider, lives, play
 from tests.provider import refused, throttled, unreachable
 from usagebill.core.tax_providers import ProviderFailure
 
 pytestmark = pytest.mark.slow
 
-_moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_moderate = examples(25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def billed_units(played: Played) -> dict[str, Decimal]:

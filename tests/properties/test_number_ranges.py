@@ -9,10 +9,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
+from tests.examples import examples
 from tests.scenarios import FRENCH_SELLER, Scenario, charge_on, fixed_charge_on, plan_fields
 from usagebill.core import limits
 from usagebill.core.limits import Range
@@ -171,7 +172,7 @@ def test_a_currency_that_the_interface_does_not_have_is_refused() -> None:
             assert list(answer["error_details"].values()) == [["value_is_invalid"]]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(["EUR", "JPY", "KWD"]))
 def test_what_is_accepted_at_the_edges_is_billed_to_the_end(data: st.DataObject, currency: str) -> None:
     _live(lambda limit: data.draw(st.sampled_from(_edges(limit)), label=limit.what), currency)

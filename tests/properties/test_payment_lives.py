@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.payment_provider import PRESENT, Killed, UnsteadyProvider, connect
 from tests.scenarios import Scenario
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
@@ -105,7 +106,7 @@ class _Life:
         self.box.travel_to(self.box.now.fromtimestamp(self.box.now.timestamp() + 60 * minutes, self.box.now.tzinfo))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(script=st.lists(_OUTCOMES, min_size=1, max_size=12), steps=_STEPS, well=st.booleans())
 def test_both_books_agree_whatever_goes_wrong(script: list[str], steps: list[tuple[str, int]], well: bool) -> None:
     provider = UnsteadyProvider(script=[*script, "succeeded"])

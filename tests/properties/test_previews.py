@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.operations.invoices.test_preview import billed, next_invoice, preview
 from tests.provider import Provider
 from tests.scenarios import Scenario, charge_on
@@ -30,7 +31,7 @@ COUPONS: dict[str, dict[str, Any]] = {
 }
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     act=st.sampled_from(["run", "end", "upgrade", "downgrade"]),
     provided=st.booleans(),

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.properties.priced_lives import PricedLife, live, priced_lives
 from tests.scenarios import Scenario
 from usagebill.core.fees import Fee
@@ -20,7 +21,7 @@ from usagebill.work import Reader, Work
 pytestmark = pytest.mark.slow
 
 START = datetime(2024, 1, 5, 11, tzinfo=UTC)
-_moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_moderate = examples(25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @_moderate

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenarios import Scenario
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
@@ -94,7 +95,7 @@ def check(reader: Reader) -> None:
             )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, deadline=None)
 @given(st.lists(_STEPS, min_size=1, max_size=12))
 def test_every_cent_received_is_on_an_invoice_and_has_a_receipt(steps: list[tuple[str, Any, Any]]) -> None:
     with Scenario(now="2024-03-01T00:00:00Z") as box:

@@ -12,9 +12,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenarios import Scenario
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
@@ -157,13 +158,13 @@ def _everything(work: Any) -> tuple[list[BillingPeriod], list[Subscription], lis
     return periods, work.tx.find(Subscription, order=order), answers
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, deadline=None)
 @given(lives)
 def test_working_late_gives_the_same_invoices(life: Life) -> None:
     assert live(life, daily=True)[2] == live(life, daily=False)[2]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, deadline=None)
 @given(lives)
 def test_usage_is_billed_once_and_without_holes(life: Life) -> None:
     """The usage windows of all billing periods lie side by side from each start to each end (or to the last run)."""
@@ -187,7 +188,7 @@ def test_usage_is_billed_once_and_without_holes(life: Life) -> None:
             _assert_reached(life, subscription, covered)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, deadline=None)
 @given(lives)
 def test_every_day_of_a_plan_in_arrears_is_billed_once(life: Life) -> None:
     """The days of the subscription fees follow each other from the start on; an upgrade's day is the new plan's."""
@@ -208,7 +209,7 @@ def test_every_day_of_a_plan_in_arrears_is_billed_once(life: Life) -> None:
         assert days == [started_on + DAY * number for number in range(len(days))]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, deadline=None)
 @given(lives)
 def test_what_is_kept_of_a_plan_in_advance_is_the_days_used(life: Life) -> None:
     """Fees less the credit notes for unused days: each used day at the price of its period, to a cent a line."""

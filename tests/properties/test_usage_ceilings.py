@@ -9,9 +9,10 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenarios import plan_fields, price_ranges
 from usagebill import Billing
 from usagebill.clock import ManualClock
@@ -200,7 +201,7 @@ def _subscription(reader: Reader) -> Subscription:
 
 @pytest.mark.slow
 @given(charges=st.lists(_charges, min_size=1, max_size=4), batches=st.lists(st.lists(_events, max_size=4), max_size=6))
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@examples(120, suppress_health_check=[HealthCheck.too_slow])
 def test_a_ceiling_is_never_below_the_count(charges: list[ChargeOf], batches: list[list[dict[str, Any]]]) -> None:
     with Shop(charges) as shop:
         first: UsageCount | None = None
@@ -257,7 +258,7 @@ def test_a_ceiling_is_never_below_the_count(charges: list[ChargeOf], batches: li
         max_size=14,
     ),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 def test_thresholds_are_passed_at_the_same_events_as_if_all_were_counted_each_time(
     charges: list[ChargeOf],
     thresholds: list[tuple[int, bool]],

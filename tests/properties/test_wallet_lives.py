@@ -7,9 +7,10 @@ from collections import defaultdict
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.properties.wallet_lives import ALERT_TYPES, WalletLife, play, wallet_lives
 from tests.scenarios import Scenario
 from usagebill.core.alerts import Alert
@@ -22,7 +23,7 @@ from usagebill.work import Reader
 
 pytestmark = [pytest.mark.slow, pytest.mark.beyond_reference]
 
-_moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_moderate = examples(25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ZERO = Decimal(0)
 

@@ -8,8 +8,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scenarios import Scenario, charge_on, price_ranges
 
 from usagebill.operations.invoices.charges_in_advance import bill_event
@@ -17,7 +18,7 @@ from usagebill.storage.event_queries import EventFilter
 
 pytestmark = pytest.mark.slow
 
-moderate = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+moderate = examples(50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _numbers = count(1)
 
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scenarios import Scenario, charge_on, filter_on
 
 from usagebill.core.events import Event, numeric_value
@@ -53,7 +54,7 @@ def in_any_order(usage: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(25, deadline=None)
 @given(
     used=used, free=frees, grouped=st.booleans(), filtered=st.booleans(), recurring=st.booleans(), kept=st.booleans()
 )

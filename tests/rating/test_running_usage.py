@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scenarios import charge_in_advance_on, filter_on, plan_fields, price_ranges
 
 from usagebill.billing import Billing
@@ -127,7 +128,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     metric=st.sampled_from(sorted(METRICS)),
     model=st.sampled_from(sorted(MODELS)),

@@ -112,6 +112,7 @@ def test_what_could_not_be_stored_comes_again(billing: Billing, brokers: str, mo
     assert (ids(billing), committed(brokers)) == (list(range(20)), 20)
 
 
+@pytest.mark.slow  # the group waits until its member is given up
 def test_a_member_that_dies_before_its_commit_loses_and_doubles_nothing(
     billing: Billing, brokers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.storage.contract import ENGINES
 
 from usagebill.core.aggregation import AggregateResult, counts, fold
@@ -472,7 +473,7 @@ class EventsContract:
             assert organization.tallies(**nothing_counts, group_keys=("region",)) == {(None,): AggregateResult()}
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
+    @examples(100, deadline=None, suppress_health_check=ENGINES)
     @given(
         history=histories(),
         aggregation_type=st.sampled_from(sorted(COUNTED)),
@@ -548,7 +549,7 @@ class EventsContract:
         )
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
+    @examples(100, deadline=None, suppress_health_check=ENGINES)
     @given(
         history=histories(),
         filters=st.lists(matches.filter(lambda wanted: bool(wanted) and all(wanted.values())), max_size=5),
@@ -638,7 +639,7 @@ class EventsContract:
             assert tallies[position] == expected(replace(question, bucket=index.bucket(position)), events)
 
     @pytest.mark.slow
-    @settings(max_examples=50, deadline=None, suppress_health_check=ENGINES)
+    @examples(50, deadline=None, suppress_health_check=ENGINES)
     @given(value=st.one_of(st.from_regex(r"[-+0-9. eE_]{0,20}", fullmatch=True), st.text(max_size=20), values))
     def test_what_is_a_number_is_decided_as_the_core_does(self, store: Store, value: JsonValue) -> None:
         if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
@@ -651,7 +652,7 @@ class EventsContract:
             assert tally == fold(aggregation_type, [sent], field_name="value")
 
     @pytest.mark.slow
-    @settings(max_examples=300, deadline=None, suppress_health_check=ENGINES)
+    @examples(300, deadline=None, suppress_health_check=ENGINES)
     @given(
         history=histories(),
         counted=st.integers(0, 12),

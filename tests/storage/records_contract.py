@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.storage.contract import ENGINES, NOW, NUMBERS, Contract, Tenant, new_tenant, second
 
 from usagebill.core.api_keys import ApiKey
@@ -338,7 +339,7 @@ class RecordsContract(Contract):
             tenant.insert(tenant.subscription(tenant.customer(entity), tenant.plan()))
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None, suppress_health_check=ENGINES)
+    @examples(100, deadline=None, suppress_health_check=ENGINES)
     @given(data=st.data())
     def test_conditions_mean_what_they_say(self, store: Store, data: st.DataObject) -> None:
         tenant = new_tenant(store)

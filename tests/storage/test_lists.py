@@ -11,8 +11,9 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.sample_records import VERBS, in_order, invoiced, path_of, request_of, world
 from tests.scenarios import Scenario
 from tests.storage.contract import NOW, Tenant, new_tenant, second
@@ -433,7 +434,7 @@ class TestHistories:
     """Counts, texts and items after any history of writes."""
 
     @pytest.mark.slow
-    @settings(max_examples=60, deadline=None)
+    @examples(60, deadline=None)
     @given(data=st.data())
     def test_of_customers(self, store: SqliteStore, data: st.DataObject) -> None:
         tenant = new_tenant(store)
@@ -486,7 +487,7 @@ class TestHistories:
         )
 
     @pytest.mark.slow
-    @settings(max_examples=60, deadline=None)
+    @examples(60, deadline=None)
     @given(data=st.data())
     def test_of_documents_that_are_searched_with_their_customers(self, store: SqliteStore, data: st.DataObject) -> None:
         """Whatever is renamed, hidden or removed, in whatever order it was written."""

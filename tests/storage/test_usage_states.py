@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.storage.events_contract import (
     KEYS,
     START,
@@ -415,7 +416,7 @@ def at_hours(organization: Organization, history: History, first: int) -> list[E
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80, deadline=None)
 @given(life=st.lists(actions, min_size=4, max_size=14))
 def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequence[tuple[str, Any]]) -> None:
     store = SqliteStore(":memory:")

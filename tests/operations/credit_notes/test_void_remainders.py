@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests import builders
 from tests.core.builders import coupon, fee, settle, tax
+from tests.examples import examples
 
 from usagebill.core.credit_note_balance import Balance
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts
@@ -127,7 +128,7 @@ def sums(notes: Sequence[CreditNote]) -> tuple[int, int, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@examples(100)
 @given(billed=_billed())
 def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingContext) -> None:
     def voided(work: Work) -> tuple[Invoice, list[CreditNote], list[CreditNote], Balance]:

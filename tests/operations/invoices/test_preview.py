@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.money import gross, percent, share
 from tests.scenarios import Scenario, charge_on
 
@@ -200,7 +201,7 @@ def next_invoice(box: Scenario, known: set[str]) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     act=st.sampled_from(["purchase", "run", "end", "upgrade", "downgrade"]),
     interval=st.sampled_from(["weekly", "monthly", "quarterly", "semiannual", "yearly"]),

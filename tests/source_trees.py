@@ -1,0 +1,18 @@
+"""The code of the package as syntax trees, parsed once a process."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+__all__ = ["PACKAGE", "trees"]
+
+PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """The code of every file, by its place in the package."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {file.relative_to(PACKAGE): ast.parse(file.read_text(encoding="utf-8")) for file in files}
