@@ -168,6 +168,25 @@ def test_lifetime_usage_adds_up_what_was_before_invoiced_and_now(box: Scenario) 
     assert (open_step["amount_cents"], open_step["completion_ratio"], open_step["reached_at"]) == (102_000, 0.8, None)
 
 
+def test_lifetime_usage_goes_on_from_plan_to_plan(box: Scenario) -> None:
+    gb = box.metric("gb")
+    for code, amount in (("basic", 0), ("big", 5000)):
+        box.plan(charge_on(gb, amount="1"), code=code, amount_cents=amount)
+    box.subscribe()
+    box.event("gb", value=5)
+    box.travel_to("2024-03-10T10:00:00Z")
+    upgraded = box.subscribe("big")
+    box.event("gb", value=2)
+    usage = box.get("/subscriptions/sub/lifetime_usage")["lifetime_usage"]
+    assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (500, 200)
+    assert usage["svc_subscription_id"] == upgraded["svc_id"]
+    assert (usage["from_datetime"], usage["to_datetime"]) == ("2024-03-01T00:00:00Z", "2024-03-10T10:00:00Z")
+    assert "usage_thresholds" not in usage
+    body = {"lifetime_usage": {"external_historical_usage_amount_cents": -1}}
+    details = box.ask("PUT", "/subscriptions/sub/lifetime_usage", body, status=422)["error_details"]
+    assert details == {"historical_usage_amount_cents": ["value_is_out_of_range"]}
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "code"),
     [

@@ -551,3 +551,18 @@ def test_a_refund_takes_credits_at_the_rate_of_the_wallet(box: Scenario, rate: s
     assert (void["credit_amount"], void["amount"], void["status"]) == (credits, "12.0", "settled")
     told = len(box.webhook_types("wallet_transaction.created")), len(box.webhook_types("wallet.updated"))
     assert told == (sent[0], sent[1] + 1)
+
+
+def test_credits_that_were_paid_for_stay_if_their_invoice_is_voided(box: Scenario) -> None:
+    wallet_id = funded(box)
+    purchase, invoice_id = paid_top_up(box, wallet_id)
+    status, body = box.send("POST", f"/invoices/{invoice_id}/void")
+    assert (status, body["code"]) == (405, "not_voidable")
+    too_much = {"generate_credit_note": True, "refund_amount": 1}
+    assert refused(box.send("POST", f"/invoices/{invoice_id}/void", too_much)) == {
+        "credit_refund_amount": ["total_amount_exceeds_invoice_amount"]
+    }
+    box.post(f"/invoices/{invoice_id}/void", generate_credit_note=True)
+    assert (shown(box, purchase)["status"], balance(box, wallet_id)) == ("settled", (1000, "10.0", "0.0"))
+    assert box.get("/credit_notes")["credit_notes"] == []
+    assert box.billing.audit().findings == ()
