@@ -35,6 +35,7 @@ T = TypeVar("T")
 # workers take the first ones; and for how many batches that goes on.
 _AHEAD = 48
 _CONTENDED_WINDOW = 1000
+_MANY = 200
 _KEEPS_AWAY = 50
 # How many customers of one run are billed as a cohort at least, and of how many the invoices are stored in one go: as
 # long as those take, others wait.
@@ -292,12 +293,6 @@ class Rehearsals:
         self._counted[job.organization_id, job.key] = runs
 
     def _rehearsed(self, tx: Snapshot, instant: datetime) -> dict[JobKey, Prepared]:
-        jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
-        covered = list(takewhile(self.covers, jobs))
-        if self._keeps_away:
-            # Another worker does the first of them now; what is due later is to come after all of these.
-            covered = [job for job in covered if job.due_at == covered[0].due_at]
-        first = randrange(max(1, len(covered) - _AHEAD)) if self._keeps_away else 0
         start = monotonic()
         results: dict[JobKey, Prepared] = {}
         numbers = _Numbers()
@@ -305,7 +300,7 @@ class Rehearsals:
         if alone:
             self._cohorts = []
         self._snapshot = tx
-        for jobs in _in_turn(covered[first : first + _AHEAD]):
+        for jobs in _in_turn(self._next_jobs(tx, instant)):
             if len(jobs) >= FEWEST_ALIKE and not alone:
                 results |= self._alike_results(tx.scoped(jobs[0].organization_id), jobs, numbers)
                 if any(
@@ -323,6 +318,25 @@ class Rehearsals:
                 made = self._prepared(scoped, scoped, job, partial(numbers.next, scoped))
                 results[job.organization_id, job.key] = made
         return results
+
+    def _next_jobs(self, tx: Snapshot, instant: datetime) -> list[Job]:
+        """The jobs to compute: the first that are due or, while other workers have those, some further on."""
+        while True:
+            jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
+            covered = list(takewhile(self.covers, jobs))
+            if self._keeps_away:
+                # Another worker does the first of them now; what is due later is to come after all of these.
+                covered = [job for job in covered if job.due_at == covered[0].due_at]
+            # Towards the end of a run what is left is shared in smaller parts.
+            at_most = _TOGETHER if self._keeps_away and len(covered) < _MANY else _AHEAD
+            free = self._store.reserved(covered, at_most)
+            if free is not None and len(free) < len(covered) and not self._keeps_away:
+                self._keeps_away = _KEEPS_AWAY
+                continue
+            if free:
+                return free
+            first = randrange(max(1, len(covered) - _AHEAD)) if self._keeps_away else 0
+            return covered[first : first + _AHEAD]
 
     def _alike_results(self, tx: Snapshot, jobs: Sequence[Job], numbers: _Numbers) -> dict[JobKey, Prepared]:
         """The results of those of the jobs whose customers are billed alike: like one of an earlier batch, or like one

@@ -22,6 +22,7 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Store, Transaction
@@ -175,6 +176,9 @@ class CrashingStore:
 
     def ship_events(self) -> bool:
         return self._store.ship_events()
+
+    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
+        return self._store.reserved(jobs, at_most)
 
     @property
     def contention(self) -> float:

@@ -434,6 +434,13 @@ class Store(Protocol):
         if it has them all, or if it cannot be reached, which is logged. No answer differs.
         """
 
+    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
+        """The first of the jobs that no other process has reserved, which are this one's now, in place of those that it
+        reserved before; None if the engine keeps no reservations.
+
+        They are gone with the process. Nobody has to heed them: they keep processes from computing the same ahead.
+        """
+
     @property
     def contention(self) -> float:
         """Of the last writes, the part (0 to 1) that had to wait for another process; the latest count for most."""

@@ -8,7 +8,7 @@ far events have been shipped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -18,6 +18,7 @@ import structlog
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
+from usagebill.core.jobs import Job
 from usagebill.storage.clickhouse.answers import answers
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
@@ -203,6 +204,9 @@ class StoreWithEvents:
             self._beside.failed(problem)
             return False
         return any(shipped)
+
+    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
+        return self.records.reserved(jobs, at_most)
 
     @property
     def contention(self) -> float:

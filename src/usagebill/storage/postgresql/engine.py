@@ -14,12 +14,14 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool
 
+from usagebill.core.jobs import Job
 from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
+from usagebill.storage.postgresql.reservations import Reservations
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.statistics import Statistics
@@ -93,6 +95,7 @@ class PostgresStore:
         self._contention = 0.0
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
+        self._reservations = Reservations(url)
         self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
             url,
             min_size=0,
@@ -313,6 +316,9 @@ class PostgresStore:
     def reads_beside_writes(self) -> bool:
         return True
 
+    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
+        return self._reservations.taken(jobs, at_most)
+
     def is_awaited(self) -> bool:
         return self._awaiting > 0
 
@@ -350,3 +356,4 @@ class PostgresStore:
     def close(self) -> None:
         """Close every connection. The store is not to be used afterwards."""
         self._pool.close()
+        self._reservations.close()

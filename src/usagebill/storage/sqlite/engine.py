@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from decimal import Decimal
 from functools import cache, partial
@@ -15,6 +15,7 @@ from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
+from usagebill.core.jobs import Job
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.sqlite.events import prepare
@@ -350,6 +351,9 @@ class SqliteStore:
 
     def entitling_commits(self, organization_id: str) -> int:
         return self._entitling_commits.of(organization_id)
+
+    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
+        return None
 
     @property
     def contention(self) -> float:

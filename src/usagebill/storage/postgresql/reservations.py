@@ -1,0 +1,67 @@
+"""Reservations: which process computes which jobs ahead, so that no two compute the same.
+
+They are advisory locks of a session of their own, and end with it. A job that is done is claimed under the lock of its
+organization, whoever has reserved it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from usagebill.core.jobs import Job
+from usagebill.storage.postgresql.locks import lock_key
+
+__all__ = ["Reservations"]
+
+# The locks are tried one after the other, in this order, until there are enough.
+_TAKE = (
+    b"SELECT place FROM unnest(%s::bigint[]) WITH ORDINALITY wanted (key, place)"
+    b" WHERE pg_try_advisory_lock(key) LIMIT %s"
+)
+
+
+class Reservations:
+    """The jobs that a process has reserved."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._guard = threading.Lock()
+        self._session: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def taken(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
+        """The first of the jobs that nobody else has, in place of those that were reserved before; None if the server
+        cannot be asked now.
+        """
+        keys = [lock_key(f"job {job.id}") for job in jobs]
+        with self._guard:
+            try:
+                session = self._opened()
+                with session.pipeline():
+                    session.execute(b"SELECT pg_advisory_unlock_all()")
+                    rows = session.execute(_TAKE, (keys, at_most))
+                    return [jobs[place - 1] for (place,) in rows.fetchall()]
+            except psycopg.OperationalError:
+                # Whoever reserves nothing may compute in vain, and no more.
+                self._close()
+                return None
+
+    def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._session is None or self._session.closed:
+            self._session = psycopg.connect(
+                self._url, autocommit=True, application_name="usagebill", prepare_threshold=2
+            )
+        return self._session
+
+    def _close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def close(self) -> None:
+        """Let go of all."""
+        with self._guard:
+            self._close()
