@@ -175,6 +175,18 @@ SEARCHES = (
     "credit_notes?search_term=ju",
     "credit_notes?search_term=cn",
     "credit_notes?search_term=4",
+    "customers?search_term=textiles gmbh",
+    "customers?search_term=billing&currencies[]=EUR",
+    "customers?search_term=billing&account_type[]=partner",
+    "customers?search_term=Juniper&currencies[]=GBP",
+    "customers?search_term=421&countries[]=DE",
+    "customers?search_term=42&currencies[]=GBP",
+    "invoices?search_term=billing&payment_status=failed",
+    "invoices?search_term=421&payment_status=failed",
+    "invoices?search_term=12&payment_status=pending",
+    "invoices?search_term=ACM-00&payment_overdue=true",
+    "invoices?search_term=billing&status=draft",
+    "credit_notes?search_term=billing&reason=order_change",
 )
 _DEEP = (
     *LISTS,

@@ -54,7 +54,7 @@ def without_lists(file: Path) -> list[str]:
     added = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR (type = 'index' AND sql LIKE 'CREATE INDEX%')"
         " OR (type = 'table' AND (name GLOB '*_counts' OR name GLOB '*_texts' OR name GLOB '*_search'"
-        " OR name GLOB '*_short'"
+        " OR name GLOB '*_short' OR name GLOB '*_common*' OR name GLOB '*_profile*'"
         " OR name IN ('customers_metadata', 'invoices_metadata'))) ORDER BY type = 'table'"
     ).fetchall()
     connection.close()
@@ -355,6 +355,7 @@ TABLES_OF_VERSIONS = {
     34: "12130ff3fadc5588",
     35: "9e1bb9b27476f0f6",
     36: "fb8c7ee41287673e",
+    37: "391b327c5f77710a",
 }
 
 

@@ -19,7 +19,10 @@ from usagebill.storage.sqlite.schema import OlderFile
 FILES = sorted(Path(__file__).parent.glob("v*.db.gz"))
 NOW = datetime(2024, 2, 1, 3, tzinfo=UTC)
 # What is kept about records, and not records themselves.
-_KEPT = ("_counts", "_texts", "_search", "_short", "_metadata", "sqlite_", "unfilled_lists", "event_counts_made")
+_KEPT = (
+    *("_counts", "_texts", "_search", "_short", "_metadata", "_common", "_profile"),
+    *("sqlite_", "unfilled_lists", "event_counts_made"),
+)
 
 
 # The fast lane upgrades every file, and bills on the oldest and the latest.

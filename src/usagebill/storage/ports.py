@@ -423,8 +423,8 @@ class Store(Protocol):
         """
 
     def roll_up_usage(self) -> bool:
-        """Roll up some of the events that are in no running state yet, of all organizations; False if there is nothing
-        to do.
+        """Roll up some of the events that are in no running state yet, of all organizations, and count some of the
+        texts that searches look for; False if there is nothing to do.
 
         States answer what `EventLog.tallies` is asked about many events. Whether they are there changes no answer.
         """

@@ -65,6 +65,7 @@ __all__ = [
     "index_definitions",
     "joined_facets",
     "move_counts_sql",
+    "own_facet_values",
     "referred_columns",
     "shown_columns",
     "shown_sql",
@@ -116,6 +117,11 @@ def _own_facets(table: Table) -> list[tuple[int, Facet]]:
     return [
         (place, facet) for place, facet in enumerate(table.listing.facets) if not isinstance(facet, (Joined, Related))
     ]
+
+
+def own_facet_values(table: Table, row: str) -> list[tuple[int, str]]:
+    """The places of the facets that the record itself decides, and their values in a `row` as they are counted."""
+    return [(place, _stored(table, facet, row)) for place, facet in _own_facets(table)]
 
 
 def has_facets(table: Table) -> bool:

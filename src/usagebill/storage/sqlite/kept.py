@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from usagebill.storage.sqlite.counted_texts import note_change_sql
 from usagebill.storage.sqlite.counts import add_counts_sql, counted_columns, move_counts_sql, referred_columns
 from usagebill.storage.sqlite.items import add_items_sql, item_columns, remove_items_sql
 from usagebill.storage.sqlite.text_index import add_texts_sql, remove_texts_sql, text_columns
@@ -40,7 +41,7 @@ def _statements(kind: type) -> _Statements | None:
         return None
     return _Statements(
         columns=frozenset((*counted_columns(table), *text_columns(table), *item_columns(table))),
-        remove=(*move_counts_sql(table, "t.id = ?", "-"), *remove_items_sql(table)),
+        remove=(*move_counts_sql(table, "t.id = ?", "-"), *remove_items_sql(table), *note_change_sql(table)),
         forget=tuple(remove_texts_sql(table)),
         add=(*add_counts_sql(table), *add_texts_sql(table), *add_items_sql(table)),
     )

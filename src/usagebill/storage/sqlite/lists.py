@@ -7,6 +7,7 @@ read until it is settled which records the page shows.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ from usagebill.storage.sqlite.queries import (
 )
 from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.sqlite.slots import slot_bounds, span_parts
+from usagebill.storage.sqlite.text_counts import count_beside, count_common_text, find_beside
 from usagebill.storage.sqlite.texts import broad_search, count_found, count_together, searched_together
 from usagebill.storage.tables import table_of
 
@@ -58,6 +60,10 @@ _WALKED = 20_000
 _SOME = 3
 # Up to this many slots are walked through one by one.
 _PARTS = 20
+# What it costs to look at a record, at its text in a walk, and to step over one, in microseconds.
+_TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
+# What counts know of a list that no filter narrows.
+_UNFILTERED = Counted("1", (), (), None, True)
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
 
@@ -78,6 +84,15 @@ def _gathers(matching: int, entries: int) -> bool:
 def _guides(size: _Size, entries: int) -> bool:
     """Whether a walk is to begin where the counts say: what matches may all be old, and far down the list."""
     return entries > _WALKED or size.matching * _SOME < size.all
+
+
+def _walks(matching: int, entries: int, size: _Size) -> bool:
+    """Whether a walk over so many entries, whose text is tested if they match the filter, costs less than to gather
+    what has the text or what matches the filter, whichever are fewer.
+    """
+    having = matching * size.all // max(1, size.matching)
+    walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))
+    return walk < _TO_GATHER * min(having, size.matching)
 
 
 class Lists:
@@ -227,9 +242,15 @@ class Lists:
         return int(counted.fetchone()[0])
 
     def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: _Size) -> int | None:
-        """How many records match a filter and contain a text; None if those with the text are fewer than those with
-        the filter, and than those without: these are looked at one by one, whichever are fewer.
+        """How many records match a filter and contain a text; None if those with the text are to be looked at one by
+        one. If texts are not counted by facets, those are if they are fewer than those with the filter, and than
+        those without; else these are, whichever are fewer.
         """
+        if counts.own:
+            for count in (count_common_text, count_beside):
+                number = count(self._connection, kind, search, counts, self._organization_id)
+                if number is not None:
+                    return number
         if not self._leads_past_text(kind, counts, search, size):
             return None
         if size.matching * 2 <= size.all:
@@ -265,6 +286,9 @@ class Lists:
         return self._counted_texts[key]
 
     def _count_texts(self, kind: type, condition: Condition) -> int | None:
+        common = count_common_text(self._connection, kind, condition, _UNFILTERED, self._organization_id)
+        if common is not None:
+            return common
         if isinstance(condition, Search):
             return count_found(self._connection, kind, condition.columns, condition.text, self._organization_id)
         text = searched_together(kind, condition)
@@ -342,11 +366,26 @@ class Lists:
         if matching <= offset:
             return []
         size = self._size(kind, counts)
-        if _gathers(matching, min((offset + limit) * size.all // matching, size.all)):
+        entries = min((offset + limit) * size.all // matching, size.all)
+        if _gathers(matching, entries) and len(rest) == 1 and counts.own and counts.span is None:
+            places = find_beside(self._connection, kind, rest[0], counts, self._organization_id)
+            if places is not None:
+                return self._of_places(kind, places, order, limit, offset)
+        if _gathers(matching, entries) and not _walks(matching, entries, size):
             if len(rest) == 1 and size.matching * 2 <= size.all and self._leads_past_text(kind, counts, rest[0], size):
                 return self._of_facets(kind, counts, order, limit, offset, rest[0])
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
+
+    def _of_places(
+        self, kind: type, places: Sequence[int], order: Sequence[Order], limit: int, offset: int
+    ) -> list[str]:
+        name = table_of(kind).name
+        source = (
+            f'json_each(?) j CROSS JOIN "{name}_texts" x ON x.sequence = j.value'
+            f" CROSS JOIN {quoted(name)} t ON t.id = x.id"
+        )
+        return self._page(source, [json.dumps(places)], kind, order, limit, offset)
 
     def _of_facets(
         self,

@@ -18,6 +18,7 @@ import structlog
 
 from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
+from usagebill.storage.sqlite.counted_texts import common_definitions
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
@@ -44,7 +45,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 36
+VERSION = 37
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 
@@ -132,11 +133,20 @@ def _bring_lists_forward(connection: sqlite3.Connection) -> None:
     _list_events_by_code(connection)
 
 
+def _name_events(connection: sqlite3.Connection) -> None:
+    """Counts of events name the first and the last; those of before do not, and their hours are gone through."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(event_counts)")}
+    for column in ("first_sequence", "last_sequence"):
+        if column not in columns:
+            connection.execute(f"ALTER TABLE event_counts ADD COLUMN {column} INTEGER")
+
+
 # version -> the migration of tables that are not of records, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
     35: _bring_lists_forward,
+    37: _name_events,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
@@ -246,7 +256,8 @@ CREATE TABLE IF NOT EXISTS events (
     in_advance INTEGER, uncounted INTEGER);
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
-    n INTEGER NOT NULL, PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
+    n INTEGER NOT NULL, first_sequence INTEGER, last_sequence INTEGER,
+    PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS unfilled_lists (
     name TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS workers (
@@ -373,16 +384,19 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _ListPart:
-    """Part of what lists of a table need: how it is made, and the statements that fill it with some of the records."""
+    """Part of what lists of a table need: how it is made, and the statements that fill it with some of the records;
+    None for what fills itself.
+    """
 
     definitions: Callable[[Table], Iterator[tuple[str, str, str]]]
-    fill: Callable[[Table, str], Iterator[str]]
+    fill: Callable[[Table, str], Iterator[str]] | None
 
 
 _LIST_PARTS: dict[str, _ListPart] = {
     "counts": _ListPart(count_definitions, lambda table, tests: move_counts_sql(table, tests, "")),
     "texts": _ListPart(text_definitions, add_texts_sql),
     "items": _ListPart(item_definitions, add_items_sql),
+    "common": _ListPart(common_definitions, None),
 }
 # Records filled in per transaction.
 _FILLED_AT_ONCE = 20_000
@@ -408,6 +422,8 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
             connection.execute(f'DROP {kind.upper()} IF EXISTS "{definition}"')
         for _, _, statement in definitions:
             connection.execute(statement)
+        if part.fill is None:
+            continue
         if definitions and connection.execute(f'SELECT 1 FROM "{table.name}" LIMIT 1').fetchone():
             connection.execute("INSERT OR REPLACE INTO unfilled_lists VALUES (?, ?, 0)", (table.name, name))
     if table.listing.searched:
@@ -416,7 +432,8 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
 
 def fill_part(connection: sqlite3.Connection, table: Table, part: str, tests: str = "1") -> None:
     """Fill part of what lists need ("counts", "texts" or "items") with the records, as `t`, for which `tests` hold."""
-    for statement in _LIST_PARTS[part].fill(table, tests):
+    fill = _LIST_PARTS[part].fill
+    for statement in () if fill is None else fill(table, tests):
         connection.execute(statement)
 
 

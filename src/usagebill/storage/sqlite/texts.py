@@ -20,9 +20,12 @@ __all__ = [
     "found_sql",
     "holds_items_sql",
     "holds_text_sql",
+    "is_all",
     "items_sql",
+    "phrase",
     "same_text_sql",
     "searched_together",
+    "short_query",
     "short_tokens",
     "text_sql",
     "together_sql",
@@ -73,6 +76,16 @@ def _listed_token(term: str, organization_id: str) -> str:
     return f'{_token(term)} AND "{_organization_token(organization_id)}"'
 
 
+def short_query(term: str, organization_id: str) -> str | None:
+    """What the short-token index is asked for a folded term that the lists of an organization show; None for others."""
+    return _listed_token(term, organization_id) if _is_short(term) else None
+
+
+def is_all(kind: type, columns: Sequence[str], text: str) -> bool:
+    """Whether these columns are all that records of the kind are searched by, and indexes have the text."""
+    return _is_all(kind, columns) and _is_indexed(kind, columns, text)
+
+
 def _is_all(kind: type, columns: Sequence[str]) -> bool:
     """Whether the short tokens cover exactly these columns."""
     listing = table_of(kind).listing
@@ -90,7 +103,8 @@ def _is_indexed(kind: type, columns: Sequence[str], text: str) -> bool:
     )
 
 
-def _phrase(kind: type, columns: Sequence[str], text: str) -> str:
+def phrase(kind: type, columns: Sequence[str], text: str) -> str:
+    """What the index of texts is asked for a folded text in these columns."""
     quoted = text.replace('"', '""')
     listing = table_of(kind).listing
     if listing is not None and set(columns) == set(listing.searched):
@@ -119,7 +133,7 @@ def found_sql(kind: type, columns: Sequence[str], text: str, table: str, values:
         return f'SELECT x.id FROM {source} WHERE "{name}_short" MATCH ? AND {of_organization}{among}'
     if not term:
         return f'SELECT x.id FROM "{name}_texts" x WHERE {of_organization}'
-    values.append(_phrase(kind, columns, term))
+    values.append(phrase(kind, columns, term))
     return (
         f'SELECT x.id FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
         f' WHERE "{name}_search" MATCH ? AND {of_organization}'
@@ -168,20 +182,20 @@ def count_found(
             hidden = f'SELECT x.sequence FROM "{name}_texts" x INDEXED BY "{name}_texts_hidden" WHERE x.shown = 0'
             shown = connection.execute(
                 f'SELECT COUNT(*) FROM "{name}_search" s WHERE "{name}_search" MATCH ? AND s.rowid NOT IN ({hidden})',
-                (_phrase(kind, columns, term),),
+                (phrase(kind, columns, term),),
             ).fetchone()
             return int(shown[0])
         tests = _contained(columns, term, values)
         matching, hidden = connection.execute(
             f'SELECT (SELECT COUNT(*) FROM "{name}_search" WHERE "{name}_search" MATCH ?), (SELECT COUNT(*)'
             f' FROM "{name}_texts" x INDEXED BY "{name}_texts_hidden" WHERE x.shown = 0 AND ({tests}))',
-            (_phrase(kind, columns, term), *values),
+            (phrase(kind, columns, term), *values),
         ).fetchone()
         return int(matching - hidden)
     else:
         source = f'"{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
         tests = f'"{name}_search" MATCH ?'
-        values.append(_phrase(kind, columns, term))
+        values.append(phrase(kind, columns, term))
     row = connection.execute(
         f"SELECT COUNT(*) FROM {source} WHERE {tests} AND x.organization_id = ? AND x.shown = 1",
         (*values, organization_id),
@@ -264,22 +278,24 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
         f'FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party" ON x.party = s.rowid'
         f' AND x.shown = 1 WHERE "{party}_search" MATCH ?'
     )
-    phrase = _phrase(listing.searched_with.kind, others, term)
+    of_others = phrase(listing.searched_with.kind, others, term)
     alone = _is_alone(connection, organization_id)
-    of_organization, values = ("", [phrase]) if alone else (" AND x.organization_id = ?", [phrase, organization_id])
+    of_organization, values = (
+        ("", [of_others]) if alone else (" AND x.organization_id = ?", [of_others, organization_id])
+    )
     belonging = connection.execute(f"SELECT COUNT(*) {of_party}{of_organization}", values).fetchone()[0]
     if not own or not belonging:
         return int(own + belonging)
     values = []
     if own <= belonging:
-        values = [_phrase(kind, columns, term), organization_id]
+        values = [phrase(kind, columns, term), organization_id]
         both = (
             f'FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
             f' CROSS JOIN "{party}_texts" c ON c.sequence = x.party WHERE "{name}_search" MATCH ?'
             f" AND x.organization_id = ? AND x.shown = 1 AND ({_contained(others, term, values, 'c')})"
         )
     else:
-        values = [phrase, organization_id]
+        values = [of_others, organization_id]
         both = f"{of_party} AND x.organization_id = ? AND ({_contained(columns, term, values)})"
     return int(own + belonging - connection.execute(f"SELECT COUNT(*) {both}", values).fetchone()[0])
 
@@ -295,7 +311,7 @@ def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[s
     index = f"{table_of(kind).name}_{'short' if is_short else 'search'}"
     counted = connection.execute(
         f'SELECT COUNT(*) FROM (SELECT 1 FROM "{index}" WHERE "{index}" MATCH ? LIMIT ?)',
-        (_token(term) if is_short else _phrase(kind, columns, term), limit + 1),
+        (_token(term) if is_short else phrase(kind, columns, term), limit + 1),
     )
     return bool(counted.fetchone()[0] > limit)
 

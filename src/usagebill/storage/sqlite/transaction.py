@@ -16,6 +16,7 @@ from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Duplicate
+from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.states import Wants, is_behind, roll_up
 from usagebill.storage.sqlite.jobs import SqliteJobs
@@ -233,12 +234,13 @@ class SqliteTransaction:
         return self._memory.writes
 
     def is_usage_behind(self) -> bool:
-        """Whether events are waiting to be rolled up into running states, or states to be built."""
-        return is_behind(self._connection, self._wants or Wants())
+        """Whether events wait to be rolled up into running states, states to be built, or texts to be counted."""
+        return is_behind(self._connection, self._wants or Wants()) or is_counting_behind(self._connection)
 
     def roll_up_usage(self) -> None:
-        """Roll up some of them."""
+        """Do some of it."""
         roll_up(self._connection, self._wants or Wants())
+        count_common(self._connection)
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, only its effects are undone, and the exception propagates."""
@@ -389,8 +391,7 @@ class SqliteTransaction:
 
     def insert(self, *records: object) -> None:
         for kind, alike in groupby(records, type):
-            some = list(alike)
-            self._insert_alike(kind, some)
+            self._insert_alike(kind, list(alike))
 
     def _insert_alike(self, kind: type, records: Sequence[Any]) -> None:
         codec, memory = codec_of(kind), self._memory
@@ -438,9 +439,8 @@ class SqliteTransaction:
             self._changed(type(record), id, old, record)
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
-        changes = self._memory.changes
-        known = changes.get((kind, id))
-        changes[kind, id] = (old if known is None else known[0], new)
+        known = self._memory.changes.get((kind, id))
+        self._memory.changes[kind, id] = (old if known is None else known[0], new)
 
     def take_changes(self) -> list[Change]:
         taken, self._memory.changes = self._memory.changes, {}

@@ -2,7 +2,8 @@
 
 `event_counts` has the number of events by hour and code, for each organization and for each subscription with many
 events. It is updated every so many events, by the transaction that stores them; newer events are counted directly.
-Events are never changed or deleted, so counts stay valid.
+Events are never changed or deleted, so counts stay valid. Each count also names its first and last event, by sequence
+number: an hour with one or two events need not be scanned. Counts written by older versions lack them.
 """
 
 from __future__ import annotations
@@ -29,9 +30,16 @@ _EVERY: Final = 10_000
 # A subscription with so many events has counts of its own. Of every so many events one has its subscription looked at.
 _MANY: Final = 10_000
 _LOOKED_AT: Final = 2_000
+# So many events of an hour are named by its counts.
+_NAMED: Final = 2
 # So many codes are merged; the events of more are sorted.
 _MERGED: Final = 200
-_ADD: Final = " ON CONFLICT DO UPDATE SET n = n + excluded.n"
+# What is kept of a group of events, and how it is added to that of earlier ones: nothing is less than an unknown first.
+_KEPT: Final = "COUNT(*), MIN(sequence), MAX(sequence)"
+_ADD: Final = (
+    " ON CONFLICT DO UPDATE SET n = n + excluded.n, first_sequence = min(first_sequence, excluded.first_sequence),"
+    " last_sequence = max(last_sequence, excluded.last_sequence)"
+)
 _EARLIEST: Final = -(2**62)
 _LATEST: Final = 2**62
 
@@ -49,12 +57,12 @@ def count_new_events(connection: sqlite3.Connection, last: int, count: int) -> N
     done = _counted_up_to(connection)
     window = (done, top)
     connection.execute(
-        f"INSERT INTO event_counts SELECT organization_id, '', {_SLOT}, code, COUNT(*) FROM events"
+        f"INSERT INTO event_counts SELECT organization_id, '', {_SLOT}, code, {_KEPT} FROM events"
         f" WHERE sequence > ? AND sequence <= ? GROUP BY 1, 2, 3, 4{_ADD}",
         window,
     )
     connection.execute(
-        f"INSERT INTO event_counts SELECT organization_id, '=' || external_subscription_id, {_SLOT}, code, COUNT(*)"
+        f"INSERT INTO event_counts SELECT organization_id, '=' || external_subscription_id, {_SLOT}, code, {_KEPT}"
         " FROM events e WHERE sequence > ? AND sequence <= ? AND EXISTS (SELECT 1 FROM event_counts c WHERE"
         " c.organization_id = e.organization_id AND c.external_subscription_id = '=' || e.external_subscription_id)"
         f" GROUP BY 1, 2, 3, 4{_ADD}",
@@ -77,7 +85,7 @@ def count_all_events(connection: sqlite3.Connection) -> None:
     top = connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
     connection.execute("DELETE FROM event_counts")
     connection.execute(
-        f"INSERT INTO event_counts SELECT organization_id, '', {_SLOT}, code, COUNT(*) FROM events GROUP BY 1, 2, 3, 4"
+        f"INSERT INTO event_counts SELECT organization_id, '', {_SLOT}, code, {_KEPT} FROM events GROUP BY 1, 2, 3, 4"
     )
     many = connection.execute(
         "SELECT organization_id, external_subscription_id FROM events WHERE external_subscription_id IS NOT NULL"
@@ -91,7 +99,7 @@ def count_all_events(connection: sqlite3.Connection) -> None:
 
 def _count_subscription(connection: sqlite3.Connection, organization_id: str, external_subscription_id: str) -> None:
     connection.execute(
-        f"INSERT INTO event_counts SELECT organization_id, ?, {_SLOT}, code, COUNT(*) FROM events"
+        f"INSERT INTO event_counts SELECT organization_id, ?, {_SLOT}, code, {_KEPT} FROM events"
         " WHERE organization_id = ? AND external_subscription_id = ? GROUP BY 1, 3, 4",
         (_own_key(external_subscription_id), organization_id, external_subscription_id),
     )
@@ -160,19 +168,19 @@ class EventLists:
     def find(self, wanted: EventFilter, limit: int, offset: int) -> list[Event]:
         """The events that match, as `EventLog.find` orders them; only where `has_counts`."""
         first, last = _bounds(wanted)
-        slots: list[int] = []
+        slots: dict[int, int] = {}
         reached = 0
         for slot, number in self._slots(wanted, first, last):
             if not slots and number <= offset:
                 offset -= number
                 continue
-            slots.append(slot)
+            slots[slot] = number
             reached += number
             if reached >= offset + limit:
                 break
         if not slots or not limit:
             return []
-        first, last = max(first, slots[-1] * _HOUR), min(last, (slots[0] + 1) * _HOUR - 1)
+        first, last = max(first, min(slots) * _HOUR), min(last, (max(slots) + 1) * _HOUR - 1)
         if wanted.external_subscription_id is None and wanted.code is not None:
             return self._of_hours(wanted, slots, (first, last), limit, offset)
         source, values = self._source(wanted, first, last)
@@ -187,12 +195,25 @@ class EventLists:
         return [event_of(row) for row in rows]
 
     def _of_hours(
-        self, wanted: EventFilter, slots: list[int], bounds: tuple[int, int], limit: int, offset: int
+        self, wanted: EventFilter, slots: dict[int, int], bounds: tuple[int, int], limit: int, offset: int
     ) -> list[Event]:
         """A page of events of one code across subscriptions; hours without it are skipped."""
         first, last = bounds
-        parts = [(max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1)) for slot in slots]
+        whole = {
+            slot: number
+            for slot, number in slots.items()
+            if number <= _NAMED and first <= slot * _HOUR and (slot + 1) * _HOUR - 1 <= last
+        }
+        sequences = self._known_sequences(wanted, whole)
         rows = self._connection.execute(
+            f"SELECT timestamp, transaction_id, sequence, {COLUMNS} FROM events"
+            " WHERE sequence IN (SELECT value FROM json_each(?))",
+            (json.dumps([sequence for known in sequences.values() for sequence in known]),),
+        ).fetchall()
+        parts = [
+            (max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1)) for slot in slots if slot not in sequences
+        ]
+        rows += self._connection.execute(
             f"SELECT timestamp, transaction_id, sequence, {COLUMNS}"
             " FROM (SELECT value ->> 0 AS begins, value ->> 1 AS ends FROM json_each(?)) part"
             " CROSS JOIN events INDEXED BY events_listed ON organization_id = ? AND code = ?"
@@ -201,6 +222,15 @@ class EventLists:
         ).fetchall()
         rows.sort(key=lambda row: (-row[0], row[1], row[2]))
         return [event_of(row[3:]) for row in rows[offset : offset + limit]]
+
+    def _known_sequences(self, wanted: EventFilter, slots: dict[int, int]) -> dict[int, set[int]]:
+        """The events of the code in hours with one or two of them, where the counts name all there are."""
+        rows = self._connection.execute(
+            "SELECT slot, n, first_sequence, last_sequence FROM event_counts WHERE organization_id = ?"
+            " AND external_subscription_id = ? AND code = ? AND slot IN (SELECT value FROM json_each(?))",
+            (self._organization_id, _own_key(None), wanted.code, json.dumps(list(slots))),
+        )
+        return {slot: {first, last} for slot, n, first, last in rows if n == slots[slot] and first is not None}
 
     # What is counted
 

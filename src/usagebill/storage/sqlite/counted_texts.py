@@ -1,0 +1,378 @@
+"""Common texts: how many records have a text that many have, by the facets of these records.
+
+The index of texts (`text_index`) counts a text place by place: 45 ms for each three letters of it in 1,000,000 records.
+So texts that many records have are counted beforehand. For a kind that is searched
+
+- `<table>_common` has the texts that at least some 5% of its records have, and of each all that it contains;
+- `<table>_profiles` has the combinations of facets that shown records have, `<table>_profiled` the one of each record;
+- `<table>_common_counts` has for each combination the numbers of all these texts, packed: a record has some hundred of
+  them, each of which would be a row to be written;
+- `<table>_common_upto` says which texts are counted: up to a sequence number, from a file of so many;
+- `<table>_common_changed` has those of them that have changed since, with the texts they were counted by.
+
+Nothing of it is written with a record, except for a row of the last when a counted one changes. A worker counts what is
+new or has changed, some at a time; until then it is looked at one by one (`text_counts`). So the numbers are exact
+always. Which texts are common is found from a sample: one that is missed takes longer to count, and is counted right.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from usagebill.storage.sqlite.counts import own_facet_values, shown_sql
+from usagebill.storage.tables import TABLES, Table, table_of
+
+__all__ = [
+    "CommonTexts",
+    "common_definitions",
+    "common_pieces",
+    "count_common",
+    "is_counting_behind",
+    "note_change_sql",
+    "number_of",
+    "searched_texts",
+    "texts_join",
+]
+
+# How numbers are packed: with their sign, in eight bytes.
+_NUMBER = "q"
+_WIDTH = 8
+# A file with fewer records of a kind counts any text soon enough.
+_LEAST = 20_000
+# Records that common texts are found in, and how many of these have one.
+_SAMPLE = 1_000
+_SHARE = 0.05
+# With more common texts than this, the longest are left out.
+_MOST_TEXTS = 3_000
+# Records counted at once: the writer is kept for some 10 ms.
+_AT_ONCE = 250
+# Records that are worth a transaction.
+_WORTHWHILE = 500
+# They are chosen anew when there are so many times as many records.
+_GROWN = 2
+
+
+def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Type, name and statement of every schema object for the common texts of a table, in order of creation."""
+    if table.listing is None or not table.listing.searched:
+        return
+    name, texts, changed = table.name, f"{table.name}_texts", f"{table.name}_common_changed"
+    facets = own_facet_values(table, "t")
+    declared = "".join(f", f{place} NOT NULL" for place, _ in facets)
+    places = "".join(f", f{place}" for place, _ in facets)
+    for suffix, columns in {
+        "common": "(place INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
+        "common_counts": "(code INTEGER PRIMARY KEY, numbers BLOB NOT NULL)",
+        "common_upto": "(id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL, records INTEGER NOT NULL)",
+        "common_changed": "(sequence INTEGER PRIMARY KEY, texts TEXT NOT NULL)",
+        "profiles": (
+            f"(code INTEGER PRIMARY KEY, organization_id TEXT NOT NULL{declared}, UNIQUE (organization_id{places}))"
+        ),
+        "profiled": "(sequence INTEGER PRIMARY KEY, code INTEGER NOT NULL)",
+    }.items():
+        yield "table", f"{name}_{suffix}", f'CREATE TABLE "{name}_{suffix}" {columns}'
+    counted = f'<= (SELECT u.sequence FROM "{name}_common_upto" u)'
+    joined = table.listing.searched_with
+    watched = ["shown", *table.listing.searched, *(["party"] if joined else [])]
+    differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in watched)
+    source = f" FROM (SELECT 1){texts_join(table, 'old')}"
+    # What caused a trigger says what becomes of conflicts in it, so that there must be none.
+    unless = f'AND NOT EXISTS (SELECT 1 FROM "{changed}" h WHERE h.sequence ='
+    old = (
+        f'INSERT INTO "{changed}" SELECT old.sequence, {_texts_json(table, "old", "c")}{source}'
+        f" WHERE old.sequence {counted} {unless} old.sequence);"
+    )
+    # The number of a text that is gone may be another's.
+    again = (
+        f"""INSERT INTO "{changed}" SELECT new.sequence, '[]' WHERE new.sequence {counted} {unless} new.sequence);"""
+    )
+    for event, when, action in (("insert", "", again), ("delete", "", old), ("update", f" WHEN {differs}", old)):
+        trigger = f"{name}_common_{event}"
+        yield (
+            "trigger",
+            trigger,
+            f'CREATE TRIGGER "{trigger}" AFTER {event.upper()} ON "{texts}"{when} BEGIN {action} END',
+        )
+    if joined is None:
+        return
+    # What a party is searched by changes for all that are searched with it. One that comes or goes changes `party`.
+    party = table_of(joined.kind).name
+    differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in joined.columns)
+    trigger = f"{name}_common_of_{party}"
+    yield (
+        "trigger",
+        trigger,
+        (
+            f'CREATE TRIGGER "{trigger}" AFTER UPDATE ON "{party}_texts" WHEN {differs} BEGIN'
+            f' INSERT INTO "{changed}" SELECT x.sequence, {_texts_json(table, "x", "old")}'
+            f' FROM "{texts}" x WHERE x.party = old.sequence AND x.sequence {counted} {unless} x.sequence); END'
+        ),
+    )
+
+
+def texts_join(table: Table, row: str) -> str:
+    """A join of the texts, as `c`, of the record that a row of texts is searched with."""
+    assert table.listing is not None
+    joined = table.listing.searched_with
+    return "" if joined is None else f' LEFT JOIN "{table_of(joined.kind).name}_texts" c ON c.sequence = {row}.party'
+
+
+def searched_texts(table: Table, row: str, party: str) -> list[str]:
+    """All that a record is searched by, as SQL: a party that is not there has nulls."""
+    assert table.listing is not None
+    joined = table.listing.searched_with
+    texts = [f'{row}."{column}"' for column in table.listing.searched]
+    return texts + [f'{party}."{column}"' for column in (joined.columns if joined else ())]
+
+
+def _texts_json(table: Table, row: str, party: str) -> str:
+    return f"json_array({', '.join(searched_texts(table, row, party))})"
+
+
+def note_change_sql(table: Table) -> Iterator[str]:
+    """Statements that note that facets of the record with an id are about to change."""
+    if table.listing is None or not table.listing.searched:
+        return
+    name = table.name
+    yield (
+        f'INSERT OR IGNORE INTO "{name}_common_changed" SELECT x.sequence, {_texts_json(table, "x", "c")}'
+        f' FROM "{name}_texts" x{texts_join(table, "x")} WHERE x.id = ?'
+        f' AND x.sequence <= (SELECT u.sequence FROM "{name}_common_upto" u)'
+    )
+
+
+# Which texts are common
+
+
+def common_pieces(records: Sequence[Iterable[str | None]], least: int, most: int = _MOST_TEXTS) -> list[str]:
+    """The texts that at least `least` of the records contain, shortest first: all those of a length, or none.
+
+    Whatever such a text contains is one itself, so that the longer ones are looked for in the shorter ones alone.
+    """
+    texts = [[text for text in record if text] for record in records]
+    pieces: list[str] = []
+    length = 0
+    common: set[str] = set()
+    while True:
+        length += 1
+        numbers: Counter[str] = Counter()
+        for record in texts:
+            numbers.update(_longer(record, length, common))
+        common = {piece for piece, number in numbers.items() if number >= least}
+        if not common or len(pieces) + len(common) > most:
+            return pieces
+        pieces += sorted(common)
+
+
+def _longer(record: Iterable[str], length: int, common: Collection[str]) -> set[str]:
+    if length == 1:
+        return {letter for text in record for letter in text}
+    return {
+        text[start : start + length]
+        for text in record
+        for start in range(len(text) - length + 1)
+        if text[start : start + length - 1] in common and text[start + 1 : start + length] in common
+    }
+
+
+class CommonTexts:
+    """Which of the common texts, named by their places, a record contains."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._places = {piece: place for place, piece in enumerate(pieces)}
+        self._within: dict[str, frozenset[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def held(self, texts: Iterable[str | None]) -> set[int]:
+        """The places of all that one of the texts contains."""
+        places, held = self._places, set[int]()
+        for text in texts:
+            if not text:
+                continue
+            last, end = len(text), 0
+            for start in range(last):
+                # What a common text contains is common: so the longest one from here ends no earlier than the one from
+                # the letter before, and says nothing new if it ends there too.
+                reached = end
+                end = max(end, start)
+                while end < last and text[start : end + 1] in places:
+                    end += 1
+                if end > reached and end > start:
+                    held |= self._in(text[start:end])
+                if end == last:
+                    break
+        return held
+
+    def _in(self, piece: str) -> frozenset[int]:
+        within = self._within.get(piece)
+        if within is None:
+            last = len(piece)
+            within = frozenset(
+                self._places[piece[start:end]] for start in range(last) for end in range(start + 1, last + 1)
+            )
+            self._within[piece] = within
+        return within
+
+
+@lru_cache(maxsize=8)
+def _common_texts(pieces: tuple[str, ...]) -> CommonTexts:
+    return CommonTexts(pieces)
+
+
+# Counting
+
+
+def _searched() -> Iterator[Table]:
+    return (table for table in TABLES if table.listing is not None and table.listing.searched)
+
+
+def is_counting_behind(connection: sqlite3.Connection) -> bool:
+    """Whether `count_common` has something to do that is worth a transaction."""
+    return any(_is_behind(connection, table) for table in _searched())
+
+
+def _last(connection: sqlite3.Connection, table: Table) -> int:
+    return int(connection.execute(f'SELECT coalesce(MAX(sequence), 0) FROM "{table.name}_texts"').fetchone()[0])
+
+
+def _counted_up_to(connection: sqlite3.Connection, table: Table) -> tuple[int, int] | None:
+    row = connection.execute(f'SELECT sequence, records FROM "{table.name}_common_upto"').fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+def _is_behind(connection: sqlite3.Connection, table: Table) -> bool:
+    last = _last(connection, table)
+    if last < _LEAST:
+        return False
+    counted = _counted_up_to(connection, table)
+    if counted is None or last > _GROWN * counted[1]:
+        return True
+    changed = connection.execute(
+        f'SELECT COUNT(*) FROM (SELECT 1 FROM "{table.name}_common_changed" LIMIT ?)', (_WORTHWHILE,)
+    ).fetchone()[0]
+    return bool(changed + max(0, last - counted[0]) >= _WORTHWHILE)
+
+
+def count_common(connection: sqlite3.Connection) -> None:
+    """Count some of what is new or has changed, of the first kind that has enough of it."""
+    for table in _searched():
+        if _is_behind(connection, table):
+            counted = _counted_up_to(connection, table)
+            if counted is None or _last(connection, table) > _GROWN * counted[1]:
+                _choose(connection, table)
+            else:
+                _count_some(connection, table, counted[0])
+            return
+
+
+def _choose(connection: sqlite3.Connection, table: Table) -> None:
+    """Find out which texts are common, and count from the beginning."""
+    name, last = table.name, _last(connection, table)
+    places = random.Random(last)
+    texts = ", ".join(searched_texts(table, "x", "c"))
+    records = [
+        connection.execute(
+            f'SELECT {texts} FROM "{name}_texts" x{texts_join(table, "x")} WHERE x.sequence >= ?'
+            " ORDER BY x.sequence LIMIT 1",
+            (places.randint(1, last),),
+        ).fetchone()
+        for _ in range(_SAMPLE)
+    ]
+    for suffix in ("common", "common_counts", "common_upto", "common_changed", "profiles", "profiled"):
+        connection.execute(f'DELETE FROM "{name}_{suffix}"')
+    pieces = common_pieces(records, int(_SAMPLE * _SHARE))
+    connection.executemany(f'INSERT INTO "{name}_common" VALUES (?, ?)', list(enumerate(pieces)))
+    connection.execute(f'INSERT INTO "{name}_common_upto" VALUES (1, 0, ?)', (last,))
+
+
+def _read_sql(table: Table, tests: str) -> str:
+    """The texts and facets of records that lists show."""
+    assert table.listing is not None
+    facets = [value for _, value in own_facet_values(table, "t")]
+    columns = ["x.sequence", "x.organization_id", *facets, *searched_texts(table, "x", "c")]
+    return (
+        f'SELECT {", ".join(columns)} FROM "{table.name}_texts" x CROSS JOIN "{table.name}" t ON t.id = x.id'
+        f"{texts_join(table, 'x')} WHERE {tests} AND x.shown = 1 AND {shown_sql(table, 't')}"
+    )
+
+
+def _count_some(connection: sqlite3.Connection, table: Table, up_to: int) -> None:
+    name = table.name
+    pieces = connection.execute(f'SELECT text FROM "{name}_common" ORDER BY place').fetchall()
+    common = _common_texts(tuple(text for (text,) in pieces))
+    moved: dict[int, Counter[int]] = {}
+    # Before the new ones, which are counted from what they are now.
+    changed = connection.execute(
+        f'SELECT h.sequence, h.texts, p.code FROM "{name}_common_changed" h'
+        f' LEFT JOIN "{name}_profiled" p ON p.sequence = h.sequence LIMIT ?',
+        (_AT_ONCE,),
+    ).fetchall()
+    for _, texts, code in changed:
+        if code is not None:
+            moved.setdefault(code, Counter()).subtract(common.held(json.loads(texts)))
+    sequences = [(sequence,) for sequence, _, _ in changed]
+    connection.executemany(f'DELETE FROM "{name}_profiled" WHERE sequence = ?', sequences)
+    connection.executemany(f'DELETE FROM "{name}_common_changed" WHERE sequence = ?', sequences)
+    again = json.dumps([sequence for (sequence,) in sequences])
+    rows = connection.execute(_read_sql(table, "x.sequence IN (SELECT value FROM json_each(?))"), (again,)).fetchall()
+    last = up_to
+    if len(changed) < _AT_ONCE:
+        last = connection.execute(
+            f'SELECT coalesce(MAX(sequence), ?) FROM (SELECT sequence FROM "{name}_texts" WHERE sequence > ?'
+            " ORDER BY sequence LIMIT ?)",
+            (up_to, up_to, _AT_ONCE),
+        ).fetchone()[0]
+        rows += connection.execute(_read_sql(table, "x.sequence > ? AND x.sequence <= ?"), (up_to, last)).fetchall()
+    width = 2 + len(own_facet_values(table, "t"))
+    codes = _codes(connection, table, {row[1:width] for row in rows})
+    for row in rows:
+        moved.setdefault(codes[row[1:width]], Counter()).update(common.held(row[width:]))
+    connection.executemany(
+        f'INSERT INTO "{name}_profiled" VALUES (?, ?)', [(row[0], codes[row[1:width]]) for row in rows]
+    )
+    for code, numbers in moved.items():
+        _move(connection, table, code, numbers, len(common))
+    connection.execute(f'UPDATE "{name}_common_upto" SET sequence = ?', (last,))
+
+
+def _move(connection: sqlite3.Connection, table: Table, code: int, moved: Counter[int], length: int) -> None:
+    row = connection.execute(f'SELECT numbers FROM "{table.name}_common_counts" WHERE code = ?', (code,)).fetchone()
+    numbers = array(_NUMBER, bytes(_WIDTH * length) if row is None else row[0])
+    for place, number in moved.items():
+        numbers[place] += number
+    connection.execute(f'INSERT OR REPLACE INTO "{table.name}_common_counts" VALUES (?, ?)', (code, numbers.tobytes()))
+
+
+def number_of(connection: sqlite3.Connection, table: Table, place: int, codes: str, values: Sequence[object]) -> int:
+    """How many of the records whose codes a query gives have the common text with this place, as they were counted."""
+    rows = connection.execute(
+        f'SELECT substr(n.numbers, ?, ?) FROM "{table.name}_common_counts" n WHERE n.code IN ({codes})',
+        (place * _WIDTH + 1, _WIDTH, *values),
+    )
+    return sum(array(_NUMBER, row[0])[0] for row in rows)
+
+
+def _codes(connection: sqlite3.Connection, table: Table, profiles: set[tuple[object, ...]]) -> dict[object, int]:
+    """The code of each combination of an organization and its facets, which gets one if it has none."""
+    facets = own_facet_values(table, "t")
+    tests = "".join(f" AND f{place} = ?" for place, _ in facets)
+    codes: dict[object, int] = {}
+    for profile in profiles:
+        row = connection.execute(
+            f'SELECT code FROM "{table.name}_profiles" WHERE organization_id = ?{tests}', profile
+        ).fetchone()
+        if row is None:
+            marks = ", ".join("?" * len(profile))
+            row = connection.execute(
+                f'INSERT INTO "{table.name}_profiles" VALUES (NULL, {marks}) RETURNING code', profile
+            ).fetchone()
+        codes[profile] = int(row[0])
+    return codes

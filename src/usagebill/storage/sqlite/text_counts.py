@@ -1,0 +1,212 @@
+"""How many records have a text, and match a filter besides: from the counts of common texts (`counted_texts`).
+
+A text that is common is looked up. Of another one the index of texts gives the records, and their combinations of
+facets are compared. Records that are new or have changed are looked at one by one. Where these are too many, or the
+question is another one, nothing is said and the lists count in other ways.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from usagebill.storage.conditions import Condition, Search
+from usagebill.storage.sqlite.counted_texts import number_of, searched_texts, texts_join
+from usagebill.storage.sqlite.counts import Counted
+from usagebill.storage.sqlite.queries import where_sql
+from usagebill.storage.sqlite.texts import is_all, phrase, searched_together, short_query
+from usagebill.storage.tables import Table, table_of
+
+__all__ = ["count_beside", "count_common_text", "find_beside"]
+
+# With more records that are new or have changed, to look at them takes too long.
+_FEW = 5_000
+
+
+def _searched_text(kind: type, condition: Condition) -> str | None:
+    """The text, if it is looked for in all that the records of the kind are searched by."""
+    text = searched_together(kind, condition)
+    if text is None and isinstance(condition, Search) and is_all(kind, condition.columns, condition.text):
+        text = condition.text
+    return (text or "").casefold() or None
+
+
+def count_common_text(
+    connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
+) -> int | None:
+    """How many listed records have the common text that the condition looks for, and match the filter of `counts`;
+    None if that is not known.
+    """
+    text = _searched_text(kind, condition)
+    up_to = None if text is None else _counted_up_to(connection, table_of(kind))
+    if text is None or up_to is None:
+        return None
+    name = table_of(kind).name
+    place = _place(connection, table_of(kind), text)
+    if place is None:
+        return None
+    codes, values = _codes_sql(kind, counts, organization_id)
+    number = number_of(connection, table_of(kind), place, codes, values)
+    # As they were counted.
+    changed = connection.execute(
+        f'SELECT COUNT(*) FROM "{name}_common_changed" h CROSS JOIN "{name}_profiled" p ON p.sequence = h.sequence'
+        f" WHERE p.code IN ({codes}) AND EXISTS (SELECT 1 FROM json_each(h.texts) j WHERE instr(j.value, ?) > 0)",
+        (*values, text),
+    ).fetchone()[0]
+    return int(number - changed + _looked_at(connection, kind, text, counts, organization_id, up_to))
+
+
+def count_beside(
+    connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
+) -> int | None:
+    """The same for a text that is not common."""
+    text = _searched_text(kind, condition)
+    up_to = None if text is None else _counted_up_to(connection, table_of(kind))
+    if text is None or up_to is None:
+        return None
+    table = table_of(kind)
+    assert table.listing is not None
+    looked_at = _looked_at(connection, kind, text, counts, organization_id, up_to)
+    of_own, of_party = _sources(table, text, organization_id)
+    own = _count_source(connection, table, of_own, counts, organization_id)
+    if of_party is None:
+        return own + looked_at
+    belonging = _count_source(connection, table, of_party, counts, organization_id)
+    if not own or not belonging:
+        return own + belonging + looked_at
+    # Those with the text in both places were counted twice.
+    values: list[Any] = []
+    texts = searched_texts(table, "x", "c")
+    parts = len(table.listing.searched)
+    source, other = (of_own, texts[parts:]) if own <= belonging else (of_party, texts[:parts])
+    test = (
+        f' AND EXISTS (SELECT 1 FROM "{table.name}_texts" x{texts_join(table, "x")}'
+        f" WHERE x.sequence = r.sequence AND ({_contained(other, text, values)}))"
+    )
+    both = _count_source(connection, table, source, counts, organization_id, test, values)
+    return own + belonging - both + looked_at
+
+
+def find_beside(
+    connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
+) -> list[int] | None:
+    """Which records these are, by their places in the index of texts; None where `count_beside` says nothing, or the
+    text is common.
+    """
+    text = _searched_text(kind, condition)
+    table = table_of(kind)
+    up_to = None if text is None else _counted_up_to(connection, table)
+    if text is None or up_to is None or _place(connection, table, text) is not None:
+        return None
+    places: set[int] = set()
+    for source in _sources(table, text, organization_id):
+        if source is not None:
+            sql, values = _source_sql(table, source, counts, organization_id)
+            places.update(row[0] for row in connection.execute(f"SELECT r.sequence {sql}", values))
+    for sql, values in _looked_at_sql(kind, text, counts, organization_id, up_to):
+        places.update(row[0] for row in connection.execute(f"SELECT x.sequence {sql}", values))
+    return sorted(places)
+
+
+_Source = tuple[str, str]
+
+
+def _sources(table: Table, text: str, organization_id: str) -> tuple[_Source, _Source | None]:
+    """Where an index says that a record has the text, and that the one has it that it is searched with, if not both
+    stand in one: tables of `sequence`, with the query that each takes.
+    """
+    assert table.listing is not None
+    name, joined = table.name, table.listing.searched_with
+    if (query := short_query(text, organization_id)) is not None:
+        return (f'(SELECT s.rowid AS sequence FROM "{name}_short" s WHERE "{name}_short" MATCH ?)', query), None
+    own = f'(SELECT s.rowid AS sequence FROM "{name}_search" s WHERE "{name}_search" MATCH ?)'
+    of_own = own, phrase(table.kind, table.listing.searched, text)
+    if joined is None:
+        return of_own, None
+    party = table_of(joined.kind).name
+    belonging = (
+        f'(SELECT x.sequence FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party"'
+        f' ON x.party = s.rowid AND x.shown = 1 WHERE "{party}_search" MATCH ?)'
+    )
+    return of_own, (belonging, phrase(joined.kind, joined.columns, text))
+
+
+def _count_source(
+    connection: sqlite3.Connection,
+    table: Table,
+    source: _Source,
+    counts: Counted,
+    organization_id: str,
+    test: str = "",
+    values: Sequence[Any] = (),
+) -> int:
+    sql, of_source = _source_sql(table, source, counts, organization_id)
+    return int(connection.execute(f"SELECT COUNT(*) {sql}{test}", (*of_source, *values)).fetchone()[0])
+
+
+def _source_sql(table: Table, source: _Source, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
+    """Those of its records that are counted by a combination of facets that matches, and have not changed."""
+    codes, of_codes = _codes_sql(table.kind, counts, organization_id)
+    sql = (
+        f'FROM {source[0]} r CROSS JOIN "{table.name}_profiled" p ON p.sequence = r.sequence WHERE p.code IN ({codes})'
+        f' AND r.sequence NOT IN (SELECT h.sequence FROM "{table.name}_common_changed" h)'
+    )
+    return sql, [source[1], *of_codes]
+
+
+def _place(connection: sqlite3.Connection, table: Table, text: str) -> int | None:
+    """The place of a common text; None for another one."""
+    row = connection.execute(f'SELECT place FROM "{table.name}_common" WHERE text = ?', (text,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _counted_up_to(connection: sqlite3.Connection, table: Table) -> int | None:
+    """Up to where texts are counted; None if too many are not, or have changed."""
+    if table.listing is None or not table.listing.searched or not hasattr(connection, "total_changes"):
+        # Work that is repeated asks what its records say.
+        return None
+    row = connection.execute(f'SELECT sequence FROM "{table.name}_common_upto"').fetchone()
+    if row is None:
+        return None
+    left = connection.execute(
+        f'SELECT (SELECT coalesce(MAX(sequence), 0) FROM "{table.name}_texts")'
+        f' + (SELECT COUNT(*) FROM (SELECT 1 FROM "{table.name}_common_changed" LIMIT {_FEW + 1}))'
+    ).fetchone()[0]
+    return int(row[0]) if left - row[0] <= _FEW else None
+
+
+def _codes_sql(kind: type, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
+    codes = f'SELECT c.code FROM "{table_of(kind).name}_profiles" c WHERE c.organization_id = ? AND {counts.facets}'
+    return codes, [organization_id, *counts.values]
+
+
+def _looked_at(
+    connection: sqlite3.Connection, kind: type, text: str, counts: Counted, organization_id: str, up_to: int
+) -> int:
+    """How many of the records that are new or have changed match."""
+    return sum(
+        connection.execute(f"SELECT COUNT(*) {sql}", values).fetchone()[0]
+        for sql, values in _looked_at_sql(kind, text, counts, organization_id, up_to)
+    )
+
+
+def _looked_at_sql(
+    kind: type, text: str, counts: Counted, organization_id: str, up_to: int
+) -> Iterator[tuple[str, list[Any]]]:
+    """Where these are found, as `x`, with the values that are bound.
+
+    One after the other: of both together SQLite makes a table, and reads all texts to join it.
+    """
+    table = table_of(kind)
+    name = table.name
+    where, values = where_sql(kind, counts.conditions, organization_id, False, gathered=False)
+    tests = _contained(searched_texts(table, "x", "c"), text, values)
+    joins = f'{texts_join(table, "x")} CROSS JOIN "{name}" t ON t.id = x.id{where} AND x.shown = 1 AND ({tests})'
+    yield f'FROM "{name}_common_changed" h CROSS JOIN "{name}_texts" x ON x.sequence = h.sequence{joins}', values
+    yield f'FROM "{name}_texts" x{joins} AND x.sequence > ?', [*values, up_to]
+
+
+def _contained(texts: Sequence[str], text: str, values: list[Any]) -> str:
+    values.extend([text] * len(texts))
+    return " OR ".join(f"instr({name}, ?) > 0" for name in texts)

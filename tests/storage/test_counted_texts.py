@@ -1,0 +1,286 @@
+"""Texts that many records have are counted beforehand, by facets; any count equals one over the records."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.storage.contract import NOW, Tenant, new_tenant
+
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.life_cycle import VISIBLE
+from usagebill.core.invoices.records import Invoice
+from usagebill.storage.conditions import Condition, any_of, contains, desc, eq, related, within
+from usagebill.storage.ports import Transaction
+from usagebill.storage.sqlite import SqliteStore, counted_texts, text_counts
+from usagebill.storage.sqlite.counted_texts import CommonTexts, common_pieces
+from usagebill.storage.tables import CUSTOMER_COLUMNS, table_of
+
+_SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "email")
+_NAMES = st.sampled_from([None, "", "Ada", "ADA Lovelace", "Straße", "Ada & Ada", "Grace", "a\0b", "x_%"])
+_NUMBERS = st.sampled_from(["A-1", "ada-12", "x_%", "ß", "A-2"])
+_TERMS = ("a", "d", "ad", "ada", "ada l", "ss", "strass", "A-", "A-1", "x_%", "no such", "\0", "e", "customer")
+
+
+@pytest.fixture(scope="module")
+def early() -> Iterator[None]:
+    """Texts are counted from the first record on, two records at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_LEAST", 1), ("_WORTHWHILE", 1), ("_AT_ONCE", 2), ("_SAMPLE", 50), ("_SHARE", 0.2)):
+            patch.setattr(counted_texts, name, value)
+        yield
+
+
+@pytest.fixture
+def store(early: None) -> Iterator[SqliteStore]:
+    opened = SqliteStore(":memory:")
+    yield opened
+    opened.close()
+
+
+def _is_in(term: str, record: Any, columns: tuple[str, ...]) -> bool:
+    return any(term.casefold() in (getattr(record, column) or "").casefold() for column in columns)
+
+
+def _catch_up(store: SqliteStore) -> None:
+    while store.roll_up_usage():
+        pass
+
+
+def _recounted(store: SqliteStore, kind: type) -> None:
+    """Once all is caught up with, the counts are those of the records as they are."""
+    _catch_up(store)
+    connection, name = store._writer, table_of(kind).name
+    common = [text for (text,) in connection.execute(f'SELECT text FROM "{name}_common" ORDER BY place')]
+    kept = Counter(
+        {
+            (text, code): number
+            for code, numbers in connection.execute(f'SELECT code, numbers FROM "{name}_common_counts"')
+            for text, number in zip(common, array("q", numbers), strict=True)
+            if number
+        }
+    )
+    table = table_of(kind)
+    texts = ", ".join(counted_texts.searched_texts(table, "x", "c"))
+    rows = connection.execute(
+        f'SELECT p.code, {texts} FROM "{name}_texts" x{counted_texts.texts_join(table, "x")}'
+        f' LEFT JOIN "{name}_profiled" p ON p.sequence = x.sequence WHERE x.shown'
+    ).fetchall()
+    expected = Counter(
+        (text, code) for code, *of_record in rows for text in common if any(text in one for one in of_record if one)
+    )
+    assert kept == expected
+    assert not connection.execute(f'SELECT 1 FROM "{name}_common_changed"').fetchall()
+
+
+class _History:
+    """Customers and their invoices, written in any order; now and then some are counted."""
+
+    def __init__(self, store: SqliteStore, data: st.DataObject) -> None:
+        self.store, self.data = store, data
+        self.own: Tenant = new_tenant(store)
+        self.other: Tenant = new_tenant(store)
+        self.entity = self.own.entity()
+        self.own.insert(self.entity)
+        self.people: list[Customer] = []
+        self.invoices: list[Invoice] = []
+        stranger = self.other.entity()
+        self.other.insert(stranger, self.other.customer(stranger, name="Ada"))
+
+    def step(self) -> None:
+        draw = self.data.draw
+        actions = ["customer", "count"]
+        if self.people:
+            actions += ["rename", "hide", "invoice", "invoice", "orphan"]
+        if self.invoices:
+            actions += ["change", "change", "remove"]
+        match draw(st.sampled_from(actions)):
+            case "customer":
+                country = draw(st.sampled_from(["DE", "FR"]))
+                self.people.append(self.own.customer(self.entity, name=draw(_NAMES), country=country))
+                self.own.insert(self.people[-1])
+            case "count":
+                for _ in range(draw(st.integers(1, 4))):
+                    self.store.roll_up_usage()
+            case "rename":
+                self._replace_person(name=draw(_NAMES), country=draw(st.sampled_from(["DE", "FR"])))
+            case "hide":
+                self._replace_person(deleted_at=draw(st.sampled_from([None, NOW])))
+            case "invoice" | "orphan" as action:
+                person = draw(st.sampled_from(self.people))
+                if action == "orphan":
+                    person = self.own.customer(self.entity, name=draw(_NAMES), country="DE")
+                    self.people.append(person)
+                invoice = self.own.invoice(person, number=draw(_NUMBERS), status=draw(_STATUSES), currency="EUR")
+                self.invoices.append(invoice)
+                # Its customer may be written after it.
+                self.own.insert(*([invoice] if action == "invoice" else [person, invoice]))
+            case "change":
+                place = draw(st.integers(0, len(self.invoices) - 1))
+                changes: dict[str, Any] = {"number": draw(_NUMBERS), "status": draw(_STATUSES)}
+                changed = replace(self.invoices[place], **changes, currency=draw(st.sampled_from(["EUR", "USD"])))
+                self.invoices[place] = changed
+                self.own.write(lambda tx: tx.replace(changed))
+            case "remove":
+                gone = self.invoices.pop(draw(st.integers(0, len(self.invoices) - 1)))
+                self.own.write(lambda tx: tx.delete(gone))
+
+    def _replace_person(self, **changes: Any) -> None:
+        place = self.data.draw(st.integers(0, len(self.people) - 1))
+        changed = self.people[place] = replace(self.people[place], **changes)
+        self.own.write(lambda tx: tx.replace(changed))
+
+    def matching_customers(self, term: str, country: str | None) -> set[str]:
+        return {
+            person.id
+            for person in self.people
+            if person.deleted_at is None and _is_in(term, person, _SEARCHED) and country in (None, person.country)
+        }
+
+    def matching_invoices(self, term: str, currency: str | None) -> set[str]:
+        people = {person.id: person for person in self.people}
+        return {
+            invoice.id
+            for invoice in self.invoices
+            if invoice.status in VISIBLE
+            and currency in (None, invoice.currency)
+            and (_is_in(term, invoice, ("number",)) or _is_in(term, people[invoice.customer_id], CUSTOMER_COLUMNS))
+        }
+
+    def check(self) -> None:
+        newest = (desc("created_at"),)
+        latest = (desc("issuing_date"), desc("created_at"))
+        for term in _TERMS:
+            for country in (None, "FR"):
+                asked: list[Condition] = [contains(_SEARCHED, term), *([eq("country", country)] if country else [])]
+                self._holds(Customer, asked, newest, self.matching_customers(term, country))
+            for currency in (None, "USD"):
+                searched = any_of(
+                    contains(("number",), term), related(Customer, "customer_id", contains(CUSTOMER_COLUMNS, term))
+                )
+                asked = [within("status", VISIBLE), searched, *([eq("currency", currency)] if currency else [])]
+                self._holds(Invoice, asked, latest, self.matching_invoices(term, currency))
+
+    def _holds(self, kind: Any, asked: list[Condition], order: Any, expected: set[str]) -> None:
+        def ask(tx: Transaction) -> tuple[int, set[str]]:
+            return tx.count(kind, *asked), {record.id for record in tx.find(kind, *asked, order=order, limit=99)}
+
+        number, listed = self.own.read(ask)
+        assert number == len(expected), (kind, asked)
+        assert listed == expected, (kind, asked)
+
+
+_STATUSES = st.sampled_from(["finalized", "finalized", "generating"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_counts_follow_any_history(early: None, data: st.DataObject) -> None:
+    store = SqliteStore(":memory:")
+    try:
+        history = _History(store, data)
+        for _ in range(data.draw(st.integers(1, 14))):
+            history.step()
+        history.check()
+        for kind in (Customer, Invoice):
+            _recounted(store, kind)
+        history.check()
+    finally:
+        store.close()
+
+
+def test_a_rename_reaches_the_documents_that_are_counted(store: SqliteStore) -> None:
+    own = new_tenant(store)
+    entity = own.entity()
+    customer = own.customer(entity, name="Ada")
+    own.insert(entity, customer, *(own.invoice(customer, number=f"X-{number}") for number in range(5)))
+    _catch_up(store)
+    searched = any_of(contains(("number",), "ada"), related(Customer, "customer_id", contains(CUSTOMER_COLUMNS, "ada")))
+
+    def number() -> int:
+        return own.read(lambda tx: tx.count(Invoice, within("status", VISIBLE), searched))
+
+    assert number() == 5
+    own.write(lambda tx: tx.replace(replace(customer, name="Grace")))
+    assert number() == 0
+    _recounted(store, Invoice)
+    assert number() == 0
+    own.write(lambda tx: tx.replace(replace(customer, name="Ada Lovelace")))
+    assert number() == 5
+
+
+def test_the_counts_are_what_is_asked(store: SqliteStore) -> None:
+    """Common texts are looked up: neither the index of texts nor a record is read."""
+    own = new_tenant(store)
+    entity = own.entity()
+    own.insert(entity, *(own.customer(entity, name=f"Ada {number % 2}", country="DE") for number in range(6)))
+    _catch_up(store)
+    statements: list[str] = []
+
+    def ask(tx: Any) -> int:
+        tx._connection.set_trace_callback(statements.append)
+        try:
+            return int(tx.count(Customer, contains(_SEARCHED, "ada"), eq("country", "DE")))
+        finally:
+            tx._connection.set_trace_callback(None)
+
+    assert own.read(ask) == 6
+    assert any("customers_common_counts" in statement for statement in statements)
+    assert not any("MATCH" in statement for statement in statements)
+
+
+def test_a_number_that_is_used_again_is_looked_at(store: SqliteStore) -> None:
+    """The last record goes for good, and the next one gets its number in the index."""
+    own = new_tenant(store)
+    entity = own.entity()
+    people = [own.customer(entity, name="Ada") for _ in range(4)]
+    own.insert(entity, *people)
+    _catch_up(store)
+    own.write(lambda tx: tx.delete(people[-1]))
+    _catch_up(store)
+    own.insert(own.customer(entity, name="Grace"))
+    assert own.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "grace"))) == 1
+    assert own.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 3
+    _recounted(store, Customer)
+
+
+def test_with_too_much_to_catch_up_with_texts_are_counted_in_other_ways(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_counts, "_FEW", 2)
+    own = new_tenant(store)
+    entity = own.entity()
+    own.insert(entity, *(own.customer(entity, name="Ada") for _ in range(4)))
+    _catch_up(store)
+    own.insert(*(own.customer(entity, name="Ada") for _ in range(3)))
+    assert own.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 7
+
+
+@given(records=st.lists(st.lists(st.text("ab ", max_size=6), max_size=3), max_size=8), least=st.integers(1, 4))
+def test_common_pieces_are_those_that_so_many_records_contain(records: list[list[str]], least: int) -> None:
+    pieces: Counter[str] = Counter()
+    for record in records:
+        pieces.update(
+            {
+                text[start:end]
+                for text in record
+                for start in range(len(text))
+                for end in range(start + 1, len(text) + 1)
+            }
+        )
+    assert sorted(common_pieces(records, least)) == sorted(piece for piece, n in pieces.items() if n >= least)
+    common = CommonTexts(common_pieces(records, least))
+    for record in records:
+        held = {
+            place for place, piece in enumerate(common_pieces(records, least)) if any(piece in text for text in record)
+        }
+        assert common.held(record) == held
+    few = common_pieces(records, least, 5)
+    assert len(few) <= 5
+    assert set(few) <= {piece for piece, n in pieces.items() if n >= least}
