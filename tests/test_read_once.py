@@ -94,7 +94,7 @@ def test_a_month_end_asks_for_each_record_once_or_twice(
     assert len(box.invoices()) == 1
     assert asked.most(asked.records) == []
     assert asked.most(asked.questions) == []
-    assert asked.records.total() <= 10
+    assert asked.records.total() <= 7
     assert asked.questions.total() <= 28
 
 
@@ -110,5 +110,5 @@ def test_an_upgrade_asks_for_each_record_once_or_twice(
     assert len(box.invoices()) == 1
     assert asked.most(asked.records) == []
     assert asked.most(asked.questions) == []
-    assert asked.records.total() <= 14
+    assert asked.records.total() <= 9
     assert asked.questions.total() <= 40

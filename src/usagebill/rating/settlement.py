@@ -26,6 +26,7 @@ from usagebill.core.statuses import TaxStatus
 from usagebill.core.taxes import Tax
 from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import entity_of
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_ahead
 from usagebill.queries.subscriptions import find_subscription, plan_of
 from usagebill.queries.tax_connections import connection_of
@@ -49,6 +50,8 @@ __all__ = [
     "with_request",
 ]
 
+# From so many charges on, a plan is read as a whole instead of each of its charges.
+_SEVERAL = 2
 
 def settle(
     reader: Reader,
@@ -113,11 +116,21 @@ def settle_taxes(
 def _taxes(
     reader: Reader, parties: Parties, fees: Iterable[Fee], plans: Mapping[str, Plan]
 ) -> Mapping[str, tuple[Tax, ...]]:
-    return {
-        fee.id: _fee_taxes(reader, parties.customer, fee, plans, parties.entity)
-        for fee in fees
-        if not fee.applied_taxes
-    }
+    untaxed = [fee for fee in fees if not fee.applied_taxes]
+    lines = _lines_taxes(reader, untaxed, plans)
+    return {fee.id: _fee_taxes(reader, parties.customer, fee, plans, lines, parties.entity) for fee in untaxed}
+
+
+def _lines_taxes(reader: Reader, fees: Sequence[Fee], plans: Mapping[str, Plan]) -> Mapping[str, Sequence[str]]:
+    """The tax ids of the live charges and fixed charges of the plans, by their ids, if several fees are of such."""
+    if sum(fee.charge_id is not None or fee.fixed_charge_id is not None for fee in fees) < _SEVERAL:
+        return {}
+    tax_ids: dict[str, Sequence[str]] = {}
+    for plan in plans.values():
+        definition = plan_definition(reader, plan.id, plan)
+        tax_ids |= {charge.id: charge.tax_ids for charge in definition.charges}
+        tax_ids |= {charge.id: charge.tax_ids for charge in definition.fixed_charges}
+    return tax_ids
 
 
 def waits_for_vat_check(reader: Reader, customer: Customer) -> bool:
@@ -165,17 +178,25 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
 
     A prepaid credit is not taxed.
     """
-    return _fee_taxes(reader, customer, fee, plans_of(reader, [fee]))
+    return _fee_taxes(reader, customer, fee, plans_of(reader, [fee]), {})
 
 
 def _fee_taxes(
-    reader: Reader, customer: Customer, fee: Fee, plans: Mapping[str, Plan], entity: BillingEntity | None = None
+    reader: Reader,
+    customer: Customer,
+    fee: Fee,
+    plans: Mapping[str, Plan],
+    lines: Mapping[str, Sequence[str]],
+    entity: BillingEntity | None = None,
 ) -> tuple[Tax, ...]:
     if fee.fee_type == FeeType.CREDIT:
         return ()
     plan = None if fee.fee_type == FeeType.ADD_ON else plans.get(fee.subscription_id or "")
     line_tax_ids: Sequence[str] = ()
-    if fee.charge_id is not None:
+    line_id = fee.charge_id or fee.fixed_charge_id or ""
+    if line_id in lines:
+        line_tax_ids = lines[line_id]
+    elif fee.charge_id is not None:
         charge = reader.tx.get(Charge, fee.charge_id, deleted=True)
         line_tax_ids = () if charge is None else charge.tax_ids
     elif fee.fixed_charge_id is not None:

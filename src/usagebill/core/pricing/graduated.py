@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.limits import CHARGE_AMOUNT
 from usagebill.core.numbers import ZERO, add, decimal_text
 from usagebill.core.pricing import prorated_graduated
 from usagebill.core.pricing.model import Model, Price, never
-from usagebill.core.pricing.ranges import Ranges, Share, default_range, range_errors, shares, sum_over_ranges
+from usagebill.core.pricing.ranges import (
+    UNIT_AMOUNTS,
+    Ranges,
+    Share,
+    default_range,
+    range_errors,
+    shares,
+    sum_over_ranges,
+)
 from usagebill.core.usage import Usage
 
 __all__ = ["GRADUATED", "GraduatedProperties", "bound", "price"]
@@ -61,10 +68,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
         properties.get("graduated_ranges"),
         missing="missing_graduated_ranges",
         invalid="invalid_graduated_ranges",
-        amounts=(
-            ("per_unit_amount", CHARGE_AMOUNT, "invalid_amount"),
-            ("flat_amount", CHARGE_AMOUNT, "invalid_amount"),
-        ),
+        amounts=UNIT_AMOUNTS,
         gap=ZERO,
     )
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.limits import CHARGE_AMOUNT
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to
 from usagebill.core.pricing.model import Model, Price, never
-from usagebill.core.pricing.ranges import Range, Ranges, default_range, range_errors
+from usagebill.core.pricing.ranges import UNIT_AMOUNTS, Range, Ranges, default_range, range_errors
 from usagebill.core.usage import Usage
 
 __all__ = ["VOLUME", "VolumeProperties", "price", "range_of"]
@@ -59,10 +58,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
         properties.get("volume_ranges"),
         missing="missing_volume_ranges",
         invalid="invalid_volume_ranges",
-        amounts=(
-            ("per_unit_amount", CHARGE_AMOUNT, "invalid_amount"),
-            ("flat_amount", CHARGE_AMOUNT, "invalid_amount"),
-        ),
+        amounts=UNIT_AMOUNTS,
         gap=ONE,
     )
 
