@@ -32,7 +32,9 @@ __all__ = ["audit"]
     " events.",
 )
 @click.option(
-    "--provider", metavar="CODE", help="Compare payments and refunds with the books of this payment connection instead."
+    "--provider",
+    metavar="CODE",
+    help="Compare payments and refunds with the provider's list for this connection instead.",
 )
 @click.option(
     "--days",

@@ -18,7 +18,7 @@ __all__ = ["clock"]
 @click.option(
     "--confirm",
     is_flag=True,
-    help="The clock is right: bill by it from now on, whatever the newest instant in the database.",
+    help="Accept the machine's clock as it is, whatever the newest time in the database.",
 )
 @database()
 @settings_options

@@ -30,7 +30,7 @@ _SHOWN_MONTH = 7
     default="demo.db",
     show_default=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The database to leave behind, which can be served.",
+    help="The database file to create; it can be served afterwards.",
 )
 @click.option("--replace", is_flag=True, help="Delete the file first if it exists.")
 def demo(path: Path, replace: bool) -> None:

@@ -58,7 +58,7 @@ def _named(code: str) -> AbstractContextManager[None]:
 
 
 @dunning_campaigns.command()
-@click.option("--code", required=True, help="What it is applied by.")
+@click.option("--code", required=True, help="Its code, by which it is applied.")
 @click.option("--name", help="What people call it (default: its code).")
 @_description
 @click.option("--threshold", "thresholds", multiple=True, required=True, metavar="'CENTS CURRENCY'", help=_thresholds)
@@ -153,8 +153,8 @@ def update(
 
 @dunning_campaigns.command()
 @click.argument("code")
-@click.option("--customer", help="The external id of a customer; its own campaign goes before its billing entity's.")
-@click.option("--billing-entity", help="The code of a billing entity, whose customers are asked (default: default).")
+@click.option("--customer", help="The external id of a customer; overrides its billing entity's campaign.")
+@click.option("--billing-entity", help="The code of a billing entity; applies to its customers (default: default).")
 @database()
 @organization_option
 def apply(code: str, customer: str | None, billing_entity: str | None, path: str, organization: str | None) -> None:

@@ -24,7 +24,7 @@ __all__ = ["COMMANDS"]
 
 _log = structlog.get_logger("usagebill.sources")
 _LISTED = 20
-_until_idle = click.option("--until-idle", is_flag=True, help="End once nothing more comes, instead of waiting for it.")
+_until_idle = click.option("--until-idle", is_flag=True, help="Stop once there is nothing more to read.")
 
 
 def _until_told() -> threading.Event:
@@ -57,9 +57,9 @@ def _is_nothing(outcome: Outcome) -> bool:
     type=click.FloatRange(0),
     default=10.0,
     show_default=True,
-    help="A file is complete once nobody has written to it for so many seconds.",
+    help="A file is complete if it was not written to for this many seconds.",
 )
-@click.option("--once", is_flag=True, help="Take what is there, and end.")
+@click.option("--once", is_flag=True, help="Ingest the files that are there, and exit.")
 @organization_option
 @database()
 def watch(directory: Path, every: float, settled_after: float, once: bool, organization: str | None, path: str) -> None:
@@ -101,7 +101,7 @@ def _settings(pairs: tuple[str, ...], file: Path | None) -> dict[str, str]:
 @click.option(
     "--settings-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings of librdkafka, one NAME=VALUE a line: the place for passwords.",
+    help="A file with settings of librdkafka, such as passwords: one NAME=VALUE per line.",
 )
 @_until_idle
 @organization_option
@@ -208,10 +208,10 @@ def list_sources(path: str, organization: str | None, json_output: bool) -> None
 
 
 @click.command("refused")
-@click.option("--source", help="Only of this source.")
+@click.option("--source", help="Only messages of this source.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=_LISTED, show_default=True, help="The most to list.")
-@click.option("--retry", metavar="ID", help="Ingest this one, or `all` that can be by now.")
-@click.option("--delete", metavar="ID", help="Take this one off the list.")
+@click.option("--retry", metavar="ID", help="Retry this message, or `all`.")
+@click.option("--delete", metavar="ID", help="Delete this message from the list.")
 @database()
 @organization_option
 @as_json

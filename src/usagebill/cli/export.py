@@ -41,14 +41,14 @@ _USAGE_COLUMNS: Mapping[str, type] = {
 @click.option(
     "--output", "-o", metavar="FILE", help="The file; - is standard output (CSV only).  [default: KIND.FORMAT]"
 )
-@click.option("--from", "start", metavar="TIME", help="Only what was made at this time or later (ISO 8601).")
-@click.option("--to", "end", metavar="TIME", help="Only what was made before this time.")
+@click.option("--from", "start", metavar="TIME", help="Only records created at this time or later (ISO 8601).")
+@click.option("--to", "end", metavar="TIME", help="Only records created before this time.")
 @click.option(
     "--columns",
     type=click.Choice(["own", "focus"]),
     default="own",
     show_default=True,
-    help="fees: those of the FinOps specification FOCUS 1.2 instead.",
+    help="fees: use the columns of the FinOps specification FOCUS 1.2.",
 )
 @organization_option
 @database()

@@ -25,8 +25,10 @@ __all__ = ["jobs", "run_due"]
 
 
 @click.command("run-due")
-@click.option("--at", type=instant, metavar="TIME", help="Run what is due at this time (default: now).")
-@click.option("--force", is_flag=True, help="Run what is not due yet in a file that is no copy, and send what follows.")
+@click.option("--at", type=instant, metavar="TIME", help="Run the jobs that are due at this time (default: now).")
+@click.option(
+    "--force", is_flag=True, help="Run future jobs even if the file is not a copy, and send their webhooks and e-mails."
+)
 @database()
 @settings_options
 @as_json

@@ -86,7 +86,7 @@ def _print_new(key: ApiKey, value: str, json_output: bool) -> None:
     help="What the key may do, such as event:write, invoice:read or customer:read,write; may be repeated."
     " Whatever is not named is denied. Without it the key may do everything.",
 )
-@click.option("--expires-at", type=instant, metavar="TIME", help="When the key ends; never unless given.")
+@click.option("--expires-at", type=instant, metavar="TIME", help="When the key expires (default: never).")
 @_of_organization
 def create(
     name: str | None,
@@ -129,7 +129,7 @@ def _named(id: str) -> AbstractContextManager[None]:
 
 @keys.command()
 @click.argument("id")
-@click.option("--name", help="The new key's name; that of the old one unless given.")
+@click.option("--name", help="The new key's name (default: the old key's).")
 @click.option(
     "--expires-at",
     type=instant,
@@ -148,13 +148,13 @@ def rotate(
 
 @keys.command()
 @click.argument("id")
-@click.option("--name", help="Another name.")
+@click.option("--name", help="The new name.")
 @click.option(
     "--permission",
     "permissions",
     multiple=True,
     metavar="RESOURCE[:MODES]",
-    help="All that the key may do from now on, as in `create`; may be repeated.",
+    help="The key's new permissions, as in `create`; may be repeated.",
 )
 @_of_organization
 def update(

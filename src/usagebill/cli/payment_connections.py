@@ -22,10 +22,10 @@ _credentials = click.option(
     "credentials",
     multiple=True,
     metavar="NAME=@FILE",
-    help="What the provider lets us in with, read from a file: secret_key, access_token, ... NAME= takes one away. "
+    help="A credential read from a file: secret_key, access_token, ... NAME= removes one. "
     f"Those not named are read from the environment ({_ENVIRONMENT}SECRET_KEY, ...).",
 )
-_redirect = click.option("--success-redirect-url", help="Where customers go after they have paid.")
+_redirect = click.option("--success-redirect-url", help="The page customers are sent to after paying.")
 _live = click.option("--live/--test", default=None, help="Whether it moves real money (default: --test).")
 _3ds = click.option(
     "--supports-3ds/--no-3ds", "supports_3ds", default=None, help="Whether customers may be asked to confirm charges."
@@ -85,8 +85,8 @@ def _named(code: str) -> AbstractContextManager[None]:
 @payment_connections.command()
 @click.option("--kind", type=click.Choice(tuple(KINDS)), required=True, help="The customers' `payment_provider`.")
 @click.option("--code", required=True, help="Their `payment_provider_code`.")
-@click.option("--name", help="What people call it (default: its code).")
-@click.option("--url", help="Where its API is, if not where the kind's usually is.")
+@click.option("--name", help="Display name (default: its code).")
+@click.option("--url", help="The URL of its API (default: the provider's).")
 @_redirect
 @_live
 @_3ds
@@ -134,8 +134,8 @@ def list_all(path: str, organization: str | None, json_output: bool) -> None:
 
 @payment_connections.command()
 @click.argument("code")
-@click.option("--name", help="What people call it.")
-@click.option("--url", help="Where its API is.")
+@click.option("--name", help="Display name.")
+@click.option("--url", help="The URL of its API.")
 @_redirect
 @_live
 @_3ds
@@ -153,7 +153,7 @@ def update(
     json_output: bool,
     **settings: Any,
 ) -> None:
-    """Change what is given of a connection."""
+    """Change a connection; options that are not given stay as they are."""
     with opened(path, organization) as billing, _named(code):
         kind = billing.payment_connections.get(code).kind
         sent = {**_sent(settings), **_read(kind, credentials)}
@@ -167,7 +167,7 @@ def update(
 @organization_option
 @as_json
 def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """End a connection; its customers are linked to no provider any more, and payments stay."""
+    """Delete a connection. Its customers then have no provider; payments stay."""
     with opened(path, organization) as billing, _named(code):
         ended = billing.payment_connections.delete(code)
         shown = _shown(billing, ended)
@@ -178,8 +178,12 @@ def delete(code: str, path: str, organization: str | None, json_output: bool) ->
 
 
 @payment_connections.command()
-@click.option("--status", type=click.Choice([status.value for status in NoticeStatus]), help="Only those.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="The newest so many.")
+@click.option(
+    "--status", type=click.Choice([status.value for status in NoticeStatus]), help="Only notices with this status."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="The most to list, newest first."
+)
 @database()
 @organization_option
 @as_json

@@ -80,7 +80,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_CONNECTIONS",
     show_envvar=True,
-    help="How many connections may be open at a time; beyond that, the one idle for longest is closed.",
+    help="The most open connections; beyond that, the one idle for longest is closed.",
 )
 @click.option(
     "--head-seconds",
@@ -89,7 +89,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_HEAD_SECONDS",
     show_envvar=True,
-    help="Seconds that a client may take to send the head of a request.",
+    help="Time limit for receiving the head of a request, in seconds.",
 )
 @click.option(
     "--body-seconds",
@@ -98,7 +98,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_BODY_SECONDS",
     show_envvar=True,
-    help="Seconds that a client may take to send a body, plus one for each 16 KiB.",
+    help="Time limit for receiving a body, in seconds, plus one second per 16 KiB.",
 )
 @click.option(
     "--answer-seconds",
@@ -107,7 +107,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_ANSWER_SECONDS",
     show_envvar=True,
-    help="Seconds that a client may read nothing of its answer before the connection is closed.",
+    help="Close the connection if a client reads nothing of its response for this many seconds.",
 )
 @click.option(
     "--drain-seconds",
@@ -116,7 +116,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_DRAIN_SECONDS",
     show_envvar=True,
-    help="Seconds for which requests are still accepted after SIGTERM, while /ready is 503.",
+    help="How many seconds requests are still accepted after SIGTERM, while /ready is 503.",
 )
 @settings_options
 @_log_format

@@ -21,7 +21,7 @@ __all__ = ["status"]
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="For how long a job may be due before that is a standstill.",
+    help="How long a job may be overdue before billing counts as standing still.",
 )
 @database()
 @as_json

@@ -33,13 +33,13 @@ def _switches(command: F) -> F:
         "--targeted-object",
         "default_targeted_object",
         type=click.Choice(TARGETED_OBJECTS),
-        help="What HubSpot keeps a customer of no type as (default: companies).",
+        help="HubSpot object for customers without a type (default: companies).",
     )(command)
 
 
 @click.group("sync-connections")
 def sync_connections() -> None:
-    """Connect to accounting systems and CRMs: customers linked to them are pushed there, with their invoices."""
+    """Connect to accounting systems and CRMs, which receive customers linked to them and their invoices."""
 
 
 def _shown(billing: Billing, connection: SyncConnection) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def list_all(path: str, organization: str | None, json_output: bool) -> None:
 @organization_option
 @as_json
 def update(code: str, path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
-    """Change what is given of a connection."""
+    """Change a connection; options that are not given stay as they are."""
     fields = {name: value for name, value in sent.items() if value is not None}
     with opened(path, organization) as billing, _named(code):
         shown = _shown(billing, billing.sync_connections.update(code, **fields))
@@ -113,7 +113,7 @@ def update(code: str, path: str, organization: str | None, json_output: bool, **
 @organization_option
 @as_json
 def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """End a connection: its customers are not linked to it any more, and nothing more is pushed."""
+    """Delete a connection: its customers are unlinked, and nothing more is pushed."""
     with opened(path, organization) as billing, _named(code):
         ended = billing.sync_connections.delete(code)
         shown = _shown(billing, ended)

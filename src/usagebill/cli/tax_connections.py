@@ -27,7 +27,7 @@ _items = click.option(
 
 @click.group("tax-connections")
 def tax_connections() -> None:
-    """Connect to tax providers, which are then asked what the customers linked to them are taxed with."""
+    """Connect to tax providers, which calculate the taxes of the customers linked to them."""
 
 
 def _item_codes(texts: tuple[str, ...]) -> dict[str, str]:
@@ -122,7 +122,7 @@ def update(
     organization: str | None,
     json_output: bool,
 ) -> None:
-    """Change what is given of a connection. `--item` replaces all items that were given before."""
+    """Change a connection; options that are not given stay as they are. `--item` replaces all items."""
     options: dict[str, Any] = {"name": name, "url": url, "api_key": api_key, "item_codes": _item_codes(items) or None}
     sent = {field: value for field, value in options.items() if value is not None}
     with opened(path, organization) as billing, _named(code):
@@ -136,7 +136,7 @@ def update(
 @organization_option
 @as_json
 def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """End a connection; its customers are taxed with the organization's own taxes again."""
+    """Delete a connection; its customers then pay the organization's own taxes again."""
     with opened(path, organization) as billing, _named(code):
         ended = billing.tax_connections.delete(code)
         shown = _shown(billing, ended)

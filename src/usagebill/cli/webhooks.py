@@ -41,7 +41,7 @@ def _row(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 @webhooks.command("list")
-@click.option("--failed", is_flag=True, help="Only messages that were given up.")
+@click.option("--failed", is_flag=True, help="Only messages that have failed for good.")
 @click.option(
     "--status",
     "statuses",
@@ -82,7 +82,7 @@ def list_all(
 
 @webhooks.command()
 @click.argument("id", required=False)
-@click.option("--all", "every", is_flag=True, help="Resend every message that was given up.")
+@click.option("--all", "every", is_flag=True, help="Resend every message that has failed for good.")
 @_endpoint
 @_event_types
 @database()
