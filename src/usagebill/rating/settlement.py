@@ -53,6 +53,7 @@ __all__ = [
 # From so many charges on, a plan is read as a whole instead of each of its charges.
 _SEVERAL = 2
 
+
 def settle(
     reader: Reader,
     invoice: Invoice,
