@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
-from usagebill.core.payment_providers import KINDS, PaymentConnection
+from usagebill.cli.connections import (
+    add_delete,
+    add_list,
+    named_connection,
+    print_connection,
+    sent_options,
+    shown_connection,
+)
+from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
+from usagebill.core.payment_providers import KINDS
 from usagebill.core.payments import NoticeStatus
 
 __all__ = ["payment_connections"]
@@ -64,24 +70,6 @@ def _read(kind: str | None, texts: tuple[str, ...]) -> dict[str, str]:
     return sent
 
 
-def _shown(billing: Billing, connection: PaymentConnection) -> dict[str, Any]:
-    return dict(billing.view(connection))
-
-
-def _print(shown: dict[str, Any], json_output: bool) -> None:
-    if json_output:
-        print_json(shown)
-        return
-    for name, value in shown.items():
-        if name == "credentials":
-            value = " ".join(f"{key}={text}" for key, text in value.items())
-        click.echo(f"{name:32}  {value}")
-
-
-def _named(code: str) -> AbstractContextManager[None]:
-    return named(f"no connection has the code {code}: see `usagebill payment-connections list`")
-
-
 @payment_connections.command()
 @click.option("--kind", type=click.Choice(tuple(KINDS)), required=True, help="The customers' `payment_provider`.")
 @click.option("--code", required=True, help="Their `payment_provider_code`.")
@@ -107,29 +95,18 @@ def create(
     **settings: Any,
 ) -> None:
     """Connect to a provider."""
-    sent = {**_sent(settings), **_read(kind, credentials)}
+    sent = {**sent_options(settings), **_read(kind, credentials)}
     with opened(path, organization) as billing:
         made = billing.payment_connections.create(kind=kind, code=code, name=name or code, **sent)
-        shown = _shown(billing, made)
-    _print(shown, json_output)
+        shown = shown_connection(billing, made)
+    print_connection(shown, json_output)
 
 
-def _sent(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
-
-
-@payment_connections.command("list")
-@database()
-@organization_option
-@as_json
-def list_all(path: str, organization: str | None, json_output: bool) -> None:
-    """List the connections, oldest first."""
-    with opened(path, organization) as billing:
-        rows = [_shown(billing, connection) for connection in billing.payment_connections.list()]
-    if json_output:
-        print_json(rows)
-    else:
-        print_table(("kind", "code", "name", "live", "accepts_notices", "notice_path"), rows, "no payment connections")
+add_list(
+    payment_connections,
+    lambda billing: billing.payment_connections,
+    ("kind", "code", "name", "live", "accepts_notices", "notice_path"),
+)
 
 
 @payment_connections.command()
@@ -154,27 +131,18 @@ def update(
     **settings: Any,
 ) -> None:
     """Change a connection; options that are not given stay as they are."""
-    with opened(path, organization) as billing, _named(code):
+    with opened(path, organization) as billing, named_connection(payment_connections, code):
         kind = billing.payment_connections.get(code).kind
-        sent = {**_sent(settings), **_read(kind, credentials)}
-        shown = _shown(billing, billing.payment_connections.update(code, **sent))
-    _print(shown, json_output)
+        sent = {**sent_options(settings), **_read(kind, credentials)}
+        shown = shown_connection(billing, billing.payment_connections.update(code, **sent))
+    print_connection(shown, json_output)
 
 
-@payment_connections.command()
-@click.argument("code")
-@database()
-@organization_option
-@as_json
-def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """Delete a connection. Its customers then have no provider; payments stay."""
-    with opened(path, organization) as billing, _named(code):
-        ended = billing.payment_connections.delete(code)
-        shown = _shown(billing, ended)
-    if json_output:
-        print_json(shown)
-    else:
-        click.echo(f"deleted {ended.kind} {ended.code}")
+add_delete(
+    payment_connections,
+    lambda billing: billing.payment_connections,
+    "Delete a connection. Its customers then have no provider; payments stay.",
+)
 
 
 @payment_connections.command()

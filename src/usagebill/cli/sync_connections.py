@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import click
 
-from usagebill.billing import Billing
+from usagebill.cli.connections import (
+    add_delete,
+    add_list,
+    named_connection,
+    print_connection,
+    sent_options,
+    shown_connection,
+)
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 from usagebill.core.statuses import SyncStatus
-from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS, SyncConnection
+from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS
 
 __all__ = ["sync_connections"]
 
@@ -42,22 +48,6 @@ def sync_connections() -> None:
     """Connect to accounting systems and CRMs, which receive customers linked to them and their invoices."""
 
 
-def _shown(billing: Billing, connection: SyncConnection) -> dict[str, Any]:
-    return dict(billing.view(connection))
-
-
-def _print(shown: dict[str, Any], json_output: bool) -> None:
-    if json_output:
-        print_json(shown)
-        return
-    for name, value in shown.items():
-        click.echo(f"{name:23}  {value}")
-
-
-def _named(code: str) -> AbstractContextManager[None]:
-    return named(f"no connection has the code {code}: see `usagebill sync-connections list`")
-
-
 @sync_connections.command()
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="The `integration_type` of the customers' links.")
 @click.option("--code", required=True, help="Their `integration_code`.")
@@ -70,24 +60,17 @@ def _named(code: str) -> AbstractContextManager[None]:
 @as_json
 def create(path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
     """Connect to a system."""
-    fields = {name: value for name, value in sent.items() if value is not None}
+    fields = sent_options(sent)
     with opened(path, organization) as billing:
-        shown = _shown(billing, billing.sync_connections.create(**fields))
-    _print(shown, json_output)
+        shown = shown_connection(billing, billing.sync_connections.create(**fields))
+    print_connection(shown, json_output)
 
 
-@sync_connections.command("list")
-@database()
-@organization_option
-@as_json
-def list_all(path: str, organization: str | None, json_output: bool) -> None:
-    """List the connections, oldest first."""
-    with opened(path, organization) as billing:
-        rows = [_shown(billing, connection) for connection in billing.sync_connections.list()]
-    if json_output:
-        print_json(rows)
-    else:
-        print_table(("category", "kind", "code", "name", "url", "has_api_key"), rows, "no sync connections")
+add_list(
+    sync_connections,
+    lambda billing: billing.sync_connections,
+    ("category", "kind", "code", "name", "url", "has_api_key"),
+)
 
 
 @sync_connections.command()
@@ -101,26 +84,17 @@ def list_all(path: str, organization: str | None, json_output: bool) -> None:
 @as_json
 def update(code: str, path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
     """Change a connection; options that are not given stay as they are."""
-    fields = {name: value for name, value in sent.items() if value is not None}
-    with opened(path, organization) as billing, _named(code):
-        shown = _shown(billing, billing.sync_connections.update(code, **fields))
-    _print(shown, json_output)
+    fields = sent_options(sent)
+    with opened(path, organization) as billing, named_connection(sync_connections, code):
+        shown = shown_connection(billing, billing.sync_connections.update(code, **fields))
+    print_connection(shown, json_output)
 
 
-@sync_connections.command()
-@click.argument("code")
-@database()
-@organization_option
-@as_json
-def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """Delete a connection: its customers are unlinked, and nothing more is pushed."""
-    with opened(path, organization) as billing, _named(code):
-        ended = billing.sync_connections.delete(code)
-        shown = _shown(billing, ended)
-    if json_output:
-        print_json(shown)
-    else:
-        click.echo(f"deleted {ended.kind} {ended.code}")
+add_delete(
+    sync_connections,
+    lambda billing: billing.sync_connections,
+    "Delete a connection: its customers are unlinked, and nothing more is pushed.",
+)
 
 
 @sync_connections.command()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 
-from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
-from usagebill.core.tax_providers import KINDS, TaxConnection
+from usagebill.cli.connections import (
+    add_delete,
+    add_list,
+    named_connection,
+    print_connection,
+    sent_options,
+    shown_connection,
+)
+from usagebill.cli.options import as_json, database, opened, organization_option
+from usagebill.core.tax_providers import KINDS
 
 __all__ = ["tax_connections"]
 
@@ -40,24 +46,6 @@ def _item_codes(texts: tuple[str, ...]) -> dict[str, str]:
     return item_codes
 
 
-def _shown(billing: Billing, connection: TaxConnection) -> dict[str, Any]:
-    return dict(billing.view(connection))
-
-
-def _print(shown: dict[str, Any], json_output: bool) -> None:
-    if json_output:
-        print_json(shown)
-        return
-    for name, value in shown.items():
-        if name == "item_codes":
-            value = " ".join(f"{code}={theirs}" for code, theirs in value.items())
-        click.echo(f"{name:12}  {value}")
-
-
-def _named(code: str) -> AbstractContextManager[None]:
-    return named(f"no connection has the code {code}: see `usagebill tax-connections list`")
-
-
 @tax_connections.command()
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="The `integration_type` of the customers' links.")
 @click.option("--code", required=True, help="Their `integration_code`.")
@@ -85,22 +73,15 @@ def create(
         made = billing.tax_connections.create(
             kind=kind, code=code, name=name or code, url=url, api_key=api_key, item_codes=codes
         )
-        shown = _shown(billing, made)
-    _print(shown, json_output)
+        shown = shown_connection(billing, made)
+    print_connection(shown, json_output)
 
 
-@tax_connections.command("list")
-@database()
-@organization_option
-@as_json
-def list_all(path: str, organization: str | None, json_output: bool) -> None:
-    """List the connections, oldest first."""
-    with opened(path, organization) as billing:
-        rows = [_shown(billing, connection) for connection in billing.tax_connections.list()]
-    if json_output:
-        print_json(rows)
-    else:
-        print_table(("kind", "code", "name", "url", "has_api_key"), rows, "no tax connections")
+add_list(
+    tax_connections,
+    lambda billing: billing.tax_connections,
+    ("kind", "code", "name", "url", "has_api_key"),
+)
 
 
 @tax_connections.command()
@@ -124,23 +105,14 @@ def update(
 ) -> None:
     """Change a connection; options that are not given stay as they are. `--item` replaces all items."""
     options: dict[str, Any] = {"name": name, "url": url, "api_key": api_key, "item_codes": _item_codes(items) or None}
-    sent = {field: value for field, value in options.items() if value is not None}
-    with opened(path, organization) as billing, _named(code):
-        shown = _shown(billing, billing.tax_connections.update(code, **sent))
-    _print(shown, json_output)
+    sent = sent_options(options)
+    with opened(path, organization) as billing, named_connection(tax_connections, code):
+        shown = shown_connection(billing, billing.tax_connections.update(code, **sent))
+    print_connection(shown, json_output)
 
 
-@tax_connections.command()
-@click.argument("code")
-@database()
-@organization_option
-@as_json
-def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """Delete a connection; its customers then pay the organization's own taxes again."""
-    with opened(path, organization) as billing, _named(code):
-        ended = billing.tax_connections.delete(code)
-        shown = _shown(billing, ended)
-    if json_output:
-        print_json(shown)
-    else:
-        click.echo(f"deleted {ended.kind} {ended.code}")
+add_delete(
+    tax_connections,
+    lambda billing: billing.tax_connections,
+    "Delete a connection; its customers then pay the organization's own taxes again.",
+)
