@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, changed, coupon, fee, fees, settle, tax
+from tests.money import percent, share
 
 from usagebill.core.coupon_rules import overlaps
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back, remaining_amount, used
@@ -114,9 +115,11 @@ def test_coupons_of_three_kinds_over_two_plans() -> None:
     taxes = [fee.taxes_amount_cents for fee in draft.fees]
     assert taxes == [32, 129, 291, 388, 87, 349, 262, 349]
     invoice = draft.invoice
-    assert (invoice.fees_amount_cents, invoice.coupons_amount_cents) == (20000, 3500)
-    assert invoice.sub_total_excluding_taxes_amount_cents == 16500
-    assert (sum(taxes), invoice.taxes_amount_cents, invoice.total_amount_cents) == (1887, 1889, 18389)
+    assert (invoice.fees_amount_cents, invoice.coupons_amount_cents) == (20000, 500 + 1000 + 2000)
+    net = 20000 - (500 + 1000 + 2000)
+    assert invoice.sub_total_excluding_taxes_amount_cents == net
+    # 10 or 20 percent of each fee less its shares; the invoice's taxes are rounded once for each rate.
+    assert (sum(taxes), invoice.taxes_amount_cents, invoice.total_amount_cents) == (1887, 1889, net + 1889)
 
 
 def test_the_limited_coupons_come_first_whatever_their_age() -> None:
@@ -132,8 +135,11 @@ def test_a_coupon_over_mixed_taxes_and_a_true_up() -> None:
     assert _shares(draft) == [500, 250, 150, 100]
     assert [fee.taxes_amount_cents for fee in draft.fees] == [950, 0, 570, 380]
     invoice = draft.invoice
-    assert (invoice.taxes_amount_cents, invoice.sub_total_excluding_taxes_amount_cents) == (1900, 19000)
-    assert invoice.total_amount_cents == 20900
+    assert (invoice.taxes_amount_cents, invoice.sub_total_excluding_taxes_amount_cents) == (
+        950 + 570 + 380,
+        20000 - 1000,
+    )
+    assert invoice.total_amount_cents == 20000 - 1000 + 950 + 570 + 380
 
 
 def test_coupons_over_the_fees_leave_no_tax_but_its_rate() -> None:
@@ -179,7 +185,10 @@ def test_taxed_bases_are_cut_and_the_rate_still_averages() -> None:
     taxes = {"f0": [tax("10")], "f1": [tax("10"), tax("12")]}
     draft = settle(fees(1000, 2000), taxes, coupons=[coupon(cents=1000)])
     lines = draft.invoice.applied_taxes
-    assert [(line.amount_cents, line.base_amount_cents) for line in lines] == [(200, 2000), (160, 1333)]
+    assert [(line.amount_cents, line.base_amount_cents) for line in lines] == [
+        (percent(3000 - 1000, 10), 3000 - 1000),
+        (percent(1333, 12), share(2000, 2000, 3000)),  # two thirds of what is left are of the second fee
+    ]
     assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (360, 18)
 
 

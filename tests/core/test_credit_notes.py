@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, changed, contract, coupon, fee, fees, ids, item, note, settle, tax
+from tests.money import gross, percent, share
 
 from usagebill.core.credit_notes import (
     Credited,
@@ -83,15 +84,19 @@ def test_items_of_fees_with_one_and_two_taxes() -> None:
     draft = replace(draft, invoice=replace(draft.invoice, coupons_amount_cents=25000))
     assert draft.invoice.taxes_amount_cents == 1790 + 2980
     result = _credited(draft, ("f0", "17900"), ("f1", "39900"))
-    assert (result.sub_total_cents, result.taxes_cents, result.coupons_adjustment_cents) == (32800, 4770, 25000)
+    net = 17900 + 39900 - 25000
+    assert (result.sub_total_cents, result.taxes_cents, result.coupons_adjustment_cents) == (net, 1790 + 2980, 25000)
     assert result.taxes_rate == Decimal("14.54268")
-    assert estimated(result, 1200).max_creditable_cents == 37570
+    assert estimated(result, 1200).max_creditable_cents == net + 1790 + 2980
     assert estimated(result, 1200).max_refundable_cents == 1200
     result = _credited(draft, ("f1", "26260"))
-    assert (result.coupons_adjustment_precise, result.coupons_adjustment_cents) == (Decimal("16453.63409"), 16454)
-    assert (result.sub_total_cents, result.taxes_cents, result.taxes_rate) == (9806, 1961, 20)
-    assert estimated(result, 0).max_creditable_cents == 11767
-    assert adjusted_parts(Parts(refund=11767), result) == Parts(refund=11767)
+    coupon_cents = share(25000, 26260, 39900)
+    assert result.coupons_adjustment_precise == Decimal("16453.63409")
+    assert result.coupons_adjustment_cents == coupon_cents
+    net = 26260 - coupon_cents
+    assert (result.sub_total_cents, result.taxes_cents, result.taxes_rate) == (net, percent(net, 20), 20)
+    assert estimated(result, 0).max_creditable_cents == gross(net, 20)
+    assert adjusted_parts(Parts(refund=gross(net, 20)), result) == Parts(refund=gross(net, 20))
 
 
 def test_five_items_of_a_hundred() -> None:
@@ -109,11 +114,12 @@ def test_five_items_of_a_hundred() -> None:
 def test_the_last_note_makes_the_taxes_of_all_notes_add_up() -> None:
     draft = settle(fees(6833, 6833), [tax("20")])
     first = _credited(draft, ("f0", "6833"))
-    assert (first.taxes_precise, first.taxes_cents, first.total_cents) == (Decimal("1366.6"), 1367, 8200)
+    assert (first.taxes_precise, first.taxes_cents, first.total_cents) == (Decimal("1366.6"), 1367, 6833 + 1367)
     excess = subtract(Decimal(first.taxes_cents), first.taxes_precise)
     last = _credited(draft, ("f1", "6833"), excess=excess)
-    assert (last.taxes_precise, last.taxes_cents, last.total_cents) == (Decimal("1366.2"), 1366, 8199)
-    assert draft.invoice.total_amount_cents == 8200 + 8199
+    # Less the 0.4 that the first one was rounded up by.
+    assert (last.taxes_precise, last.taxes_cents, last.total_cents) == (Decimal("1366.2"), 1366, 6833 + 1366)
+    assert draft.invoice.total_amount_cents == first.total_cents + last.total_cents
 
 
 def test_four_fees_credited_bit_by_bit() -> None:
@@ -132,16 +138,16 @@ def test_four_fees_credited_bit_by_bit() -> None:
     assert _left(draft, items) == 0
     excess = Decimal("0.4") * 3 + (273 - Decimal("273.4")) + (447 - Decimal("446.6"))
     last = _credited(draft, ("f3", "3233"), excess=excess)
-    assert (last.taxes_precise, last.taxes_cents, last.total_cents) == (Decimal("645.4"), 645, 3878)
-    assert sum(totals) + 3878 == draft.invoice.total_amount_cents
+    assert (last.taxes_precise, last.taxes_cents, last.total_cents) == (Decimal("645.4"), 645, 3233 + 645)
+    assert sum(totals) + last.total_cents == draft.invoice.total_amount_cents
 
 
 def test_three_fees_with_a_coupon() -> None:
     draft = settle(fees(1999, 6833, 20033), [tax("20")], coupons=[coupon(cents=1000)])
-    assert draft.invoice.total_amount_cents == 33438
+    assert draft.invoice.total_amount_cents == gross(1999 + 6833 + 20033 - 1000, 20)
     first = _credited(draft, ("f0", "1999"))
     assert (first.coupons_adjustment_precise, first.taxes_precise) == (Decimal("69.25342"), Decimal("385.94932"))
-    assert (first.taxes_cents, first.total_cents) == (386, 2316)
+    assert (first.taxes_cents, first.total_cents) == (386, 1999 - 69 + 386)
     items = [item("f0", "1999")]
     assert abs(_left(draft, items) - Decimal("31122.2534")) < Decimal("0.0001")
     second = _credited(draft, ("f1", "6833"))
@@ -152,14 +158,14 @@ def test_three_fees_with_a_coupon() -> None:
     assert abs(_left(draft, items) - Decimal("23206.97610")) < Decimal("0.0001")
     excess = total(Decimal(note.taxes_cents) - note.taxes_precise for note in (first, second))
     last = _credited(draft, ("f2", "20033"), excess=excess)
-    assert (last.taxes_precise, last.total_cents) == (Decimal("3868.00001"), 23207)
+    assert (last.taxes_precise, last.total_cents) == (Decimal("3868.00001"), 20033 - 694 + 3868)
     assert _left(draft, [*items, item("f2", "20033")]) == 0
 
 
 def test_a_request_of_a_cent_too_much_is_stored_a_cent_lower() -> None:
     result = _credited(settle(fees(76900), [tax("20")]), ("f0", "72686"))
-    assert (result.sub_total_cents, result.taxes_cents) == (72686, 14537)
-    assert adjusted_parts(Parts(credit=87224), result).total == 87223
+    assert (result.sub_total_cents, result.taxes_cents) == (72686, percent(72686, 20))
+    assert adjusted_parts(Parts(credit=gross(72686, 20) + 1), result).total == gross(72686, 20)
 
 
 def test_taxes_of_a_note_over_fees_with_different_taxes() -> None:
@@ -176,31 +182,38 @@ def test_taxes_of_a_note_over_fees_with_different_taxes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "rate", "unused", "precise", "cents", "taxes", "whole"),
+    ("plan", "rate", "unused", "precise"),
     [
-        (20000, "25", (29, 30), "19333.33333", 19333, 4833, 24166),
-        (16000, "25", (29, 30), "15466.66666", 15467, 3867, 19334),
-        (2999, "23.33", (6, 7), "2570.57142", 2571, 600, 3171),
-        (5000, "20", (20, 28), "3571.42857", 3571, 714, 4285),
-        (3100, "20", (16, 31), "1600", 1600, 320, 1920),
-        (3100, "20", (17, 31), "1700", 1700, 340, 2040),
-        (999, None, (15, 30), "499.5", 500, 0, 500),
+        (20000, "25", (29, 30), "19333.33333"),
+        (16000, "25", (29, 30), "15466.66666"),
+        (2999, "23.33", (6, 7), "2570.57142"),
+        (5000, "20", (20, 28), "3571.42857"),
+        (3100, "20", (16, 31), "1600"),
+        (3100, "20", (17, 31), "1700"),
+        (999, None, (15, 30), "499.5"),
     ],
 )
 def test_the_unused_days_of_a_fee_paid_in_advance(
-    plan: int, rate: str | None, unused: tuple[int, int], precise: str, cents: int, taxes: int, whole: int
+    plan: int, rate: str | None, unused: tuple[int, int], precise: str
 ) -> None:
+    cents = share(plan, *unused)
+    taxes = percent(cents, rate or 0)
     draft = settle(fees(plan), [] if rate is None else [tax(rate)])
     left = unused_time_credit(plan, *unused, fee_amount_cents=plan)
     assert left == Decimal(precise)
     result = _credited(draft, ("f0", precise))
     assert (result.sub_total_cents, result.taxes_cents) == (cents, taxes)
-    assert adjusted_parts(Parts(credit=result.total_cents), result).total == whole
+    assert adjusted_parts(Parts(credit=result.total_cents), result).total == cents + taxes
 
 
 @pytest.mark.parametrize(
     ("share", "credited_before", "taxes", "whole"),
-    [("0", 1000, 120, 720), ("1000", 0, 217, 1301), ("3100", 0, 0, 0)],
+    # 1600 are left for 16 of 31 days: less what was credited, or less the coupon's 1000 * 16 / 31.
+    [
+        ("0", 1000, percent(1600 - 1000, 20), gross(1600 - 1000, 20)),
+        ("1000", 0, 217, 1600 - share(1000, 16, 31) + 217),
+        ("3100", 0, 0, 0),
+    ],
 )
 def test_unused_days_of_a_fee_with_a_coupon_or_credited_before(
     share: str, credited_before: int, taxes: int, whole: int

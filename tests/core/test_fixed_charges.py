@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.money import share
 
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import (
@@ -119,7 +120,7 @@ def test_a_late_start_is_prorated_over_the_whole_period() -> None:
     events = [decided(Decimal(10), units_at_start(instant(start)), instant(start))]
     usage = units_in(events, month(2024, 2, start), UTC, prorated=True)
     assert usage.units == Decimal("8.965517")  # 10 x 26/29
-    assert round_cents(multiply(usage.units, Decimal(20_000))) == 179_310
+    assert round_cents(multiply(usage.units, Decimal(20_000))) == share(10 * 20_000, 26, 29)
     assert units_in(events, month(2024, 2, start), UTC, prorated=False).units == 10
 
 
@@ -170,10 +171,10 @@ def added(new: int, billed: int, at: datetime, window: Window, *, prorated: bool
 @pytest.mark.parametrize(
     ("interval", "billing_time", "started", "cents"),
     [
-        ("monthly", "calendar", "2024-03-15T09:00:00", 5_484),  # 17/31
-        ("weekly", "calendar", "2024-03-07T09:00:00", 5_714),  # 4/7
-        ("yearly", "calendar", "2024-07-01T00:00:00", 5_027),  # 184/366
-        ("monthly", "anniversary", "2024-03-15T09:00:00", 10_000),
+        ("monthly", "calendar", "2024-03-15T09:00:00", share(10 * 10_00, 17, 31)),
+        ("weekly", "calendar", "2024-03-07T09:00:00", share(10 * 10_00, 4, 7)),
+        ("yearly", "calendar", "2024-07-01T00:00:00", share(10 * 10_00, 184, 366)),
+        ("monthly", "anniversary", "2024-03-15T09:00:00", 10 * 10_00),
     ],
 )
 def test_ten_units_added_in_mid_period(interval: str, billing_time: str, started: str, cents: int) -> None:
@@ -191,7 +192,11 @@ def test_ten_units_added_in_mid_period(interval: str, billing_time: str, started
 
 @pytest.mark.parametrize(
     ("new", "billed", "changed", "cents"),
-    [(15, 10, "2024-03-20T10:00:00", 1_935), (20, 15, "2024-03-25T10:00:00", 1_129), (5, 10, "2024-03-20T10:00:00", 0)],
+    [
+        (15, 10, "2024-03-20T10:00:00", share(5 * 10_00, 12, 31)),
+        (20, 15, "2024-03-25T10:00:00", share(5 * 10_00, 7, 31)),
+        (5, 10, "2024-03-20T10:00:00", 0),
+    ],
 )
 def test_more_units_at_once_bill_the_days_that_are_left(new: int, billed: int, changed: str, cents: int) -> None:
     fee = added(new, billed, instant(changed), month(2024, 3))

@@ -391,7 +391,7 @@ def test_an_upgrade_during_a_trial_is_billed_when_the_trial_of_the_new_plan_ends
         predecessor=Succession.UPGRADE,
         trial_end=instant("2024-03-05T12:12:00") + THIRTEEN,
     )
-    assert fee(10_000_000, known) == 4_516_129
+    assert fee(10_000_000, known) == share(10_000_000, 14, 31)  # from the 18th on
 
 
 def test_a_plan_in_arrears_bills_nothing_for_a_period_all_in_trial() -> None:

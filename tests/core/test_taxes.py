@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, fee, fees, ids, settle, tax
+from tests.money import percent
 
 from usagebill.core.numbers import add, divide, multiply, round_cents, total
 from usagebill.core.taxes import chosen_taxes, invoice_taxes, net_of_coupons, taxed_fee, usage_taxes_cents
@@ -65,11 +66,13 @@ def test_an_invoice_of_nothing_weighs_its_fees_by_number() -> None:
     assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (0, 16)
 
 
-@pytest.mark.parametrize(("number", "taxes", "whole"), [(2, 2733, 16399), (4, 5466, 32798)])
-def test_the_invoices_tax_is_not_the_sum_of_its_fees_taxes(number: int, taxes: int, whole: int) -> None:
+@pytest.mark.parametrize("number", [2, 4])
+def test_the_invoices_tax_is_not_the_sum_of_its_fees_taxes(number: int) -> None:
     draft = settle(fees(*[6833] * number), [tax("20")])
-    assert {fee.taxes_amount_cents for fee in draft.fees} == {1367}
-    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (taxes, whole)
+    assert {fee.taxes_amount_cents for fee in draft.fees} == {percent(6833, 20)}
+    taxes = percent(number * 6833, 20)
+    assert taxes < number * percent(6833, 20)
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (taxes, number * 6833 + taxes)
 
 
 def test_fees_that_were_taxed_one_by_one_are_only_added_up() -> None:
@@ -88,11 +91,13 @@ def test_paid_fees_keep_the_taxes_that_were_paid_with_them() -> None:
         taxed_fee(fee(amount, id=f"f{place}"), [tax("20", "vat")], NOW, ids()) for place, amount in enumerate(amounts)
     ]
     draft = settle(paid, invoice_type="advance_charges")
-    assert draft.invoice.fees_amount_cents == 18373
-    assert draft.invoice.taxes_amount_cents == 3012 + 341 + 321
-    assert draft.invoice.total_amount_cents == 22047
+    taxes = sum(percent(amount, 20) for amount in amounts)
+    assert draft.invoice.fees_amount_cents == sum(amounts)
+    assert draft.invoice.taxes_amount_cents == taxes
+    assert draft.invoice.total_amount_cents == sum(amounts) + taxes
     line = draft.invoice.applied_taxes[0]
-    assert (line.amount_cents, line.base_amount_cents, draft.invoice.taxes_rate) == (3674, 18373, Decimal("20.00"))
+    assert (line.amount_cents, line.base_amount_cents) == (taxes, sum(amounts))
+    assert draft.invoice.taxes_rate == Decimal("20.00")
 
 
 def test_usage_is_taxed_once_over_all_of_it() -> None:

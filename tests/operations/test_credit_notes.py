@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import accepted, missing, refused
+from tests.money import gross, percent, share
 from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
@@ -99,9 +100,12 @@ def test_notes_over_both_fees_add_up_to_the_invoice(box: Scenario) -> None:
     # With 20 % of tax, each fee of 68.33 comes to 81.996: the first note rounds up, the second has a cent less.
     invoice = one_off(box, 6833, 6833)
     first = made(box, invoice, (0, 6833), credit_amount_cents=8200)
-    assert (first["taxes_amount_cents"], first["precise_taxes_amount_cents"]) == (1367, "1366.6")
+    assert (first["taxes_amount_cents"], first["precise_taxes_amount_cents"]) == (percent(6833, 20), "1366.6")
     second = made(box, invoice, (1, 6833), credit_amount_cents=8199)
-    assert (second["taxes_amount_cents"], second["total_amount_cents"]) == (1366, 8199)
+    assert (second["taxes_amount_cents"], second["total_amount_cents"]) == (
+        percent(6833, 20) - 1,
+        6833 + percent(6833, 20) - 1,
+    )
     assert first["total_amount_cents"] + second["total_amount_cents"] == invoice["total_amount_cents"]
 
 
@@ -182,7 +186,7 @@ def test_an_estimate_stores_nothing(box: Scenario) -> None:
     paid(box, invoice, 5000)
     shown = estimate(box, invoice, (0, 6833))
     assert (shown["max_creditable_amount_cents"], shown["max_refundable_amount_cents"]) == (8200, 5000)
-    assert (shown["taxes_amount_cents"], shown["taxes_rate"]) == (1367, 20)
+    assert (shown["taxes_amount_cents"], shown["taxes_rate"]) == (percent(6833, 20), 20)
     assert shown["max_offsettable_amount_cents"] == 8200
     assert "svc_id" not in shown["applied_taxes"][0]
     assert box.get("/credit_notes")["credit_notes"] == []
@@ -267,6 +271,10 @@ def ended(box: Scenario, *, pays: int = 0, **options: Any) -> tuple[Any, list[An
     return invoice, box.get("/credit_notes")["credit_notes"]
 
 
+# What is given back of 31.00 when October ends on the 15th, and what the days until then cost, with taxes.
+UNUSED, USED = gross(share(3100, 16, 31), 20), gross(share(3100, 15, 31), 20)
+
+
 def parts(note: Any) -> tuple[int, int, int]:
     return note["credit_amount_cents"], note["refund_amount_cents"], note["offset_amount_cents"]
 
@@ -274,19 +282,21 @@ def parts(note: Any) -> tuple[int, int, int]:
 def test_an_early_end_gives_back_the_days_that_are_left(box: Scenario) -> None:
     invoice, (note,) = ended(box)
     assert (note["svc_invoice_id"], note["reason"]) == (invoice["svc_id"], "order_cancellation")
-    assert (note["sub_total_excluding_taxes_amount_cents"], note["taxes_amount_cents"]) == (1600, 320)
-    assert parts(note) == (1920, 0, 0)
+    unused = share(3100, 16, 31)
+    assert (note["sub_total_excluding_taxes_amount_cents"], note["taxes_amount_cents"]) == (unused, percent(unused, 20))
+    assert parts(note) == (UNUSED, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("option", "pays", "expected"),
     [
-        ("credit", 3720, (1920, 0, 0)),
-        ("refund", 3720, (0, 1920, 0)),
-        ("refund", 2790, (930, 990, 0)),
-        ("refund", 0, (1920, 0, 0)),
-        ("offset", 2790, (0, 990, 930)),
-        ("offset", 0, (0, 0, 1920)),
+        ("credit", 3720, (UNUSED, 0, 0)),
+        ("refund", 3720, (0, UNUSED, 0)),
+        # What was paid and is not used up can be refunded.
+        ("refund", 2790, (UNUSED - (2790 - USED), 2790 - USED, 0)),
+        ("refund", 0, (UNUSED, 0, 0)),
+        ("offset", 2790, (0, 2790 - USED, UNUSED - (2790 - USED))),
+        ("offset", 0, (0, 0, UNUSED)),
     ],
 )
 def test_an_early_end_pays_back_what_was_paid_and_not_used(
@@ -308,7 +318,7 @@ def test_what_has_been_credited_is_not_given_back_again(box: Scenario) -> None:
     box.travel_to("2023-10-15T12:00:00Z")
     box.delete("/subscriptions/sub")
     totals = sorted(note["total_amount_cents"] for note in box.get("/credit_notes")["credit_notes"])
-    assert totals == [720, 1200]
+    assert totals == [UNUSED - 1200, 1200]
 
 
 def test_a_voided_invoice_is_not_credited_at_the_end(box: Scenario) -> None:
@@ -327,14 +337,14 @@ def test_an_upgrade_gives_back_its_own_day_too(box: Scenario) -> None:
     box.travel_to("2023-10-15T12:00:00Z")
     box.subscribe("bigger")
     (note,) = box.get("/credit_notes")["credit_notes"]
-    assert note["total_amount_cents"] == 2040
+    assert note["total_amount_cents"] == gross(share(3100, 17, 31), 20)
 
 
 def test_a_coupon_on_the_fee_lowers_what_is_given_back(box: Scenario) -> None:
     box.coupon(1000)
     _, (note,) = ended(box)
-    assert (note["coupons_adjustment_amount_cents"], note["taxes_amount_cents"]) == (516, 217)
-    assert note["total_amount_cents"] == 1301
+    assert (note["coupons_adjustment_amount_cents"], note["taxes_amount_cents"]) == (share(1000, 16, 31), 217)
+    assert note["total_amount_cents"] == share(3100, 16, 31) - share(1000, 16, 31) + 217
 
 
 def settled_by_credit(box: Scenario) -> None:
@@ -349,7 +359,7 @@ def test_an_end_settles_no_more_than_is_due(box: Scenario) -> None:
     box.put("/subscriptions/sub", subscription={"ending_at": "2023-10-15T12:00:00Z"})
     box.travel_to("2023-10-16T12:00:00Z")
     first = box.get("/credit_notes")["credit_notes"][0]
-    assert (first["reason"], parts(first)) == ("order_cancellation", (1920, 0, 0))
+    assert (first["reason"], parts(first)) == ("order_cancellation", (UNUSED, 0, 0))
     assert box.billing.audit().findings == ()
 
 
@@ -361,7 +371,7 @@ def test_a_draft_is_settled_no_further_than_it_is_due_once_issued(box: Scenario)
     box.delete("/subscriptions/sub?on_termination_credit_note=offset")
     box.travel_to("2023-12-20T00:00:00Z")
     (note,) = [note for note in box.get("/credit_notes")["credit_notes"] if note["reason"] == "order_cancellation"]
-    assert parts(note) == (1920, 0, 0)
+    assert parts(note) == (UNUSED, 0, 0)
     invoice = box.invoice(note["svc_invoice_id"])
     assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (0, 0)
 

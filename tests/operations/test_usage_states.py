@@ -61,7 +61,7 @@ def test_the_ongoing_balance_of_wallets_is(used: Scenario) -> None:
     plant(used.billing.store)
     used.event("gb", value=1)
     (wallet,) = used.get("/wallets?external_customer_id=acme")["wallets"]
-    assert wallet["ongoing_usage_balance_cents"] == 101_100
+    assert wallet["ongoing_usage_balance_cents"] == 101_000 + 100
 
 
 def test_alerts_are(used: Scenario) -> None:
@@ -79,7 +79,7 @@ def test_thresholds_of_plans_are(used: Scenario) -> None:
     used.event("gb", value=1)
     used.travel_to("2024-03-10T10:06:00Z")
     (invoice,) = used.invoices()
-    assert (invoice["invoice_type"], invoice["fees_amount_cents"]) == ("progressive_billing", 101_100)
+    assert (invoice["invoice_type"], invoice["fees_amount_cents"]) == ("progressive_billing", 101_000 + 100)
 
 
 def test_bills_are_and_their_audit_finds_what_is_wrong(used: Scenario) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.money import percent
 from tests.scenarios import Scenario, charge_on, price_ranges
 
 pytestmark = [pytest.mark.now("2025-07-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
@@ -133,7 +134,7 @@ def test_usage_is_taxed_unless_taxes_are_left_out(box: Scenario) -> None:
     box.subscribe()
     box.event("gb", value=2532)
     usage = box.usage()
-    taxes = round(2532 * 20 / 100)
+    taxes = percent(2532, 20)
     assert (usage["amount_cents"], usage["taxes_amount_cents"]) == (2532, taxes)
     assert usage["total_amount_cents"] == 2532 + taxes
     assert box.usage("&apply_taxes=")["taxes_amount_cents"] == taxes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.money import share
 from tests.scenarios import Scenario, charge_on, fees_of, price_ranges
 
 pytestmark = [pytest.mark.now("2023-09-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
@@ -33,17 +34,30 @@ def test_a_prorated_level_that_rises_and_falls_is_billed_by_range_until_the_plan
     for code, amount in (("basic", 0), ("larger", 100)):
         box.plan(charge_on(disk, "graduated", prorated=True, graduated_ranges=tiers), code=code, amount_cents=amount)
     box.subscribe()
-    assert box.usage()["amount_cents"] == 10_000
+    first_flat, second_flat = 100_00, 50_00
+    assert box.usage()["amount_cents"] == first_flat
     changes = (("10", 2), ("16", 5), ("20", -6), ("25", 10), ("26", 4), ("30", 60))
     after = [used(box, f"09-{day}", "disk", value=value) for day, value in changes]
-    assert after == [11_400, 18_400, 16_567, 17_967, 18_300, 18_700]
-    assert cost(box, "10-05") == 37_000
-    assert used(box, "10-17", "disk", value=20) == 38_935
+    # Units cost what their place in the level costs (the first five 10.00, up to fifteen 5.00, then 2.00), for the
+    # days of September that were left: 21 of 30 on the 10th, and so on.
+    tenth = first_flat + share(2 * 10_00, 21, 30)
+    sixteenth = tenth + second_flat + share(3 * 10_00 + 2 * 5_00, 15, 30)
+    twentieth = sixteenth - share(4 * 10_00 + 2 * 5_00, 11, 30)
+    twenty_fifth = twentieth + share(4 * 10_00 + 6 * 5_00, 6, 30)
+    twenty_sixth = twenty_fifth + share(4 * 5_00, 5, 30)
+    thirtieth = twenty_sixth + share(60 * 2_00, 1, 30)
+    assert after == [tenth, sixteenth, twentieth, twenty_fifth, twenty_sixth, thirtieth]
+    whole_october = first_flat + 5 * 10_00 + second_flat + 10 * 5_00 + 60 * 2_00
+    assert cost(box, "10-05") == whole_october
+    assert used(box, "10-17", "disk", value=20) == whole_october + share(20 * 2_00, 15, 31)
     box.travel_to("2023-10-18T10:00:00Z")
     box.subscribe("larger")
-    assert billed(box) == [18_700, 27_323]
+    # The old plan bills 75 units for 17 days and 20 more for two of them, the new one all 95 for the other 14.
+    flat, of_75, of_20 = first_flat + second_flat, 5 * 10_00 + 10 * 5_00 + 60 * 2_00, 20 * 2_00
+    old_plan = flat + share(of_75 * 17 + of_20 * 2, 1, 31)
+    assert billed(box) == [thirtieth, old_plan]
     box.travel_to("2023-11-01T05:00:00Z")
-    assert billed(box) == [18_700, 27_323, 26_742]
+    assert billed(box) == [thirtieth, old_plan, flat + share(of_75 + of_20, 14, 31)]
 
 
 def test_prorated_seats_that_come_and_go_are_billed_for_their_days_by_range(box: Scenario) -> None:
@@ -54,8 +68,16 @@ def test_prorated_seats_that_come_and_go_are_billed_for_their_days_by_range(box:
     history = [("10", "A", "add"), ("12", "A", "remove"), ("14", "A", "add")]
     history += [("15", "B", "add"), ("16", "B", "add"), ("20", "C", "add")]
     after = [used(box, f"09-{day}", "seats", value=seat, operation_type=kind) for day, seat, kind in history]
-    assert after == [10_700, 10_100, 10_667, 15_933, 15_933, 16_117]
-    assert cost(box, "10-05") == 17_000
+    # The first seat of a day opens a range of 100.00 and costs 10.00, the others one of 50.00 and cost 5.00 each.
+    assert after == [
+        100_00 + share(10_00, 21, 30),
+        100_00 + share(10_00, 3, 30),
+        100_00 + share(10_00, 3 + 17, 30),
+        100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * 16, 1, 30),
+        100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * 16, 1, 30),
+        100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * (16 + 11), 1, 30),
+    ]
+    assert cost(box, "10-05") == 100_00 + 10_00 + 50_00 + 2 * 5_00
 
 
 def test_a_level_is_weighed_by_its_time_in_each_month(box: Scenario) -> None:
@@ -65,12 +87,14 @@ def test_a_level_is_weighed_by_its_time_in_each_month(box: Scenario) -> None:
     box.subscribe()
     box.event("level", value=2500)
     box.travel_to("2023-11-01T05:00:00Z")
-    assert billed(box) == [217_742]
+    october = share(2500_00, 27, 31)
+    assert billed(box) == [october]
     used(box, "11-04", "level", value=-2000)
     used(box, "11-06", "level", value=-200)
     assert box.usage()["charges_usage"][0]["total_aggregated_units"] == "300.0"
     box.travel_to("2023-12-01T05:00:00Z")
-    assert billed(box) == [217_742, 53_333]
+    # 2,500 for three days, 500 for two and 300 for the rest of November.
+    assert billed(box) == [october, share(2500_00 * 3 + 500_00 * 2 + 300_00 * 25, 1, 30)]
 
 
 def test_a_filter_by_country_and_what_no_filter_takes_add_up(box: Scenario) -> None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.money import share
 
 from usagebill.core.pricing import Price, amount_details, parse_properties, price
 from usagebill.core.usage import ProrationStep, Usage
@@ -175,21 +176,28 @@ class TestProratedGraduated:
             so_far = tuple(steps[:count])
             usage = Usage(units=sum((step.prorated for step in so_far), D(0)), stretches=so_far)
             amounts.append(round(priced("graduated", T3, usage).amount * 100))
-        assert amounts == [10000, 11400, 18400, 16567, 17967, 18300, 18700]
+        # The flat amount of the first range, two units for 21 days, then the second range with its flat amount; a
+        # removal gives back the units of the top, and no flat amount.
+        first = 100_00 + share(2 * 10_00, 21, 30)
+        second = first + 50_00 + share(3 * 10_00 + 2 * 5_00, 15, 30)
+        third = second - share(4 * 10_00 + 2 * 5_00, 11, 30)
+        fourth = third + share(4 * 10_00 + 6 * 5_00, 6, 30)
+        fifth = fourth + share(4 * 5_00, 5, 30)
+        assert amounts == [100_00, first, second, third, fourth, fifth, fifth + share(60 * 2_00, 1, 30)]
         persisted = ProrationStep(full=D(75), prorated=D(75))
         october = Usage(units=D(75), stretches=(persisted,))
         assert priced("graduated", T3, october).amount == 370
         more = ProrationStep(full=D(20), prorated=D(20) * 15 / 31)
         later = Usage(units=D(75) + more.prorated, stretches=(persisted, more))
-        assert round(priced("graduated", T3, later).amount * 100) == 38935
+        assert round(priced("graduated", T3, later).amount * 100) == 370_00 + share(20 * 2_00, 15, 31)
 
     def test_an_upgrade_in_the_middle_of_the_month(self) -> None:
         old = (ProrationStep(full=D(75), prorated=D(75) * 17 / 31), ProrationStep(full=D(20), prorated=D(20) * 2 / 31))
         before = Usage(units=sum((step.prorated for step in old), D(0)), stretches=old)
-        assert round(priced("graduated", T3, before).amount * 100) == 27323
+        assert round(priced("graduated", T3, before).amount * 100) == 150_00 + share(220_00 * 17 + 40_00 * 2, 1, 31)
         new = ProrationStep(full=D(95), prorated=D(95) * 14 / 31)
         after = Usage(units=new.prorated, stretches=(new,))
-        assert round(priced("graduated", T3, after).amount * 100) == 26742
+        assert round(priced("graduated", T3, after).amount * 100) == 150_00 + share(260_00, 14, 31)
 
     def test_seats_added_and_removed(self) -> None:
         """A added on the 10th, removed on the 12th, added on the 14th; B on the 15th; C on the 20th."""
@@ -207,11 +215,12 @@ class TestProratedGraduated:
             usage = Usage(units=sum((step.prorated for step in chosen), D(0)), stretches=chosen)
             return int((priced("graduated", SEATS, usage).amount * 100).to_integral_value())
 
-        assert cents(0) == 10700
-        assert cents(1, 2) == 10100
-        assert cents(1, 2, 3) == 10667
-        assert cents(1, 2, 3, 4) == 15933
-        assert cents(1, 2, 3, 4, 5) == 16117
+        # One seat costs 100.00 and 10.00 for its days; the second one opens a range of 50.00 and 5.00 a seat.
+        assert cents(0) == 100_00 + share(10_00, 21, 30)
+        assert cents(1, 2) == 100_00 + share(10_00, 3, 30)
+        assert cents(1, 2, 3) == 100_00 + share(10_00, 3 + 17, 30)
+        assert cents(1, 2, 3, 4) == 100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * 16, 1, 30)
+        assert cents(1, 2, 3, 4, 5) == 100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * (16 + 11), 1, 30)
         october = Usage(units=D(3), stretches=tuple(ProrationStep(full=D(1), prorated=D(1)) for _ in range(3)))
         assert priced("graduated", SEATS, october).amount == 170
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.money import percent, share
 
 from usagebill.core.pricing import Price, parse_properties, price
 from usagebill.core.pricing.fees import advance_fee_amounts, fee_amounts, true_up, true_up_fee_amounts
@@ -69,7 +70,7 @@ class TestArrears:
     def test_weighted_sums_show_their_level_as_the_total(self) -> None:
         usage = Usage(units=D("2177.4193548387096774"), total_aggregated_units=D(2500), events_count=1)
         fee = fee_amounts(of("2177.4193548387096774", "2177.4193548387096774"), usage, "EUR")
-        assert [fee.amount_cents, fee.total_aggregated_units] == [217742, 2500]
+        assert [fee.amount_cents, fee.total_aggregated_units] == [share(2500_00, 27, 31), 2500]
 
     def test_empty_fees(self) -> None:
         assert fee_amounts(of("0"), Usage(units=D(0)), "EUR").is_empty
@@ -98,7 +99,7 @@ class TestPricingUnits:
 
     def test_conversion_to_the_currency(self) -> None:
         whole = fee_amounts(of("10655.24"), Usage(units=D(1)), "USD", conversion_rate=D("0.0075"))
-        assert whole.amount_cents == 7991
+        assert whole.amount_cents == percent(10655_24, "0.75")
         assert whole.precise_amount_cents == D("7991.43")
         amounts = fee_amounts(of("5.5"), Usage(units=D(1)), "USD", conversion_rate=D("0.0075"))
         assert amounts.unit_amount_cents == 4

@@ -34,7 +34,7 @@ def test_units_are_extended_and_rounded_before_they_are_priced() -> None:
     first = projection("standard", {"amount": "10"}, Usage(units=D(3)))
     assert [first.units, first.amount_cents] == [31, 31000]
     second = projection("standard", {"amount": "20"}, Usage(units=D(1)))
-    assert (second.units, second.amount_cents) == (D("10.33"), 20660)
+    assert (second.units, second.amount_cents) == (D("10.33"), D("10.33") * 20_00)
 
 
 def test_presentation_units_round_to_the_currency() -> None:
@@ -85,4 +85,4 @@ def test_the_amount_of_other_models_is_extended() -> None:
 
 def test_pricing_units_are_converted() -> None:
     projected = projection("standard", {"amount": "10"}, Usage(units=D(3)), rate=D("0.5"))
-    assert (projected.amount_cents, projected.pricing_unit_amount_cents) == (15500, 31000)
+    assert (projected.amount_cents, projected.pricing_unit_amount_cents) == (31 * 10_00 // 2, 31 * 10_00)

@@ -90,15 +90,20 @@ def test_what_is_given_back_pays_for_the_next_invoices(world: World) -> None:
     assert note["balance_amount_cents"] == gross(share(10_000, 20, 28), 20) - gross(5000, 20)
 
 
+# What is given back of 31.00 when October ends on the 15th, and what the days until then cost, with taxes.
+UNUSED, USED = gross(share(3100, 16, 31), 20), gross(share(3100, 15, 31), 20)
+
+
 @pytest.mark.parametrize(
     ("option", "pays", "credited", "coupon", "parts"),
     [
-        ("refund", 7440, 0, 0, (0, 1920, 0)),
-        ("refund", 5580, 0, 0, (930, 990, 0)),
-        ("refund", 930, 0, 0, (1920, 0, 0)),
-        ("refund", 5580, 200, 0, (690, 990, 0)),
+        ("refund", 2 * 3720, 0, 0, (0, UNUSED, 0)),
+        # The fee's half of what was paid, less the days that were used, can be refunded.
+        ("refund", 5580, 0, 0, (UNUSED - (5580 // 2 - USED), 5580 // 2 - USED, 0)),
+        ("refund", 930, 0, 0, (UNUSED, 0, 0)),
+        ("refund", 5580, 200, 0, (UNUSED - gross(200, 20) - (5580 // 2 - USED), 5580 // 2 - USED, 0)),
         ("refund", 5580, 200, 500, (374, 1035, 0)),
-        ("offset", 5580, 0, 0, (0, 990, 930)),
+        ("offset", 5580, 0, 0, (0, 5580 // 2 - USED, UNUSED - (5580 // 2 - USED))),
     ],
 )
 def test_half_of_an_invoice_is_paid_back_by_its_share_of_what_was_paid(

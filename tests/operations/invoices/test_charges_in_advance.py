@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from tests.money import percent
 from tests.scenarios import Scenario, charge_in_advance_on, price_ranges
 
 from usagebill.core.events import Event
@@ -330,7 +331,7 @@ def test_a_fee_without_invoice_is_taxed_and_announced_at_once(box: Scenario) -> 
     announced = [message["fee"] for message in box.webhooks if message["webhook_type"] == "fee.created"]
     assert announced == [{name: value for name, value in fee.items() if name != "applied_taxes"}]
     assert fee["svc_invoice_id"] is None
-    taxes = round(1111 * 20 / 100)
+    taxes = percent(1111, 20)
     assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (1111, taxes)
     assert fee["total_amount_cents"] == 1111 + taxes
     assert (fee["pay_in_advance"], fee["invoiceable"], fee["payment_status"]) == (True, False, "pending")

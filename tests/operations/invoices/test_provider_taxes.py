@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import for_programs
+from tests.money import gross, percent
 from tests.provider import Provider, refused, throttled, unreachable
 from tests.scenarios import Scenario, charge_on
 
@@ -66,7 +67,7 @@ def test_an_invoice_has_the_taxes_of_the_provider_instead_of_the_organizations(b
     (line,), (fee,) = invoice["applied_taxes"], invoice["fees"]
     assert (line["svc_tax_id"], line["tax_description"], line["fees_amount_cents"]) == (None, "state", 3100)
     assert (fee["taxes_amount_cents"], fee["taxes_rate"]) == (310, 10)
-    assert (invoice["taxes_amount_cents"], invoice["total_amount_cents"]) == (310, 3410)
+    assert (invoice["taxes_amount_cents"], invoice["total_amount_cents"]) == (percent(3100, 10), gross(3100, 10))
     assert box.webhook_types().count("invoice.created") == 1
     assert box.billing.audit().findings == ()
 
@@ -185,7 +186,7 @@ def test_a_draft_stays_a_draft_with_the_taxes_of_a_draft(box: Scenario, provider
     assert box.webhook_types().count("invoice.ready_to_finalize") == 1
     box.travel_to("2024-03-05T00:00:00Z")
     issued = box.invoice(draft["svc_id"])
-    assert (issued["status"], issued["total_amount_cents"]) == ("finalized", 3410)
+    assert (issued["status"], issued["total_amount_cents"]) == ("finalized", gross(3100, 10))
     assert provider.purposes() == ["draft", "finalized"]
 
 
@@ -230,7 +231,7 @@ def test_an_answer_about_a_draft_that_has_changed_meanwhile_counts_for_nothing(
     provider.meanwhile = change
     box.billing.invoices.refresh(draft["svc_id"])
     shown = box.invoice(draft["svc_id"])
-    assert taxes(shown) == [("sales_tax", 50, 1550)]
+    assert taxes(shown) == [("sales_tax", 50, percent(3100, 50))]
     assert shown["tax_status"] == "succeeded"
 
 
@@ -550,7 +551,8 @@ def in_arrears(box: Scenario) -> Scenario:
 def test_current_usage_is_taxed_by_the_provider(in_arrears: Scenario, provider: Provider) -> None:
     in_arrears.event("calls", value=25)
     shown = in_arrears.usage()
-    assert (shown["amount_cents"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == (2500, 250, 2750)
+    assert (shown["amount_cents"], shown["taxes_amount_cents"]) == (25 * 100, percent(2500, 10))
+    assert shown["total_amount_cents"] == gross(2500, 10)
     (asked,) = provider.asked
     assert (asked.purpose, asked.document_id) == ("draft", None)
     assert [(item.code, item.units, item.amount_cents) for item in asked.items] == [("calls", 25, 2500)]
@@ -657,7 +659,8 @@ def fees(box: Scenario) -> list[Any]:
 def test_a_fee_without_invoice_is_taxed_by_the_provider(box: Scenario, in_advance: Scenario) -> None:
     in_advance.event("calls", value=25)
     (fee,) = fees(box)
-    assert (fee["amount_cents"], fee["taxes_amount_cents"], fee["total_amount_cents"]) == (2500, 250, 2750)
+    assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (25 * 100, percent(2500, 10))
+    assert fee["total_amount_cents"] == gross(2500, 10)
 
 
 def test_a_fee_of_a_customer_that_is_unlinked_meanwhile_has_the_organizations_taxes(
@@ -697,8 +700,8 @@ def test_fees_that_were_paid_are_invoiced_with_the_taxes_that_they_have(
         box.put(f"/fees/{fee['svc_id']}", fee={"payment_status": "succeeded"})
     box.travel_to("2024-04-01T01:00:00Z")
     (invoice,) = [invoice for invoice in box.invoices() if invoice["invoice_type"] == "advance_charges"]
-    assert sorted(taxes(invoice)) == [("sales_tax", 10, 250), ("sales_tax", 20, 200)]
-    assert invoice["total_amount_cents"] == 3950
+    assert sorted(taxes(invoice)) == [("sales_tax", 10, percent(2500, 10)), ("sales_tax", 20, percent(1000, 20))]
+    assert invoice["total_amount_cents"] == gross(2500, 10) + gross(1000, 20)
     assert box.billing.audit().findings == ()
 
 

@@ -147,7 +147,11 @@ def settled(box: Scenario) -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.mark.parametrize(("end", "fees"), [("terminate", 21_800), ("upgrade", 21_700)])
+@pytest.mark.parametrize(
+    ("end", "fees"),
+    # An end bills its own day, an upgrade leaves it to the new plan.
+    [("terminate", 20_000 + share(3100, 18, 31)), ("upgrade", 20_000 + share(3100, 17, 31))],
+)
 def test_what_was_billed_ahead_is_credited_when_a_plan_is_left(world: World, end: str, fees: int) -> None:
     box = ahead(world, 20_000)
     use(box, 5, 1_000_000)
@@ -165,7 +169,7 @@ def test_usage_past_the_last_threshold_is_billed_at_the_end_of_the_month(world: 
     use(box, 5, 1_000_000)
     use(box, 15, 1_000_000)
     box.travel_to("2024-02-01T05:00:00Z")
-    assert settled(box) == [(20_000, 0, 20_000), (43_100, 20_000, 23_100)]
+    assert settled(box) == [(20_000, 0, 20_000), (2 * 20_000 + 3100, 20_000, 20_000 + 3100)]
 
 
 def test_a_second_threshold_bills_what_the_first_has_not(world: World) -> None:
@@ -173,7 +177,7 @@ def test_a_second_threshold_bills_what_the_first_has_not(world: World) -> None:
     for day in (15, 20, 25):
         use(box, day, 1_000_000)
     box.travel_to("2024-02-01T05:00:00Z")
-    assert settled(box) == [(20_000, 0, 20_000), (60_000, 20_000, 40_000), (63_100, 60_000, 3100)]
+    assert settled(box) == [(20_000, 0, 20_000), (60_000, 20_000, 40_000), (60_000 + 3100, 60_000, 3100)]
 
 
 def test_a_recurring_threshold_goes_on_after_the_fixed_ones_and_into_the_next_month(world: World) -> None:
@@ -182,7 +186,7 @@ def test_a_recurring_threshold_goes_on_after_the_fixed_ones_and_into_the_next_mo
         use(box, day, cents * 50)
     box.travel_to("2024-02-01T05:00:00Z")
     assert [total for _, _, total in settled(box)] == [220, 440, 220, 2200, 2200, 3100]
-    assert settled(box)[-1][1] == 5280
+    assert settled(box)[-1][1] == 4 * 220 + 2 * 2200
     use(box, 5, 110_000, month="02")
     box.travel_to("2024-02-06T00:00:00Z")
     assert totals(box)[-1] == 2200
@@ -212,18 +216,29 @@ def test_fees_paid_one_by_one_are_put_together_month_by_month(world: World) -> N
             if invoice["invoice_type"] == "advance_charges"
         ]
 
+    def with_taxes(amounts: list[int]) -> tuple[int, int, int]:
+        taxes = sum(percent(amount, 20) for amount in amounts)
+        return sum(amounts), taxes, sum(amounts) + taxes
+
     assert [fee["amount_cents"] for fee in fees()] == [share(3012, days, 30) for days in (20, 19, 18, 17, 16)]
     pay(*fees()[:3])
     box.travel_to("2024-07-02T00:00:00Z")
-    assert grouped() == [(5723, 1145, 6868)]
+    paid_in_june = [share(3012, days, 30) for days in (20, 19, 18)]
+    june = with_taxes(paid_in_june)
+    assert grouped() == [june]
     assert fees()[-1]["amount_cents"] == 5 * 3012  # the renewal of all five seats
     pay(*fees()[3:])
     box.travel_to("2024-08-02T00:00:00Z")
-    assert grouped() == [(5723, 1145, 6868), (18_373, 3674, 22_047)]
+    assert grouped() == [june, with_taxes([5 * 3012, *(share(3012, days, 30) for days in (17, 16))])]
 
 
 @pytest.mark.parametrize(
-    ("change", "amount"), [({"units": 15}, 2750), ({"units": 10, "unit_amount": "3.00"}, 3000), ({"units": 4}, 800)]
+    ("change", "amount"),
+    [
+        ({"units": 15}, 10 * 200 + 5 * 150),
+        ({"units": 10, "unit_amount": "3.00"}, 10 * 300),
+        ({"units": 4}, 4 * 200),
+    ],
 )
 def test_a_graduated_line_made_anew_is_priced_by_its_model_unless_it_has_a_price(
     world: World, change: dict[str, Any], amount: int
@@ -265,10 +280,10 @@ def preview(box: Scenario, **body: Any) -> tuple[int, int, int, str]:
 @pytest.mark.parametrize(
     ("in_advance", "prorated", "price", "units", "amount", "issued"),
     [
-        (True, False, "15", 3, 4500, "2024-03-15"),
-        (True, True, "10", 100, 54_839, "2024-03-15"),
-        (False, True, "10", 100, 54_839, "2024-04-01"),
-        (False, False, "20", 5, 10_000, "2024-04-01"),
+        (True, False, "15", 3, 3 * 1500, "2024-03-15"),
+        (True, True, "10", 100, share(100 * 1000, 17, 31), "2024-03-15"),
+        (False, True, "10", 100, share(100 * 1000, 17, 31), "2024-04-01"),
+        (False, False, "20", 5, 5 * 2000, "2024-04-01"),
     ],
 )
 def test_the_first_fixed_charges_of_a_proposal(
@@ -311,13 +326,15 @@ def test_a_termination_preview_with_usage_rounds_its_tax_up(world: World) -> Non
     box.event("calls")
     box.jump_to("2024-03-30T00:01:00Z")
     ends = {"external_ids": ["sub"], "terminated_at": "2024-03-30T00:02:00Z"}
+    # Two calls, and the last two days of March of a plan of 1.00; or the first of these days only.
+    to_the_end, one_day = 2 * 1266 + share(100, 2, 31), 2 * 1266 + share(100, 1, 31)
     assert preview(box, subscriptions={"external_ids": ["sub"]}) == (
-        2538,
-        percent(2538, 50),
-        gross(2538, 50),
+        to_the_end,
+        percent(to_the_end, 50),
+        gross(to_the_end, 50),
         "2024-04-01",
     )
-    assert preview(box, subscriptions=ends) == (2535, percent(2535, 50), gross(2535, 50), "2024-03-30")
+    assert preview(box, subscriptions=ends) == (one_day, percent(one_day, 50), gross(one_day, 50), "2024-03-30")
 
 
 @pytest.mark.parametrize(

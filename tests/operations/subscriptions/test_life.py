@@ -208,7 +208,7 @@ def test_what_was_due_while_no_worker_ran_is_billed_before_an_end() -> None:
         assert [(invoice["issuing_date"], invoice["fees_amount_cents"]) for invoice in box.invoices()] == [
             ("2024-02-01", 10_000),
             ("2024-03-01", 10_000),
-            ("2024-03-10", 3_226),
+            ("2024-03-10", share(10_000, 10, 31)),
         ]
 
 
