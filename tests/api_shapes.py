@@ -389,9 +389,9 @@ class ShapeChecker:
 
     def _found(self, verb: str, path: str) -> tuple[str, str | None]:
         """The verb and the template under which the document describes the operation."""
-        asked = _OTHER_PATHS.sub(r"\1", path.partition("?")[0].removeprefix(_PREFIX).rstrip("/"))
+        called_path = _OTHER_PATHS.sub(r"\1", path.partition("?")[0].removeprefix(_PREFIX).rstrip("/"))
         for known in (verb, _OTHER_VERB.get(verb)):
-            if known is not None and (template := self._template(known, asked)) is not None:
+            if known is not None and (template := self._template(known, called_path)) is not None:
                 return known, template
         return verb, None
 

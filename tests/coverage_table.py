@@ -220,7 +220,7 @@ def _scenarios_asking(verb: str, path: str) -> list[str]:
     return [
         name
         for name, text in _scenarios().items()
-        if any(matching(re.sub(r"\${\w+}", _FILLED, asked), path) for asked in called.findall(text))
+        if any(matching(re.sub(r"\${\w+}", _FILLED, called_path), path) for called_path in called.findall(text))
     ]
 
 
@@ -331,19 +331,19 @@ def _table(titles: Sequence[str], table: Sequence[Sequence[str]]) -> Iterator[st
 
 def page() -> str:
     """The page."""
-    asked, own_rows, sent = operations(), own_operations(), webhook_types()
-    answered, sent_webhooks = sum(row[2] == "yes" for row in asked), sum(row[1] == "yes" for row in sent)
+    operation_rows, own_rows, sent = operations(), own_operations(), webhook_types()
+    answered, sent_webhooks = sum(row[2] == "yes" for row in operation_rows), sum(row[1] == "yes" for row in sent)
     lines = [
         "# Coverage",
         "",
         "Each operation and each webhook of the interface: whether it is built, and a test, or a conformance scenario,",
         "that asks for it. Written by `python -m tests.coverage_table`; `tests/test_coverage.py` checks it.",
         "",
-        f"{answered} of {len(asked)} operations and {sent_webhooks} of {len(sent)} webhooks are built.",
+        f"{answered} of {len(operation_rows)} operations and {sent_webhooks} of {len(sent)} webhooks are built.",
         "",
         "## Operations",
         "",
-        *_table(("Verb", "Path", "Built", "Tested by"), asked),
+        *_table(("Verb", "Path", "Built", "Tested by"), operation_rows),
         "",
         "## Our own operations",
         "",

@@ -138,13 +138,13 @@ def _arguments(method: dict[str, Any], path: str, body: Any) -> list[Any]:
     values = re.fullmatch(re.sub(r"\${\w+}", "([^/]+)", method["path"]), address)
     assert values is not None, (method["path"], address)
     parts = dict(zip(names, values.groups(), strict=True))
-    asked = dict(pair.split("=") for pair in query.split("&") if pair)
+    parameters = dict(pair.split("=") for pair in query.split("&") if pair)
     arguments: list[Any] = []
     for name in method["arguments"]:
         if name == "data":
             arguments.append(with_prefix(body, "svc_", "lago_"))
         elif name == "query":
-            arguments.append(asked)
+            arguments.append(parameters)
         elif name in parts:
             arguments.append(parts[name])
     return arguments

@@ -269,12 +269,12 @@ def test_a_private_address_is_not_connected_to_however_it_is_written(host: str) 
 
 def test_only_the_address_that_was_checked_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(always(OK)) as server, posting(timeout=0.5) as poster:
-        asked: list[str] = []
+        hosts: list[str] = []
 
         def rebinding(host: str, port: int, *_: object) -> list[tuple[object, ...]]:
             """Public at first, and the machine itself whenever it is asked again."""
-            asked.append(host)
-            address = "192.88.99.77" if len(asked) == 1 else "127.0.0.1"
+            hosts.append(host)
+            address = "192.88.99.77" if len(hosts) == 1 else "127.0.0.1"
             return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))]
 
         monkeypatch.setattr(socket, "getaddrinfo", rebinding)
@@ -284,7 +284,7 @@ def test_only_the_address_that_was_checked_is_connected_to(monkeypatch: pytest.M
         assert not isinstance(first.value, PrivateAddress)
         with pytest.raises(PrivateAddress, match=r"rebinding.example \(127.0.0.1\)"):
             poster.post(url, {}, b"", public_only=True)
-        assert asked == ["rebinding.example"] * 2
+        assert hosts == ["rebinding.example"] * 2
         assert server.connections == 0
 
 

@@ -99,14 +99,14 @@ def test_javascript_of_the_guide_says_the_same(algorithm: SignatureAlgorithm, tm
     (tmp_path / "verify.mjs").write_text(block.text, encoding="utf-8")
     with Billing() as billing, Billing() as other:
         key, right = keys(billing)[algorithm], signature(billing, algorithm)
-        asked = [
+        cases = [
             (BODY, right, key),
             (BODY.replace(b"Zo", b"Bo"), right, key),
             (BODY, signature(billing, algorithm, b"{}"), key),
             (BODY, right, keys(other)[algorithm]),
             (BODY, "nonsense", key),
         ]
-    calls = json.dumps([[body.decode(), sign, secret] for body, sign, secret in asked])
+    calls = json.dumps([[body.decode(), sign, secret] for body, sign, secret in cases])
     name = f"signedBy{algorithm.title()}"
     (tmp_path / "run.mjs").write_text(
         f'import {{ {name} }} from "./verify.mjs";\n'

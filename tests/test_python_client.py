@@ -505,8 +505,8 @@ def events(shop: Shop) -> None:
     assert client.find(batch.events[0].transaction_id).code == "calls"
     metric = shop.client.billable_metrics.find("calls")
     subscription = shop.subscription(charges=[shop.charge(metric, pay_in_advance=True, code="now")])
-    asked = models.Event(**{**event.dict(), "external_subscription_id": subscription.external_id})
-    (fee,) = client.estimate_fees(asked)["fees"]
+    event_to_estimate = models.Event(**{**event.dict(), "external_subscription_id": subscription.external_id})
+    (fee,) = client.estimate_fees(event_to_estimate)["fees"]
     assert (fee.amount_cents, fee.units, fee.item.code) == (50, "1.0", "calls")
 
 
@@ -524,8 +524,8 @@ def fees(shop: Shop) -> None:
         )
     )
     shop.run_due()
-    asked = {"external_subscription_id": subscription.external_id, "fee_type": "charge"}
-    (fee,) = client.find_all(asked)["fees"]
+    filters = {"external_subscription_id": subscription.external_id, "fee_type": "charge"}
+    (fee,) = client.find_all(filters)["fees"]
     assert (fee.amount_cents, fee.units, fee.payment_status) == (150, "3.0", "pending")
     assert client.find(fee.lago_id) == fee
     assert client.update(models.Fee(payment_status="failed"), fee.lago_id).payment_status == "failed"
@@ -816,7 +816,7 @@ def test_what_the_interface_does_not_have_is_not_found(shop: Shop, method: str) 
 
 
 def test_a_request_without_its_body_is_refused(shop: Shop) -> None:
-    asked = models.BillableMetricEvaluateExpression(expression="1", event={"code": "calls"})
+    expression = models.BillableMetricEvaluateExpression(expression="1", event={"code": "calls"})
     with pytest.raises(LagoApiError) as refused:
-        shop.client.billable_metrics.evaluate_expression(asked)
+        shop.client.billable_metrics.evaluate_expression(expression)
     assert 400 <= refused.value.status_code < 500

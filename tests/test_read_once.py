@@ -21,27 +21,27 @@ from usagebill.work import Work
 pytestmark = pytest.mark.now("2025-06-01T00:00:00Z")
 
 
-class Asked:
+class Lookups:
     """How often a transaction was asked for each record by its id, and each question about records."""
 
     def __init__(self) -> None:
         self.records: Counter[Hashable] = Counter()
         self.questions: Counter[Hashable] = Counter()
 
-    def most(self, asked: Counter[Hashable]) -> list[tuple[Hashable, int]]:
+    def most(self, counts: Counter[Hashable]) -> list[tuple[Hashable, int]]:
         """What was asked for more than twice, most often first."""
-        return [(question, times) for question, times in asked.most_common() if times > 2]
+        return [(question, times) for question, times in counts.most_common() if times > 2]
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], Asked]:
+def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], Lookups]:
     """What is asked while something is done."""
     get, find, count = SqliteTransaction.get, SqliteTransaction.find, SqliteTransaction.count
     log_changes = Work.log_changes
 
-    def watch(act: Callable[[], object]) -> Asked:
-        asked, uncounted = Asked(), Asked()
-        counters = [asked]
+    def watch(act: Callable[[], object]) -> Lookups:
+        lookups, uncounted = Lookups(), Lookups()
+        counters = [lookups]
 
         def log_uncounted(work: Work) -> None:
             counters.append(uncounted)
@@ -66,7 +66,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]],
             patch.setattr(SqliteTransaction, "find", counted_find)
             patch.setattr(SqliteTransaction, "count", counted_count)
             act()
-        return asked
+        return lookups
 
     return watch
 
@@ -86,29 +86,29 @@ def subscribed(box: Scenario) -> None:
 
 
 def test_a_month_end_asks_for_each_record_once_or_twice(
-    box: Scenario, watched: Callable[[Callable[[], object]], Asked]
+    box: Scenario, watched: Callable[[Callable[[], object]], Lookups]
 ) -> None:
     subscribed(box)
     silent = Billing(box.billing.store, clock=box.clock)
-    asked = watched(lambda: silent.run_due(datetime(2025, 7, 1, 1, tzinfo=UTC)))
+    lookups = watched(lambda: silent.run_due(datetime(2025, 7, 1, 1, tzinfo=UTC)))
     assert len(box.invoices()) == 1
-    assert asked.most(asked.records) == []
-    assert asked.most(asked.questions) == []
-    assert asked.records.total() <= 7
-    assert asked.questions.total() <= 28
+    assert lookups.most(lookups.records) == []
+    assert lookups.most(lookups.questions) == []
+    assert lookups.records.total() <= 7
+    assert lookups.questions.total() <= 28
 
 
 def test_an_upgrade_asks_for_each_record_once_or_twice(
-    box: Scenario, watched: Callable[[Callable[[], object]], Asked]
+    box: Scenario, watched: Callable[[Callable[[], object]], Lookups]
 ) -> None:
     subscribed(box)
     box.travel_to("2025-06-16T00:00:00Z")
     silent = Billing(box.billing.store, clock=box.clock)
-    asked = watched(
+    lookups = watched(
         lambda: silent.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="larger")
     )
     assert len(box.invoices()) == 1
-    assert asked.most(asked.records) == []
-    assert asked.most(asked.questions) == []
-    assert asked.records.total() <= 9
-    assert asked.questions.total() <= 40
+    assert lookups.most(lookups.records) == []
+    assert lookups.most(lookups.questions) == []
+    assert lookups.records.total() <= 9
+    assert lookups.questions.total() <= 40

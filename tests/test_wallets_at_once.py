@@ -52,14 +52,14 @@ class Client(threading.Thread):
                 wallet = self._ask("look", "GET", f"/wallets/{self._wallet_id}")["wallet"]
                 self.balances.append(wallet["balance_cents"])
 
-    def _ask(self, what: str, method: str, path: str, body: object = None) -> Any:
+    def _ask(self, action: str, method: str, path: str, body: object = None) -> Any:
         answer = self._client.request(method, f"/api/v1{path}", json=body)
-        self.statuses[what, answer.status_code] += 1
+        self.statuses[action, answer.status_code] += 1
         return answer.json()
 
-    def _move(self, what: str, **credits: str) -> None:
+    def _move(self, action: str, **credits: str) -> None:
         body = {"wallet_transaction": {"wallet_id": self._wallet_id, **credits}}
-        self._ask(what, "POST", "/wallet_transactions", body)
+        self._ask(action, "POST", "/wallet_transactions", body)
 
     def _pay(self) -> None:
         """Pay for what has been invoiced by now; both clients may pay the same invoice."""
@@ -103,7 +103,7 @@ def test_clients_that_move_credits_at_once_lose_none_and_overdraw_nothing(tmp_pa
     statuses = sum((client.statuses for client in clients), Counter[tuple[str, int]]())
     rounds = CLIENTS * ROUNDS
     assert {status for _, status in statuses} <= {200, 422}
-    assert [statuses[what, 200] for what in ("grant", "buy", "use", "look")] == [rounds] * 4
+    assert [statuses[action, 200] for action in ("grant", "buy", "use", "look")] == [rounds] * 4
     assert min(balance for client in clients for balance in client.balances) >= 0
     with Billing(file, deliver=False) as billing:
         billing.run_due()

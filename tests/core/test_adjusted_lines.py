@@ -44,8 +44,8 @@ def no_line(_: AdjustedFee) -> Fee | None:
     return None
 
 
-def empty(asked: AdjustedFee) -> Fee:
-    none = line(0, f"empty-{asked.charge_filter_id}", charge_filter_id=asked.charge_filter_id, events_count=0)
+def empty(adjusted: AdjustedFee) -> Fee:
+    none = line(0, f"empty-{adjusted.charge_filter_id}", charge_filter_id=adjusted.charge_filter_id, events_count=0)
     return replace(none, units=Decimal(0))
 
 

@@ -284,10 +284,10 @@ def test_credits_of_every_kind_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "error"), [((100, 22), True), ((100, 21), False)], ids=["two cents over", "one cent over"]
+    ("amounts", "error"), [((100, 22), True), ((100, 21), False)], ids=["two cents over", "one cent over"]
 )
-def test_the_ceiling_is_the_fees_with_taxes_less_other_notes(asked: tuple[int, int], error: bool) -> None:
-    credit, offset = asked
+def test_the_ceiling_is_the_fees_with_taxes_less_other_notes(amounts: tuple[int, int], error: bool) -> None:
+    credit, offset = amounts
     draft = settle(fees(100), [tax("20")])
     codes = _errors(draft, Parts(credit=credit), others=Parts(offset=offset), item_amount="83")
     assert ("credit_amount_cents" in codes) == error
@@ -439,10 +439,10 @@ def test_the_parts_of_a_stored_note_are_its_subtotal_and_taxes(draft: InvoiceInP
     result = _credited(draft, (line.id, str(cents)))
     credit = data.draw(st.integers(0, result.total_cents))
     refund = data.draw(st.integers(0, result.total_cents - credit))
-    asked = Parts(credit=credit, refund=refund, offset=result.total_cents - credit - refund)
-    stored = adjusted_parts(asked, result)
+    requested = Parts(credit=credit, refund=refund, offset=result.total_cents - credit - refund)
+    stored = adjusted_parts(requested, result)
     assert stored.credit + stored.refund + stored.offset == stored.total
-    assert abs(stored.total - asked.total) <= 2
+    assert abs(stored.total - requested.total) <= 2
     assert stored.total == result.sub_total_cents + result.taxes_cents
 
 
@@ -454,11 +454,11 @@ def test_rounding_never_raises_a_part_beyond_what_it_may_be(draft: InvoiceInProg
     whole = max(1, result.total_cents + data.draw(st.integers(-1, 1)))
     refund = data.draw(st.integers(0, whole))
     offset = data.draw(st.integers(0, whole - refund))
-    asked = Parts(credit=whole - refund - offset, refund=refund, offset=offset)
-    stored = adjusted_parts(asked, result, asked)
+    requested = Parts(credit=whole - refund - offset, refund=refund, offset=offset)
+    stored = adjusted_parts(requested, result, requested)
     assert 0 <= stored.refund <= refund
     assert 0 <= stored.offset <= offset
-    assert 0 <= stored.credit <= asked.credit
+    assert 0 <= stored.credit <= requested.credit
     fitted = fitted_to(stored, result)
     assert fitted.sub_total_cents + fitted.taxes_cents == stored.total
     assert abs(fitted.sub_total_cents - result.sub_total_cents) <= 2

@@ -109,18 +109,18 @@ def test_what_is_paid_counts_afresh_and_does_not_keep_a_campaign_from_ending() -
 )
 def test_nobody_is_asked_more_often_than_the_campaign_says(balances: dict[str, int], most: int, days: int) -> None:
     all_three = campaign((0, "EUR"), (50, "USD"), (100, "GBP"), max_attempts=most, days_between_attempts=days)
-    known, now, asked, finished = progress(), NOW, 0, 0
+    known, now, attempts, finished = progress(), NOW, 0, 0
     for _ in range(most * 3 + 2):
         now = next_run_at(all_three, known, now)
         if currencies := currencies_to_attempt(all_three, known.attempts, balances):
             assert known.last_attempt_at is None or now - known.last_attempt_at > days * DAY
             known = attempted(known, currencies, now)
-            asked += len(currencies)
+            attempts += len(currencies)
             finished += is_finished(all_three, known.attempts, balances)
         now += timedelta(minutes=1)
     wanted = [code for code, least in (("EUR", 0), ("USD", 50), ("GBP", 100)) if balances.get(code, -1) >= least]
     assert known.attempts == dict.fromkeys(wanted, most)
-    assert asked == most * len(wanted)
+    assert attempts == most * len(wanted)
     assert finished == bool(wanted)
 
 

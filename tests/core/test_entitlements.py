@@ -184,11 +184,11 @@ def test_a_subscription_has_what_its_plan_gives_less_what_was_taken_and_more_wha
     plan: dict[str, tuple[datetime, Values]] = {}
     changes: dict[str, Change] = {}
     now = NOW
-    for what, about in life:
+    for action, about in life:
         now += timedelta(days=1)
-        if what in ("plan replaced", "plan merged"):
+        if action in ("plan replaced", "plan merged"):
             assert isinstance(about, dict)
-            whole = what == "plan replaced"
+            whole = action == "plan replaced"
             before = plan
             plan = {} if whole else dict(plan)
             for code, sent in about.items():
@@ -199,16 +199,16 @@ def test_a_subscription_has_what_its_plan_gives_less_what_was_taken_and_more_wha
             else:
                 for code, sent in about.items():
                     model.plan[code] = {**model.plan.get(code, {}), **sent}
-        elif what == "plan lacks":
+        elif action == "plan lacks":
             plan.pop(str(about), None)
             model.plan.pop(str(about), None)
         else:
             feature, sent = about if isinstance(about, tuple) else (about, None)
             of_plan = plan[feature][1] if feature in plan else None
-            if what == "changed":
+            if action == "changed":
                 changes[feature] = changed(changes.get(feature, Change()), of_plan, sent, now)
                 model.change(feature, sent)
-            elif what == "removed":
+            elif action == "removed":
                 changes[feature] = without_feature(of_plan)
                 model.remove(feature)
             else:

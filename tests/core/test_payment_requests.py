@@ -29,14 +29,14 @@ def test_what_was_asked_for_pays_every_invoice(dues: list[int]) -> None:
 
 @given(st.lists(st.tuples(_CENTS, st.booleans()), min_size=1, max_size=8), _CENTS)
 def test_what_was_asked_for_voided_invoices_comes_after_what_is_due_of_the_others(
-    asked: list[tuple[int, bool]], amount: int
+    requested: list[tuple[int, bool]], amount: int
 ) -> None:
-    voided = {place: cents for place, (cents, is_voided) in enumerate(asked) if is_voided}
-    dues = [0 if is_voided else cents for cents, is_voided in asked]
+    voided = {place: cents for place, (cents, is_voided) in enumerate(requested) if is_voided}
+    dues = [0 if is_voided else cents for cents, is_voided in requested]
     shares = distributed(amount, dues, voided)
     assert sum(shares) == amount
     assert min(shares) >= 0
-    payable = [place for place in range(len(asked)) if place not in voided]
+    payable = [place for place in range(len(requested)) if place not in voided]
     wanted, unwanted = sum(dues), sum(voided.values())
     # The rest is given back, up to what was asked for voided ones; beyond that it stays where a note can refund it.
     returned = sum(shares[place] for place in voided)

@@ -70,9 +70,9 @@ def test_a_start_is_today_by_the_local_date() -> None:
 
 
 def test_a_start_in_the_past_never_overlaps_time_already_billed() -> None:
-    asked, ended = datetime(2025, 3, 15, tzinfo=UTC), datetime(2026, 3, 13, 9, tzinfo=UTC)
-    assert started_in_past_at(asked, [datetime(2025, 1, 1, tzinfo=UTC), ended]) == ended
-    assert started_in_past_at(asked, []) == asked
+    wanted_start, ended = datetime(2025, 3, 15, tzinfo=UTC), datetime(2026, 3, 13, 9, tzinfo=UTC)
+    assert started_in_past_at(wanted_start, [datetime(2025, 1, 1, tzinfo=UTC), ended]) == ended
+    assert started_in_past_at(wanted_start, []) == wanted_start
 
 
 def test_plan_changes_compare_yearly_amounts() -> None:

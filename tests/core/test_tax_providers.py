@@ -157,11 +157,15 @@ def test_a_date_far_ahead_is_brought_nearer_for_anrok_alone() -> None:
 
 
 def test_how_often_a_question_is_asked_again() -> None:
-    def asked(kind: FailureKind) -> int:
+    def attempts_after(kind: FailureKind) -> int:
         failure = ProviderFailure(code="x", message="", kind=kind)
         return next(times for times in range(1, 100) if retry_delay(failure, times) is None)
 
-    assert (asked(FailureKind.REFUSED), asked(FailureKind.UNREACHABLE), asked(FailureKind.THROTTLED)) == (1, 6, 25)
+    assert (
+        attempts_after(FailureKind.REFUSED),
+        attempts_after(FailureKind.UNREACHABLE),
+        attempts_after(FailureKind.THROTTLED),
+    ) == (1, 6, 25)
     throttled = ProviderFailure(code="x", message="", kind=FailureKind.THROTTLED)
     waits = [retry_delay(throttled, attempts) for attempts in (1, 2, 3, 24)]
     assert waits == [timedelta(seconds=15), timedelta(seconds=30), timedelta(minutes=1), timedelta(minutes=15)]

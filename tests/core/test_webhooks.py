@@ -166,8 +166,8 @@ def test_event_types_outside_the_catalogue_are_named() -> None:
 
 
 def test_endpoints_listen_to_all_some_or_no_events() -> None:
-    asked = [None, (), ("invoice.voided",)]
-    heard = [listens_to(replace(ENDPOINT, event_types=types), "invoice.created") for types in asked]
+    event_types = [None, (), ("invoice.voided",)]
+    heard = [listens_to(replace(ENDPOINT, event_types=types), "invoice.created") for types in event_types]
     assert heard == [True, False, False]
 
 

@@ -321,8 +321,8 @@ def test_pages_of_many(box: Sandbox) -> None:
 def test_a_page_holds_a_thousand_at_most(box: Sandbox) -> None:
     for number in range(1001):
         box.billing.taxes.create(name=f"Tax {number}", code=f"tax-{number}", rate="1")
-    for asked in ("1000", "1001", "9" * 30):
-        assert page(box, f"?per_page={asked}") == (1000, (1, 2, None, 2, 1001))
+    for per_page in ("1000", "1001", "9" * 30):
+        assert page(box, f"?per_page={per_page}") == (1000, (1, 2, None, 2, 1001))
     assert page(box, "?per_page=5000&page=2") == (1, (2, None, 1, 2, 1001))
     assert (len(box.billing.taxes.list(per_page=5000).items), box.billing.taxes.list(per_page=5000).per_page) == (
         1000,

@@ -78,14 +78,14 @@ def test_every_operation_needs_the_permission_of_its_resource(endpoint: Any) -> 
     assert endpoint.permission == owner_of(endpoint.path)
 
 
-def asked(box: Scenario, value: str, method: str, path: str, **body: Any) -> tuple[int, Any]:
+def called(box: Scenario, value: str, method: str, path: str, **body: Any) -> tuple[int, Any]:
     return box.request(method, f"/api/v1{path}", json=body or None, headers={"authorization": f"Bearer {value}"})
 
 
 def test_a_new_key_is_shown_once_and_works(box: Scenario) -> None:
     made = box.post("/api_keys", api_key={"name": "collector", "permissions": {"event": ["write"]}})["api_key"]
     assert made["permissions"] == {"event": ["write"]}
-    assert asked(box, made["value"], "GET", "/events")[0] == 403
+    assert called(box, made["value"], "GET", "/events")[0] == 403
     shown = box.get(f"/api_keys/{made['svc_id']}")["api_key"]
     assert shown == {**made, "value": "•" * 8 + made["value"][-3:], "last_used_at": shown["last_used_at"]}
     listed = box.get("/api_keys")
@@ -100,9 +100,9 @@ def test_without_permissions_a_key_may_do_everything(box: Scenario) -> None:
 
 def test_a_key_ends_when_it_says(box: Scenario) -> None:
     made = box.post("/api_keys", api_key={"name": "guest", "expires_at": "2024-03-06T00:00:00Z"})["api_key"]
-    assert asked(box, made["value"], "GET", "/plans")[0] == 200
+    assert called(box, made["value"], "GET", "/plans")[0] == 200
     box.jump_to("2024-03-06T00:00:00Z")
-    assert asked(box, made["value"], "GET", "/plans")[0] == 401
+    assert called(box, made["value"], "GET", "/plans")[0] == 401
     assert box.request("GET", f"/api/v1/api_keys/{made['svc_id']}")[1]["code"] == "api_key_not_found"
 
 
@@ -118,16 +118,16 @@ def test_a_rotated_key_keeps_its_name_and_its_permissions(box: Scenario) -> None
     successor = box.post(path, expires_at="2024-03-10T00:00:00Z")["api_key"]
     assert (successor["name"], successor["permissions"], successor["expires_at"]) == ("ci", {"plan": ["read"]}, None)
     for value in (made["value"], successor["value"]):
-        assert asked(box, value, "GET", "/plans")[0] == 200
+        assert called(box, value, "GET", "/plans")[0] == 200
     box.jump_to("2024-03-10T00:00:00Z")
-    assert [asked(box, key["value"], "GET", "/plans")[0] for key in (made, successor)] == [401, 200]
+    assert [called(box, key["value"], "GET", "/plans")[0] for key in (made, successor)] == [401, 200]
 
 
 def test_a_key_is_rotated_at_once_without_a_body(box: Scenario) -> None:
     made = box.post("/api_keys", api_key={"name": "ci"})["api_key"]
     status, body = box.request("POST", f"/api/v1/api_keys/{made['svc_id']}/rotate")
     assert status == 200
-    assert [asked(box, value, "GET", "/plans")[0] for value in (made["value"], body["api_key"]["value"])] == [401, 200]
+    assert [called(box, value, "GET", "/plans")[0] for value in (made["value"], body["api_key"]["value"])] == [401, 200]
 
 
 def test_the_last_key_without_an_end_stays(box: Scenario) -> None:
@@ -147,18 +147,18 @@ class TestKeysThatManageKeys:
         return str(box.post("/api_keys", api_key={"name": "clerk", "permissions": permissions})["api_key"]["value"])
 
     def test_gives_what_it_has(self, box: Scenario, clerk: str) -> None:
-        status, body = asked(box, clerk, "POST", "/api_keys", api_key={"name": "reader"})
+        status, body = called(box, clerk, "POST", "/api_keys", api_key={"name": "reader"})
         assert (status, body["api_key"]["permissions"]) == (200, {"api_key": ["read", "write"], "plan": ["read"]})
 
     def test_gives_nothing_more(self, box: Scenario, clerk: str) -> None:
         wanted = {"name": "writer", "permissions": {"plan": ["read", "write"]}}
-        status, body = asked(box, clerk, "POST", "/api_keys", api_key=wanted)
+        status, body = called(box, clerk, "POST", "/api_keys", api_key=wanted)
         assert (status, body["code"]) == (403, "permissions_beyond_own")
         assert "writer" not in [key["name"] for key in box.get("/api_keys")["api_keys"]]
 
     def test_takes_over_no_key_that_may_do_more(self, box: Scenario, clerk: str) -> None:
         (owner, *_) = box.get("/api_keys")["api_keys"]
-        status, body = asked(box, clerk, "POST", f"/api_keys/{owner['svc_id']}/rotate")
+        status, body = called(box, clerk, "POST", f"/api_keys/{owner['svc_id']}/rotate")
         assert (status, body["code"]) == (403, "permissions_beyond_own")
         assert box.get("/api_keys")["api_keys"][0]["expires_at"] is None
 
@@ -169,12 +169,12 @@ class TestKeysThatManageKeys:
             ({"tax": ["read"], "plan": ["read"]}, 200),  # what it had, and what the clerk has
             ({"plan": ["read"], "coupon": ["read"]}, 403),
         ):
-            assert asked(box, clerk, "PUT", path, api_key={"permissions": permissions})[0] == expected
+            assert called(box, clerk, "PUT", path, api_key={"permissions": permissions})[0] == expected
 
 
 def test_keys_in_the_library(box: Scenario) -> None:
     issued = box.billing.api_keys.create(name="worker", permissions={"event": ["write"]})
-    assert asked(box, issued.value, "GET", "/events")[0] == 403
+    assert called(box, issued.value, "GET", "/events")[0] == 403
     assert issued.value not in repr(issued)
     successor = box.billing.api_keys.rotate(issued.key.id)
     assert (successor.key.name, successor.key.permissions) == ("worker", {"event": ("write",)})

@@ -129,7 +129,7 @@ def test_many_fields_at_once_may_hold_anything(box: Scenario, known: dict[str, s
 def test_queries_may_hold_anything(box: Scenario, known: dict[str, str], data: st.DataObject) -> None:
     endpoint = data.draw(st.sampled_from(ASKING))
     names = parameters(endpoint)
-    asked = data.draw(
+    sent_parameters = data.draw(
         st.dictionaries(
             st.tuples(st.sampled_from(names), st.sampled_from(["", "[]", "[a]", "[a][b]"])),
             st.sampled_from([value for value in ODD if isinstance(value, str) and value.isprintable()]),
@@ -137,7 +137,7 @@ def test_queries_may_hold_anything(box: Scenario, known: dict[str, str], data: s
             max_size=3,
         )
     )
-    query = "&".join(f"{name}{form}={quote(value)}" for (name, form), value in asked.items())
+    query = "&".join(f"{name}{form}={quote(value)}" for (name, form), value in sent_parameters.items())
     needed = "&external_subscription_id=sub" if "external_subscription_id=" not in query else ""
     answered(box, "GET", f"{path_of(endpoint, known, {})}?{query}{needed}")
 
@@ -162,13 +162,13 @@ def test_paths_may_name_anything(box: Scenario, known: dict[str, str], endpoint:
 
 @pytest.mark.parametrize("path", ["customers", "invoices"])
 def test_metadata_may_be_asked_for_in_a_hundred_pairs(box: Scenario, path: str) -> None:
-    def asked(count: int) -> tuple[int, Any]:
+    def find_by_pairs(count: int) -> tuple[int, Any]:
         query = "&".join(f"metadata[key-{number}]={'v' * (number % 2)}" for number in range(count))
         return box.request("GET", f"/api/v1/{path}?{query}")
 
-    assert asked(100)[0] == 200
+    assert find_by_pairs(100)[0] == 200
     for count in (101, 1001, 20_000):
-        status, answer = asked(count)
+        status, answer = find_by_pairs(count)
         assert (status, answer["error_details"]) == (422, {"metadata": ["invalid_count"]})
 
 

@@ -158,7 +158,7 @@ def test_every_field_of_a_body_is_taken() -> None:
     for verb, path, _, operation in operations():
         name = f"{verb} {path}"
         our_operation = our_operations()[verb, shape_of(path)]
-        asked, body = queries(ours(), {}, our_operation), body_of(ours(), our_operation)
+        parameters, body = queries(ours(), {}, our_operation), body_of(ours(), our_operation)
         for way in set(fields(reference(), body_of(reference(), operation))):
             compared += 1
             if path.startswith("/billing_entities"):
@@ -170,7 +170,11 @@ def test_every_field_of_a_body_is_taken() -> None:
             )
             if elsewhere is not None:
                 assert takes(ours(), body, tuple(elsewhere.split("."))), (name, elsewhere)
-            elif way[-1] == FORMER or way[0] in asked or ("fixed_charge" in text and NOT_OF_FIXED_CHARGES & set(way)):
+            elif (
+                way[-1] == FORMER
+                or way[0] in parameters
+                or ("fixed_charge" in text and NOT_OF_FIXED_CHARGES & set(way))
+            ):
                 continue
             elif not takes(ours(), body, way):
                 lacking.setdefault(name, []).append(text)

@@ -189,9 +189,11 @@ def test_every_value_of_a_wallet_is_watched_as_usage_and_invoices_take_from_it(b
         box.post(WALLET, alert={"alert_type": alert_type, "code": alert_type, "thresholds": [{"value": value}]})
 
     def types() -> list[str]:
-        told = [message["triggered_alert"] for message in box.webhooks if message["webhook_type"] == "alert.triggered"]
-        assert {(alert["svc_wallet_id"], alert["svc_subscription_id"]) for alert in told} <= {(wallet_id, None)}
-        return sorted(alert["alert_type"] for alert in told)
+        triggered = [
+            message["triggered_alert"] for message in box.webhooks if message["webhook_type"] == "alert.triggered"
+        ]
+        assert {(alert["svc_wallet_id"], alert["svc_subscription_id"]) for alert in triggered} <= {(wallet_id, None)}
+        return sorted(alert["alert_type"] for alert in triggered)
 
     ongoing = ["wallet_credits_ongoing_balance", "wallet_ongoing_balance_amount"]
     use(box, value=9)

@@ -215,12 +215,12 @@ def test_a_metric_is_watched_over_all_its_charges(box: Scenario) -> None:
         "/subscriptions/sub/alerts",
         alerts=[
             {
-                "alert_type": f"billable_metric_current_usage_{what}",
-                "code": what,
+                "alert_type": f"billable_metric_current_usage_{measure}",
+                "code": measure,
                 "billable_metric_code": "gb",
                 "thresholds": [{"value": value}],
             }
-            for what, value in (("amount", 1200), ("units", 8))
+            for measure, value in (("amount", 1200), ("units", 8))
         ],
     )
     use(box, "ops", value=100)

@@ -46,7 +46,9 @@ def paid(box: Scenario, invoice: Any, cents: int) -> None:
     box.billing.writing(pay)
 
 
-def asked(box: Scenario, invoice: Any, *items: tuple[int, object], path: str = "", **fields: Any) -> tuple[int, Any]:
+def request_note(
+    box: Scenario, invoice: Any, *items: tuple[int, object], path: str = "", **fields: Any
+) -> tuple[int, Any]:
     """Ask for a note over items: place of the fee on the invoice, and amount."""
     sent = [{"fee_id": invoice["fees"][place]["svc_id"], "amount_cents": amount} for place, amount in items]
     note = {"invoice_id": invoice["svc_id"], "items": sent, **fields}
@@ -54,11 +56,11 @@ def asked(box: Scenario, invoice: Any, *items: tuple[int, object], path: str = "
 
 
 def made(box: Scenario, invoice: Any, *items: tuple[int, object], **fields: Any) -> Any:
-    return accepted(asked(box, invoice, *items, **fields), "credit_note")
+    return accepted(request_note(box, invoice, *items, **fields), "credit_note")
 
 
 def estimate(box: Scenario, invoice: Any, *items: tuple[int, object]) -> Any:
-    return accepted(asked(box, invoice, *items, path="/estimate"), "estimated_credit_note")
+    return accepted(request_note(box, invoice, *items, path="/estimate"), "estimated_credit_note")
 
 
 def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Scenario) -> None:
@@ -118,11 +120,11 @@ def test_a_request_of_a_cent_too_much_is_stored_a_cent_lower(box: Scenario) -> N
 
 def test_what_was_paid_can_be_refunded(box: Scenario) -> None:
     invoice = one_off(box, 10000)
-    assert refused(asked(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
+    assert refused(request_note(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
         "refund_amount_cents": ["cannot_refund_unpaid_invoice", "higher_than_remaining_invoice_amount"]
     }
     paid(box, invoice, 5000)
-    assert refused(asked(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
+    assert refused(request_note(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
         "refund_amount_cents": ["higher_than_remaining_invoice_amount"]
     }
     note = made(box, invoice, (0, 5000), refund_amount_cents=5000, credit_amount_cents=1000)
@@ -158,26 +160,30 @@ def test_a_note_that_only_settles_stays_one(box: Scenario) -> None:
 def test_a_fee_is_credited_no_further_than_it_goes(box: Scenario) -> None:
     invoice = one_off(box, 100)
     too_much = {"amount_cents": ["higher_than_remaining_fee_amount"]}
-    assert refused(asked(box, invoice, (0, 101), credit_amount_cents=121)) == too_much
-    assert refused(asked(box, invoice, (0, 60), (0, 41), credit_amount_cents=121)) == too_much
-    assert refused(asked(box, invoice, (0, -1), credit_amount_cents=0)) == {"amount_cents": ["invalid_value"]}
+    assert refused(request_note(box, invoice, (0, 101), credit_amount_cents=121)) == too_much
+    assert refused(request_note(box, invoice, (0, 60), (0, 41), credit_amount_cents=121)) == too_much
+    assert refused(request_note(box, invoice, (0, -1), credit_amount_cents=0)) == {"amount_cents": ["invalid_value"]}
     note = made(box, invoice, (0, 60), credit_amount_cents=72)
-    assert refused(asked(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
+    assert refused(request_note(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
     box.put(f"/credit_notes/{note['svc_id']}/void")
-    assert refused(asked(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
+    assert refused(request_note(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
 
 
 def test_what_cannot_be_understood_or_found(box: Scenario) -> None:
     invoice = one_off(box, 100)
-    assert refused(asked(box, invoice, items="all")) == {"items": ["must_be_an_array"]}
-    assert refused(asked(box, invoice, (0, 10), credit_amount_cents=12, reason="because")) == {
+    assert refused(request_note(box, invoice, items="all")) == {"items": ["must_be_an_array"]}
+    assert refused(request_note(box, invoice, (0, 10), credit_amount_cents=12, reason="because")) == {
         "reason": ["value_is_invalid"]
     }
-    assert missing(asked(box, invoice, items=[{"fee_id": "none", "amount_cents": 1}])) == "fee"
-    assert missing(asked(box, {**invoice, "svc_id": "none"}, (0, 10))) == "invoice"
-    assert refused(asked(box, invoice, (0, 10), credit_amount_cents=20)) == {"base": ["does_not_match_item_amounts"]}
-    assert refused(asked(box, invoice, (0, 0))) == {"base": ["total_amount_must_be_positive"]}
-    assert refused(asked(box, invoice, (0, 10), credit_amount_cents=12, metadata={"k" * 101: "v"})).keys() == {"value"}
+    assert missing(request_note(box, invoice, items=[{"fee_id": "none", "amount_cents": 1}])) == "fee"
+    assert missing(request_note(box, {**invoice, "svc_id": "none"}, (0, 10))) == "invoice"
+    assert refused(request_note(box, invoice, (0, 10), credit_amount_cents=20)) == {
+        "base": ["does_not_match_item_amounts"]
+    }
+    assert refused(request_note(box, invoice, (0, 0))) == {"base": ["total_amount_must_be_positive"]}
+    assert refused(request_note(box, invoice, (0, 10), credit_amount_cents=12, metadata={"k" * 101: "v"})).keys() == {
+        "value"
+    }
     assert box.get("/credit_notes")["credit_notes"] == []
 
 

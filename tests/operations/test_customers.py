@@ -439,8 +439,8 @@ def test_unknown_codes_in_filters_list_what_there_is(box: Scenario) -> None:
     assert missing(box.send("GET", f"{PATH}?billing_entity_codes[]=none")) == "billing_entity"
     nested = {"metadata": {"nested": {"a": "b"}}}
     assert refused(box.send("GET", PATH, nested)) == {"metadata": {"nested": ["must be a string"]}}
-    asked = box.send("GET", f"{PATH}?metadata[nested][deeper]=x")
-    assert refused(asked) == {"metadata": {"nested": ["must be a string"]}}
+    refused_request = box.send("GET", f"{PATH}?metadata[nested][deeper]=x")
+    assert refused(refused_request) == {"metadata": {"nested": ["must be a string"]}}
 
 
 # Deletion

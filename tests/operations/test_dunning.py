@@ -52,7 +52,7 @@ def pay(box: Scenario, invoice: Any, cents: int) -> None:
     box.post("/payments", payment={"invoice_id": invoice["svc_id"], "amount_cents": cents, "reference": "transfer"})
 
 
-def asked(box: Scenario, customer: str = "acme") -> list[tuple[str, int]]:
+def requests_sent(box: Scenario, customer: str = "acme") -> list[tuple[str, int]]:
     """When a customer was asked, and for how much, oldest first."""
     listed = box.get(f"/customers/{customer}/payment_requests")["payment_requests"]
     return sorted((request["created_at"], request["amount_cents"]) for request in listed)
@@ -74,7 +74,7 @@ def test_a_customer_is_asked_until_no_attempt_is_left(box: Scenario) -> None:
     campaign(box)
     one_off(box)
     box.travel_to("2025-02-01T00:00:00Z")
-    assert asked(box) == [("2025-01-04T00:45:00Z", 14_900), ("2025-01-06T01:45:00Z", 14_900)]
+    assert requests_sent(box) == [("2025-01-04T00:45:00Z", 14_900), ("2025-01-06T01:45:00Z", 14_900)]
     assert finished(box) == 1
     assert [email.sent_at.isoformat() for email in box.emails] == [
         "2025-01-04T00:45:00+00:00",
@@ -88,10 +88,10 @@ def test_below_the_threshold_nobody_is_asked_before_more_is_overdue(box: Scenari
     campaign(box, 15_000)
     one_off(box)
     box.travel_to("2025-01-05T00:00:00Z")
-    assert asked(box) == []
+    assert requests_sent(box) == []
     one_off(box, 1)
     box.travel_to("2025-01-09T00:00:00Z")
-    assert asked(box) == [("2025-01-08T00:45:00Z", 15_000)]
+    assert requests_sent(box) == [("2025-01-08T00:45:00Z", 15_000)]
 
 
 def test_the_threshold_counts_totals_and_the_request_what_is_left(box: Scenario) -> None:
@@ -99,7 +99,7 @@ def test_the_threshold_counts_totals_and_the_request_what_is_left(box: Scenario)
     invoice = one_off(box)
     pay(box, invoice, 14_000)
     box.travel_to("2025-01-05T00:00:00Z")
-    assert asked(box) == [("2025-01-04T00:45:00Z", 900)]
+    assert requests_sent(box) == [("2025-01-04T00:45:00Z", 900)]
 
 
 def test_each_billing_entity_asks_for_its_own_invoices(box: Scenario) -> None:
@@ -108,7 +108,7 @@ def test_each_billing_entity_asks_for_its_own_invoices(box: Scenario) -> None:
     one_off(box, 60)
     one_off(box, 50, billing_entity_code="other")
     box.travel_to("2025-01-05T00:00:00Z")
-    assert asked(box) == [("2025-01-04T00:45:00Z", 5_000), ("2025-01-04T00:45:00Z", 6_000)]
+    assert requests_sent(box) == [("2025-01-04T00:45:00Z", 5_000), ("2025-01-04T00:45:00Z", 6_000)]
     assert attempts(box) == {"EUR": 1}
     assert {email.sender_name for email in box.emails} == {"Lumen", "Other"}
 
@@ -160,7 +160,7 @@ def test_excluded_customers_partners_and_deleted_ones_are_left_alone(box: Scenar
     assert box.get("/payment_requests")["payment_requests"] == []
     box.customer(exclude_from_dunning_campaign=False)
     box.travel_to("2025-01-20T01:00:00Z")
-    assert asked(box) == [("2025-01-20T00:45:00Z", 14_900)]
+    assert requests_sent(box) == [("2025-01-20T00:45:00Z", 14_900)]
 
 
 def test_a_campaign_that_is_applied_late_asks_for_what_is_overdue_already(box: Scenario) -> None:
@@ -173,8 +173,8 @@ def test_a_campaign_that_is_applied_late_asks_for_what_is_overdue_already(box: S
     shown = box.customer("other", applied_dunning_campaign_code="gentle")
     assert shown["applied_dunning_campaign_code"] == "gentle"
     box.travel_to("2025-01-20T00:00:00Z")
-    assert [at for at, _ in asked(box)] == ["2025-01-10T08:45:00Z", "2025-01-12T09:45:00Z"]
-    assert [at for at, _ in asked(box, "other")] == ["2025-01-10T08:45:00Z"]
+    assert [at for at, _ in requests_sent(box)] == ["2025-01-10T08:45:00Z", "2025-01-12T09:45:00Z"]
+    assert [at for at, _ in requests_sent(box, "other")] == ["2025-01-10T08:45:00Z"]
 
 
 def test_more_customers_than_are_looked_at_at_once_are_all_asked(
@@ -189,7 +189,7 @@ def test_more_customers_than_are_looked_at_at_once_are_all_asked(
     box.travel_to("2025-01-10T08:00:00Z")
     campaign(box, max_attempts=1)
     box.travel_to("2025-01-11T00:00:00Z")
-    assert {name: len(asked(box, name)) for name in names} == dict.fromkeys(names, 1)
+    assert {name: len(requests_sent(box, name)) for name in names} == dict.fromkeys(names, 1)
 
 
 # Resets
@@ -206,7 +206,7 @@ def test_paying_what_was_asked_for_starts_afresh(box: Scenario) -> None:
     assert attempts(box) == {"EUR": 0}
     one_off(box, 6)
     box.travel_to("2025-01-10T00:00:00Z")
-    assert [cents for _, cents in asked(box)] == [14_900, 600]
+    assert [cents for _, cents in requests_sent(box)] == [14_900, 600]
 
 
 def test_paying_what_no_campaign_asked_for_changes_nothing(box: Scenario) -> None:
@@ -229,11 +229,11 @@ def test_another_campaign_starts_afresh(box: Scenario) -> None:
     box.entity(applied_dunning_campaign_code="strict")
     assert attempts(box) == {}
     box.travel_to("2025-01-05T00:00:00Z")
-    assert [at for at, _ in asked(box)] == ["2025-01-04T00:45:00Z", "2025-01-04T01:45:00Z"]
+    assert [at for at, _ in requests_sent(box)] == ["2025-01-04T00:45:00Z", "2025-01-04T01:45:00Z"]
     box.customer(applied_dunning_campaign_code="standard")
     assert attempts(box) == {}
     box.travel_to("2025-01-06T00:00:00Z")
-    assert len(asked(box)) == 3
+    assert len(requests_sent(box)) == 3
 
 
 def test_a_deleted_campaign_is_gone_everywhere(box: Scenario) -> None:
@@ -247,7 +247,7 @@ def test_a_deleted_campaign_is_gone_everywhere(box: Scenario) -> None:
     assert box.get("/customers/acme")["customer"]["applied_dunning_campaign_code"] is None
     assert box.get("/billing_entities/default")["billing_entity"]["applied_dunning_campaign_code"] is None
     box.travel_to("2025-01-20T00:00:00Z")
-    assert len(asked(box)) == 1
+    assert len(requests_sent(box)) == 1
     assert box.get("/dunning_campaigns/standard", status=404)["code"] == "dunning_campaign_not_found"
     campaign(box)
 
@@ -275,10 +275,10 @@ def test_a_lower_threshold_and_more_attempts_are_noticed(box: Scenario) -> None:
     changed = {"thresholds": [{"amount_cents": 14_900, "currency": "EUR"}]}
     box.put("/dunning_campaigns/standard", dunning_campaign=changed)
     box.travel_to("2025-01-09T08:00:00Z")
-    assert [at for at, _ in asked(box)] == ["2025-01-05T08:45:00Z"]
+    assert [at for at, _ in requests_sent(box)] == ["2025-01-05T08:45:00Z"]
     box.put("/dunning_campaigns/standard", dunning_campaign={"max_attempts": 2})
     box.travel_to("2025-01-10T08:00:00Z")
-    assert [at for at, _ in asked(box)] == ["2025-01-05T08:45:00Z", "2025-01-09T08:45:00Z"]
+    assert [at for at, _ in requests_sent(box)] == ["2025-01-05T08:45:00Z", "2025-01-09T08:45:00Z"]
 
 
 # Downtime and failures
@@ -290,7 +290,11 @@ def test_downtime_loses_and_repeats_no_attempt_and_writes_once(box: Scenario) ->
     box.jump_to("2025-01-20T00:00:00Z")
     box.run_due()
     box.run_due()
-    assert [at for at, _ in asked(box)] == ["2025-01-04T00:45:00Z", "2025-01-06T01:45:00Z", "2025-01-08T02:45:00Z"]
+    assert [at for at, _ in requests_sent(box)] == [
+        "2025-01-04T00:45:00Z",
+        "2025-01-06T01:45:00Z",
+        "2025-01-08T02:45:00Z",
+    ]
     assert finished(box) == 1
     # Three letters on one day, all of them late, would tell the customer nothing that the last one does not.
     assert [email.sent_at for email in box.emails] == [box.now]
@@ -309,12 +313,12 @@ def test_an_attempt_that_fails_half_way_leaves_nothing_and_is_made_once(
 
         patch.setattr("usagebill.operations.dunning_run.is_finished", fail)
         box.billing.run_due()
-        assert asked(box) == []
+        assert requests_sent(box) == []
         assert attempts(box) == {}
     failed = box.billing.reading(lambda work: work.tx.jobs.waiting(ChaseCustomer.kind, customer_id(work)))
     assert failed is not None
     box.travel_to("2025-01-06T00:00:00Z")
-    assert [at for at, _ in asked(box)] == ["2025-01-04T00:45:00Z"]
+    assert [at for at, _ in requests_sent(box)] == ["2025-01-04T00:45:00Z"]
     assert len(box.emails) == 1
 
 

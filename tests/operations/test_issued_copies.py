@@ -163,8 +163,8 @@ def test_nothing_issued_changes_whatever_is_renamed_or_deleted(gone: bool) -> No
             change_everything(box)
         after = shown(box)
         assert list(after) == list(before)
-        for what, page in before.items():
-            assert after[what] == page, what
+        for document, page in before.items():
+            assert after[document] == page, document
 
 
 def test_what_is_issued_next_shows_the_new_names() -> None:

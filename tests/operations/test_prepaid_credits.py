@@ -65,8 +65,10 @@ def test_the_invoice_of_a_period_is_paid_by_wallets_in_their_order(box: Scenario
         (TransactionKind.INVOICED, "settled", 700),
     ]
     assert sum(row.amount_cents for row in records(box, WalletConsumption)) == 1000
-    told = [message["wallet_transaction"] for message in messages(box, "wallet_transaction.created")]
-    uses = [(use["amount"], use["wallet"]["balance_cents"]) for use in told if use["transaction_type"] == "outbound"]
+    announced = [message["wallet_transaction"] for message in messages(box, "wallet_transaction.created")]
+    uses = [
+        (use["amount"], use["wallet"]["balance_cents"]) for use in announced if use["transaction_type"] == "outbound"
+    ]
     # With what is left in the wallet then.
     assert uses == [("3.0", 0), ("7.0", 1300)]
 

@@ -133,8 +133,8 @@ def a_request_that_nobody_paid(work: Work) -> None:
 
 def a_paid_request_that_is_pending(work: Work) -> None:
     known = request(work)
-    for asked in work.tx.find(RequestedInvoice):
-        work.tx.replace(replace(asked, paid_cents=asked.amount_cents))
+    for requested in work.tx.find(RequestedInvoice):
+        work.tx.replace(replace(requested, paid_cents=requested.amount_cents))
     work.tx.insert(
         Payment(
             id=work.new_id(),

@@ -175,8 +175,8 @@ def test_a_rule_is_changed_by_its_id_and_gives_way_to_any_other(box: Scenario) -
     # Without the key the rule stays as it is.
     kept = box.put(f"/wallets/{wallet_id}", wallet={"name": "New"})["wallet"]["recurring_transaction_rules"]
     assert kept == [again]
-    two = {"recurring_transaction_rules": [MONTHLY, MONTHLY]}
-    assert refused(box.send("PUT", f"/wallets/{wallet_id}", {"wallet": two})) == {
+    two_rules = {"recurring_transaction_rules": [MONTHLY, MONTHLY]}
+    assert refused(box.send("PUT", f"/wallets/{wallet_id}", {"wallet": two_rules})) == {
         "recurring_transaction_rules": ["invalid_number_of_recurring_rules"]
     }
     assert change_rules(box, wallet_id) == []

@@ -328,7 +328,7 @@ def test_a_registry_without_an_answer_is_asked_again(box: Scenario, registry: Re
 def test_waits_grow_to_an_hour_and_never_end(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited()]
     upsert(box, tax_identification_number="IT12345678901")
-    asked = 1
+    expected_requests = 1
     for minutes, at in (
         (5, "12:05"),
         (5, "12:10"),
@@ -338,12 +338,12 @@ def test_waits_grow_to_an_hour_and_never_end(box: Scenario, registry: Registry) 
         (60, "14:20"),
         (60, "15:20"),
     ):
-        assert len(registry.asked) == asked, minutes
+        assert len(registry.asked) == expected_requests, minutes
         box.travel_to(f"2026-01-15T{at}:00Z")
-        asked += 1
-        assert len(registry.asked) == asked, at
+        expected_requests += 1
+        assert len(registry.asked) == expected_requests, at
     box.travel_to("2026-01-17T15:20:00Z")
-    assert len(registry.asked) == asked + 48
+    assert len(registry.asked) == expected_requests + 48
     assert len(checks(box)) == len(registry.asked)
     assert box.billing.reading(lambda work: work.tx.jobs.failures()) == []
 

@@ -21,7 +21,7 @@ from usagebill.work import Work
 SIGNED = {"Signature": PRESENT}
 
 
-class Asked:
+class SentRequest:
     """Invoices of 4.00 and 2.00 that are overdue, and a request for both that is being charged."""
 
     def __init__(self, box: Scenario, provider: UnsteadyProvider) -> None:
@@ -56,8 +56,8 @@ class Asked:
         """Have the request charged: the cents that the provider was asked for."""
         self.box.run_due()
         self.box.travel_to("2024-03-08T10:00:00Z")
-        (asked,) = (call for call in self.provider.calls if isinstance(call, Charge) and call.payable.id == self.id)
-        return asked.amount_cents
+        (charge,) = (call for call in self.provider.calls if isinstance(call, Charge) and call.payable.id == self.id)
+        return charge.amount_cents
 
     def report(self) -> None:
         for message in self.provider.messages():
@@ -106,60 +106,60 @@ def provider() -> UnsteadyProvider:
 
 
 @pytest.fixture
-def asked(provider: UnsteadyProvider) -> Iterator[Asked]:
+def sent_request(provider: UnsteadyProvider) -> Iterator[SentRequest]:
     with Scenario(now="2024-03-05T09:00:00Z", payment_providers=provider) as box:
-        yield Asked(box, provider)
+        yield SentRequest(box, provider)
 
 
-def test_what_came_for_a_voided_invoice_is_paid_back_and_the_rest_pays_the_other(asked: Asked) -> None:
-    assert asked.charge() == 600
-    asked.void(asked.second)
-    asked.pay()
-    assert asked.payment() == ("succeeded", "surplus_refund_pending", 600)
-    assert asked.refunds() == [200]
-    assert asked.standing(asked.first) == ("finalized", "succeeded", 400)
-    assert asked.standing(asked.second)[0] == "voided"
-    assert asked.standing(asked.second)[2] == 200
-    assert (asked.status(), asked.receipts()) == ("succeeded", 1)
-    asked.check()
-    asked.provider.end(asked.provider.refunds, "succeeded")
-    asked.report()
-    assert asked.payment() == ("succeeded", "surplus_refunded", 600)
-    assert asked.refunds() == [200]
-    asked.check()
+def test_what_came_for_a_voided_invoice_is_paid_back_and_the_rest_pays_the_other(sent_request: SentRequest) -> None:
+    assert sent_request.charge() == 600
+    sent_request.void(sent_request.second)
+    sent_request.pay()
+    assert sent_request.payment() == ("succeeded", "surplus_refund_pending", 600)
+    assert sent_request.refunds() == [200]
+    assert sent_request.standing(sent_request.first) == ("finalized", "succeeded", 400)
+    assert sent_request.standing(sent_request.second)[0] == "voided"
+    assert sent_request.standing(sent_request.second)[2] == 200
+    assert (sent_request.status(), sent_request.receipts()) == ("succeeded", 1)
+    sent_request.check()
+    sent_request.provider.end(sent_request.provider.refunds, "succeeded")
+    sent_request.report()
+    assert sent_request.payment() == ("succeeded", "surplus_refunded", 600)
+    assert sent_request.refunds() == [200]
+    sent_request.check()
 
 
-def test_a_refund_of_a_surplus_that_the_provider_refuses_is_left_to_a_person(asked: Asked) -> None:
-    asked.charge()
-    asked.void(asked.first)
-    asked.pay()
-    asked.provider.end(asked.provider.refunds, "failed")
-    asked.report()
-    assert asked.refunds() == [400]
-    assert asked.payment() == ("succeeded", "surplus_to_be_refunded", 600)
-    assert asked.standing(asked.second) == ("finalized", "succeeded", 200)
-    asked.check()
+def test_a_refund_of_a_surplus_that_the_provider_refuses_is_left_to_a_person(sent_request: SentRequest) -> None:
+    sent_request.charge()
+    sent_request.void(sent_request.first)
+    sent_request.pay()
+    sent_request.provider.end(sent_request.provider.refunds, "failed")
+    sent_request.report()
+    assert sent_request.refunds() == [400]
+    assert sent_request.payment() == ("succeeded", "surplus_to_be_refunded", 600)
+    assert sent_request.standing(sent_request.second) == ("finalized", "succeeded", 200)
+    sent_request.check()
 
 
-def test_a_payment_of_invoices_that_were_all_voided_is_paid_back_in_full(asked: Asked) -> None:
-    asked.charge()
-    asked.void(asked.first, asked.second)
-    asked.pay()
-    assert asked.payment() == ("succeeded", "refund_pending", 600)
-    assert asked.refunds() == [600]
-    assert (asked.status(), asked.receipts()) == ("pending", 0)
-    asked.check()
+def test_a_payment_of_invoices_that_were_all_voided_is_paid_back_in_full(sent_request: SentRequest) -> None:
+    sent_request.charge()
+    sent_request.void(sent_request.first, sent_request.second)
+    sent_request.pay()
+    assert sent_request.payment() == ("succeeded", "refund_pending", 600)
+    assert sent_request.refunds() == [600]
+    assert (sent_request.status(), sent_request.receipts()) == ("pending", 0)
+    sent_request.check()
 
 
-def test_a_request_comes_to_what_is_due_of_the_invoices_that_were_not_voided(asked: Asked) -> None:
-    asked.charge()
-    asked.end("failed")
-    assert asked.collectable() == (600, True)
-    asked.void(asked.second)
-    assert asked.collectable() == (400, True)
-    asked.void(asked.first)
-    assert asked.collectable() == (0, False)
-    asked.check()
+def test_a_request_comes_to_what_is_due_of_the_invoices_that_were_not_voided(sent_request: SentRequest) -> None:
+    sent_request.charge()
+    sent_request.end("failed")
+    assert sent_request.collectable() == (600, True)
+    sent_request.void(sent_request.second)
+    assert sent_request.collectable() == (400, True)
+    sent_request.void(sent_request.first)
+    assert sent_request.collectable() == (0, False)
+    sent_request.check()
 
 
 def test_the_charge_of_a_request_is_canceled_once_none_of_its_invoices_is_to_be_paid() -> None:
@@ -185,10 +185,10 @@ def test_the_charge_of_a_request_is_canceled_once_none_of_its_invoices_is_to_be_
         assert [intent["status"] for intent in stripe.intents.values()][-1] == "canceled"
 
 
-def test_the_audit_finds_a_surplus_that_is_said_to_be_paid_back_and_is_not(asked: Asked) -> None:
-    asked.charge()
-    asked.void(asked.second)
-    asked.pay()
+def test_the_audit_finds_a_surplus_that_is_said_to_be_paid_back_and_is_not(sent_request: SentRequest) -> None:
+    sent_request.charge()
+    sent_request.void(sent_request.second)
+    sent_request.pay()
 
     def spoil(work: Work) -> None:
         (attempt,) = work.tx.find(RefundAttempt)
@@ -201,9 +201,9 @@ def test_the_audit_finds_a_surplus_that_is_said_to_be_paid_back_and_is_not(asked
         work.tx.delete(attempt)
         work.tx.replace(replace(payment, status=SurplusBack.DONE))
 
-    asked.box.billing.writing(spoil)
-    assert [finding.detail for finding in asked.box.billing.reading(audit).findings] == ["amount_cents"]
-    asked.box.billing.writing(forget)
-    assert [finding.detail for finding in asked.box.billing.reading(audit).findings] == [
+    sent_request.box.billing.writing(spoil)
+    assert [finding.detail for finding in sent_request.box.billing.reading(audit).findings] == ["amount_cents"]
+    sent_request.box.billing.writing(forget)
+    assert [finding.detail for finding in sent_request.box.billing.reading(audit).findings] == [
         "refunds without a credit note"
     ]

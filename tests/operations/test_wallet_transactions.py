@@ -387,9 +387,9 @@ def test_messages_of_a_movement_show_the_wallet_as_it_is_then(box: Scenario) -> 
     rule = {"trigger": "interval", "interval": "monthly", "granted_credits": "1"}
     wallet_id = funded(box, granted_credits="5", recurring_transaction_rules=[rule])
     moved(box, wallet_id, voided_credits="2")
-    told = [message for message in box.webhooks if message["webhook_type"] == "wallet_transaction.created"]
-    assert {message["object_type"] for message in told} == {"wallet_transaction"}
-    wallet = told[-1]["wallet_transaction"]["wallet"]
+    created_messages = [message for message in box.webhooks if message["webhook_type"] == "wallet_transaction.created"]
+    assert {message["object_type"] for message in created_messages} == {"wallet_transaction"}
+    wallet = created_messages[-1]["wallet_transaction"]["wallet"]
     assert (wallet["svc_id"], wallet["credits_balance"]) == (wallet_id, "3.0")
     assert {"applies_to", "recurring_transaction_rules"} & set(wallet) == set()
     settle(box, bought(box, wallet_id)[1])
@@ -505,7 +505,7 @@ def test_a_purchase_tells_of_each_turn_of_its_payment_once(box: Scenario) -> Non
     wallet_id = funded(box)
     _, invoice_id = bought(box, wallet_id)
 
-    def told() -> list[str]:
+    def announced_statuses() -> list[str]:
         return [
             message["wallet_transaction"]["status"]
             for message in box.webhooks
@@ -514,12 +514,12 @@ def test_a_purchase_tells_of_each_turn_of_its_payment_once(box: Scenario) -> Non
 
     settle(box, invoice_id, "failed")
     settle(box, invoice_id, "failed")
-    assert told() == ["failed"]
+    assert announced_statuses() == ["failed"]
     settle(box, invoice_id, "pending")
-    assert told() == ["failed"]
+    assert announced_statuses() == ["failed"]
     settle(box, invoice_id)
     settle(box, invoice_id, "failed")
-    assert told() == ["failed", "settled"]
+    assert announced_statuses() == ["failed", "settled"]
 
 
 @pytest.mark.parametrize("status", ["pending", "failed"])
@@ -549,8 +549,8 @@ def test_a_refund_takes_credits_at_the_rate_of_the_wallet(box: Scenario, rate: s
     accepted(refund(box, invoice_id, 1200), "credit_note")
     (void,) = listed(box, wallet_id, "?transaction_status=voided")
     assert (void["credit_amount"], void["amount"], void["status"]) == (credits, "12.0", "settled")
-    told = len(box.webhook_types("wallet_transaction.created")), len(box.webhook_types("wallet.updated"))
-    assert told == (sent[0], sent[1] + 1)
+    message_counts = len(box.webhook_types("wallet_transaction.created")), len(box.webhook_types("wallet.updated"))
+    assert message_counts == (sent[0], sent[1] + 1)
 
 
 def test_credits_that_were_paid_for_stay_if_their_invoice_is_voided(box: Scenario) -> None:

@@ -234,8 +234,8 @@ def test_a_wallet_that_is_refused_leaves_its_customer_without_a_currency(box: Sc
 def test_the_id_of_a_billing_entity_goes_before_its_code(box: Scenario) -> None:
     for code in ("one", "two"):
         box.post("/billing_entities", billing_entity={"name": code, "code": code})
-    (one,) = (item for item in box.get("/billing_entities")["billing_entities"] if item["code"] == "one")
-    wallet = created(box, billing_entity_id=one["svc_id"], billing_entity_code="two", code="of-one")
+    (first_entity,) = (item for item in box.get("/billing_entities")["billing_entities"] if item["code"] == "one")
+    wallet = created(box, billing_entity_id=first_entity["svc_id"], billing_entity_code="two", code="of-one")
     assert wallet["billing_entity_code"] == "one"
     by_code = created(box, billing_entity_code="two", code="of-two")
     assert by_code["billing_entity_code"] == "two"

@@ -168,10 +168,10 @@ def test_the_end_of_a_long_reference_is_kept(
 def test_whatever_becomes_of_the_answer_a_card_is_charged_once(
     faults: tuple[Fault, ...], http: HttpPaymentProviders, adyen: AdyenServer, main: PaymentConnection
 ) -> None:
-    asked = card(provider_method_id=None)
+    request = card(provider_method_id=None)
     adyen.befall(*faults, only="POST /v70/payments")
-    assert failure_of(http, main, asked).kind is FailureKind.UNREACHABLE
-    assert http.ask(main, asked).payment_status is ChargeStatus.SUCCEEDED
+    assert failure_of(http, main, request).kind is FailureKind.UNREACHABLE
+    assert http.ask(main, request).payment_status is ChargeStatus.SUCCEEDED
     assert adyen.authorised() == {"EUR": 1050}
 
 
@@ -292,17 +292,17 @@ def test_where_adyen_is(
     http: HttpPaymentProviders,
     adyen: AdyenServer,
 ) -> None:
-    asked: list[str] = []
+    urls: list[str] = []
 
     def ask(_: object, method: str, url: str, *rest: object) -> object:
-        asked.append(url)
+        urls.append(url)
         raise TimeoutError
 
     monkeypatch.setattr("usagebill.bounded_http.Asking.request", ask)
     failure_of(http, connection_to(adyen, url=None, **fields), card())
-    assert asked == [host]
+    assert urls == [host]
     missing = failure_of(http, connection_to(adyen, url=None, live=True), card())
-    assert (missing.code, len(asked)) == ("live_prefix_missing", 1)
+    assert (missing.code, len(urls)) == ("live_prefix_missing", 1)
 
 
 # Afterwards

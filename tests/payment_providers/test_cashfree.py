@@ -160,8 +160,8 @@ def test_a_link_is_ended(http: HttpPaymentProviders, cashfree: CashfreeServer, m
 
 
 def test_what_it_does_not_do(http: HttpPaymentProviders, main: PaymentConnection) -> None:
-    for asked in (charge("cashfree"), refund("1"), SetupUrl(payer=payer(), key="k", at=NOW)):
-        assert failure_of(http, main, asked).kind is FailureKind.NOT_SUPPORTED
+    for unsupported in (charge("cashfree"), refund("1"), SetupUrl(payer=payer(), key="k", at=NOW)):
+        assert failure_of(http, main, unsupported).kind is FailureKind.NOT_SUPPORTED
     assert http.ask(main, ListMethods(payer=payer())).methods == ()
     assert http.ask(main, Cancel(provider_payment_id="1", key="k")) is None
 

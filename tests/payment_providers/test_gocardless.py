@@ -83,14 +83,14 @@ def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Noti
 def test_a_customer_is_made_once(
     http: HttpPaymentProviders, gocardless: GoCardlessServer, main: PaymentConnection
 ) -> None:
-    asked = CreateCustomer(payer=payer(firstname="Ada", lastname=None), key="c-1")
-    made = http.ask(main, asked)
+    request = CreateCustomer(payer=payer(firstname="Ada", lastname=None), key="c-1")
+    made = http.ask(main, request)
     call = gocardless.asked("POST /customers")[0]
     assert (call.headers["authorization"], call.key) == ("Bearer sandbox_0123456789", "c-1")
     assert call.headers["gocardless-version"] == "2015-07-06"
     fields = {"email": "pay@acme.example", "company_name": "Acme & Söhne", "given_name": "Ada"}
     assert call.fields == {"customers": fields}
-    assert http.ask(main, asked) == made
+    assert http.ask(main, request) == made
     assert len(gocardless.customers) == 2
     before = len(gocardless.calls)
     http.ask(main, UpdateCustomer(payer=payer()))

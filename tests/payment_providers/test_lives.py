@@ -55,13 +55,13 @@ class Life:
 
     def invoice(self, **fields: Any) -> Any:
         """An invoice over 10.50, and what follows from it."""
-        asked = {
+        request = {
             "external_customer_id": "acme",
             "currency": self.currency,
             "fees": [{"add_on_code": "setup"}],
             **fields,
         }
-        made = self._ask("POST", "/invoices", invoice=asked)["invoice"]
+        made = self._ask("POST", "/invoices", invoice=request)["invoice"]
         self.box.run_due()
         return self.reread(made)
 

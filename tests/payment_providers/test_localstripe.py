@@ -74,8 +74,8 @@ def test_cards_that_do_not_simply_pay(stripe: LocalStripe) -> None:
         assert (declined.kind, declined.code) == (FailureKind.DECLINED, "card_declined")
 
         stripe.has_card(made, "4000002500003155")
-        asked = charge("stripe", payer=who, key="payment-p-3", payment_id="p-3", on_session=True)
-        waiting = http.ask(main, asked)
+        request = charge("stripe", payer=who, key="payment-p-3", payment_id="p-3", on_session=True)
+        waiting = http.ask(main, request)
         assert (waiting.status, waiting.payment_status) == ("requires_action", ChargeStatus.PROCESSING)
         assert waiting.next_action["type"] == "use_stripe_sdk"
         cancelled = http.ask(main, Cancel(provider_payment_id=waiting.provider_payment_id, key="cancel-p-3"))

@@ -101,11 +101,11 @@ def test_adyen_s_client_reads_what_our_server_answers() -> None:
         client = Adyen.Adyen(xapikey=server.credentials["api_key"], platform="test")
         for service in (client.checkout.payments_api, client.checkout.modifications_api):
             service.baseUrl = f"{server.url}/v70"
-        asked = charge("adyen")
+        request = charge("adyen")
         body = {
             "merchantAccount": server.credentials["merchant_account"],
             "amount": {"value": 1050, "currency": "EUR"},
-            "reference": asked.payable.reference,
+            "reference": request.payable.reference,
             "shopperReference": "acme",
             "paymentMethod": {"type": "scheme", "storedPaymentMethodId": "8415"},
             "metadata": {},

@@ -178,8 +178,8 @@ def test_a_refused_customer(http: HttpPaymentProviders, main: PaymentConnection)
 
 def test_a_page_for_a_payment_method(http: HttpPaymentProviders, stripe: StripeServer) -> None:
     main = connection_to(stripe, require_terms_of_service_consent=True)
-    asked = SetupUrl(payer=payer(method_types=("card", "sepa_debit", "crypto")), key="s-1", at=NOW)
-    page = http.ask(main, asked)
+    request = SetupUrl(payer=payer(method_types=("card", "sepa_debit", "crypto")), key="s-1", at=NOW)
+    page = http.ask(main, request)
     assert page.url == f"https://checkout.stripe.test/{page.provider_page_id}"
     assert sent(stripe, "POST /v1/checkout/sessions") == {
         "mode": "setup",
@@ -188,7 +188,7 @@ def test_a_page_for_a_payment_method(http: HttpPaymentProviders, stripe: StripeS
         "payment_method_types": ["card", "sepa_debit"],
         "consent_collection": {"terms_of_service": "required"},
     }
-    failure = failure_of(http, main, replace(asked, payer=payer(method_types=("crypto",))))
+    failure = failure_of(http, main, replace(request, payer=payer(method_types=("crypto",))))
     assert failure.code == "no_payment_methods_to_setup_available"
 
 
@@ -392,13 +392,13 @@ def test_a_key_that_was_used_for_something_else_is_a_conflict(
 def test_a_charge_whose_key_stripe_has_forgotten_is_looked_up(
     http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
 ) -> None:
-    asked = charge("stripe", since=NOW - timedelta(hours=24), at=NOW)
+    request = charge("stripe", since=NOW - timedelta(hours=24), at=NOW)
     for place in range(150):
         old = {"status": "canceled", "customer": "cus_acme", "metadata": {}, "created": int(NOW.timestamp())}
         stripe.intents[f"pi_old_{place}"] = {**old, "currency": "eur", "amount": 1}
-    first = http.ask(main, asked)
+    first = http.ask(main, request)
     stripe.forget_keys()
-    assert http.ask(main, asked).provider_payment_id == first.provider_payment_id
+    assert http.ask(main, request).provider_payment_id == first.provider_payment_id
     assert stripe.charged() == {"eur": 1050}
 
 
@@ -472,8 +472,8 @@ def test_an_amount_is_held_on_the_method_that_stripe_knows_and_let_go_of(
 ) -> None:
     held = http.ask(main, hold())
     assert held.status == "requires_capture"
-    asked = sent(stripe, "POST /v1/payment_intents")
-    assert (asked["payment_method"], asked["amount"], asked["capture_method"]) == ("pm_1", "1050", "manual")
+    fields = sent(stripe, "POST /v1/payment_intents")
+    assert (fields["payment_method"], fields["amount"], fields["capture_method"]) == ("pm_1", "1050", "manual")
     assert http.ask(main, hold()) == held
     # Without its id it is known by its key, among the customer's charges.
     http.ask(main, hold(key="auth-2"))

@@ -85,26 +85,26 @@ class GoCardlessServer(PaymentServer):
             raise Refused(400, self.error(400, "version_not_found", "Version not found"))
         match (call.method, *call.path.strip("/").split("/")):
             case ("POST", "customers"):
-                asked = call.fields["customers"]
-                if "@" not in (asked.get("email") or "@"):
+                fields = call.fields["customers"]
+                if "@" not in (fields.get("email") or "@"):
                     refused = self.error(422, "invalid", "Validation failed")
                     refused["error"]["errors"] = [{"field": "email", "message": "is invalid", "request_pointer": "/"}]
                     raise Refused(422, refused)
                 id = self.new_id("CU")
-                self.customers[id] = {"id": id, **asked}
+                self.customers[id] = {"id": id, **fields}
                 return 201, {"customers": self.customers[id]}
             case ("GET", "customers", id):
                 return 200, {"customers": self.customers[id]}
             case ("POST", "billing_requests"):
-                asked = call.fields["billing_requests"]
-                self._known(self.customers, asked["links"]["customer"])
-                return 201, {"billing_requests": {"id": self.new_id("BRQ"), "status": "pending", **asked}}
+                fields = call.fields["billing_requests"]
+                self._known(self.customers, fields["links"]["customer"])
+                return 201, {"billing_requests": {"id": self.new_id("BRQ"), "status": "pending", **fields}}
             case ("GET", "billing_requests", id):
                 return 200, {"billing_requests": {"id": id, "status": "pending"}}
             case ("POST", "billing_request_flows"):
-                asked, id = call.fields["billing_request_flows"], self.new_id("BRF")
+                fields, id = call.fields["billing_request_flows"], self.new_id("BRF")
                 url = f"https://pay.gocardless.test/{id}"
-                return 201, {"billing_request_flows": {"id": id, "authorisation_url": url, "links": asked["links"]}}
+                return 201, {"billing_request_flows": {"id": id, "authorisation_url": url, "links": fields["links"]}}
             case ("GET", "mandates"):
                 statuses = call.fields["status"].split(",")
                 known = [
@@ -143,32 +143,32 @@ class GoCardlessServer(PaymentServer):
     def _stamp(self) -> str:
         return f"{self.now():%Y-%m-%dT%H:%M:%S}.000Z"
 
-    def _debit(self, asked: Json) -> Json:
-        mandate = self._known(self.mandates, asked["links"]["mandate"])
+    def _debit(self, fields: Json) -> Json:
+        mandate = self._known(self.mandates, fields["links"]["mandate"])
         if mandate["status"] in ("cancelled", "failed", "expired"):
             raise Refused(422, self.error(422, "mandate_is_inactive", "Mandate is cancelled, failed or expired"))
-        if asked["currency"] != _CURRENCIES[mandate["scheme"]] or asked["amount"] < 1:
+        if fields["currency"] != _CURRENCIES[mandate["scheme"]] or fields["amount"] < 1:
             raise Refused(422, self.error(422, "invalid", "The mandate is for another currency"))
-        if len(asked["metadata"]) > 3 or any(len(item) > 500 for item in asked["metadata"].values()):
+        if len(fields["metadata"]) > 3 or any(len(item) > 500 for item in fields["metadata"].values()):
             raise Refused(422, self.error(422, "invalid", "There are more than three keys in metadata"))
         status = self.outcome("pending_submission")
         if status == "invalid":
             raise Refused(422, self.error(422, "invalid", "Validation failed"))
         id = self.new_id("PM")
-        self.payments[id] = {"id": id, "created_at": self._stamp(), "amount_refunded": 0, **asked, "status": status}
+        self.payments[id] = {"id": id, "created_at": self._stamp(), "amount_refunded": 0, **fields, "status": status}
         return self.payments[id]
 
-    def _refund(self, asked: Json) -> Json:
-        payment = self.payments[asked["links"]["payment"]]
-        total = payment["amount_refunded"] + asked["amount"]
-        if asked["total_amount_confirmation"] != total:
+    def _refund(self, fields: Json) -> Json:
+        payment = self.payments[fields["links"]["payment"]]
+        total = payment["amount_refunded"] + fields["amount"]
+        if fields["total_amount_confirmation"] != total:
             message = "The total amount confirmation given did not equal the actual total amount"
             raise Refused(422, self.error(422, "total_amount_confirmation_invalid", message))
         if total > payment["amount"]:
             raise Refused(422, self.error(422, "available_refund_amount_insufficient", "It is more than was paid"))
         payment["amount_refunded"] = total
         id = self.new_id("RF")
-        self.refunds[id] = {"id": id, "currency": payment["currency"], "status": "created", **asked}
+        self.refunds[id] = {"id": id, "currency": payment["currency"], "status": "created", **fields}
         return self.refunds[id]
 
     def _page(self, fields: Json) -> Json:

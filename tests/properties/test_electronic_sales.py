@@ -112,11 +112,11 @@ def _sold(box: Scenario, sale: Sale) -> None:
 def _credit(box: Scenario, invoice: Any, percent: int) -> None:
     """Credit so much of each fee, as far as that can be credited."""
     items = [{"fee_id": fee["svc_id"], "amount_cents": fee["amount_cents"] * percent // 100} for fee in invoice["fees"]]
-    asked = {"invoice_id": invoice["svc_id"], "items": items}
-    status, estimate = box.send("POST", "/credit_notes/estimate", {"credit_note": asked})
+    request = {"invoice_id": invoice["svc_id"], "items": items}
+    status, estimate = box.send("POST", "/credit_notes/estimate", {"credit_note": request})
     most = estimate["estimated_credit_note"]["max_creditable_amount_cents"] if status == 200 else 0
     if most:
-        note = {**asked, "reason": "order_change", "description": "Less\nthan agreed", "credit_amount_cents": most}
+        note = {**request, "reason": "order_change", "description": "Less\nthan agreed", "credit_amount_cents": most}
         box.send("POST", "/credit_notes", {"credit_note": note})
 
 

@@ -129,8 +129,8 @@ def _live(edge: Edge, currency: str) -> None:
             box.event("used", value=value)
             box.event("cut", value=value)
         assert box.usage()["amount_cents"] >= 0
-        asked = {"customer": {"external_id": "acme"}, "subscriptions": {"external_ids": ["sub"]}}
-        assert box.ask("POST", "/invoices/preview", asked)["invoice"]["total_amount_cents"] >= 0
+        request = {"customer": {"external_id": "acme"}, "subscriptions": {"external_ids": ["sub"]}}
+        assert box.ask("POST", "/invoices/preview", request)["invoice"]["total_amount_cents"] >= 0
         box.travel_to("2024-04-05T00:00:00Z")
         line = {"add_on_code": "seat", "units": _text(min(Decimal(10), edge(limits.LINE_UNITS)))}
         box.post("/invoices", invoice={"external_customer_id": "acme", "currency": currency, "fees": [line]})

@@ -62,10 +62,10 @@ class _Life:
                 self.box.send("POST", "/payments", {"payment": sent})
                 return
 
-    def retry(self, which: int) -> None:
+    def retry(self, index: int) -> None:
         invoices = self.invoices()
         if invoices:
-            self.box.send("POST", f"/invoices/{invoices[which % len(invoices)]['svc_id']}/retry_payment")
+            self.box.send("POST", f"/invoices/{invoices[index % len(invoices)]['svc_id']}/retry_payment")
 
     def refund(self, cents: int) -> None:
         for invoice in self.invoices():
@@ -77,20 +77,20 @@ class _Life:
                 self.box.send("POST", "/credit_notes", {"credit_note": {**note, "reason": "other"}})
                 return
 
-    def void(self, which: int) -> None:
+    def void(self, index: int) -> None:
         invoices = self.invoices()
         if invoices:
-            self.box.send("POST", f"/invoices/{invoices[which % len(invoices)]['svc_id']}/void")
+            self.box.send("POST", f"/invoices/{invoices[index % len(invoices)]['svc_id']}/void")
 
     def end(self, well: int) -> None:
         self.provider.end(self.provider.charges, "succeeded" if well else "failed")
         self.provider.end(self.provider.refunds, "succeeded" if well else "failed")
 
-    def tell(self, which: int) -> None:
+    def tell(self, index: int) -> None:
         """Messages come late, again, or not at all."""
         self.told += self.provider.messages()
         if self.told:
-            status = self.box.receive(self.path, self.told[which % len(self.told)], {"signature": PRESENT})
+            status = self.box.receive(self.path, self.told[index % len(self.told)], {"signature": PRESENT})
             assert status == 200
 
     def ask(self, most: int) -> None:

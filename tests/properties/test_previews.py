@@ -107,16 +107,16 @@ def test_a_preview_equals_the_invoice_whatever_the_customer_has(
             box.event("calls", value=value)
             box.travel_to(box.now + timedelta(minutes=5))
         box.travel_to(box.now + timedelta(hours=2))
-        asked: dict[str, Any] = {"external_ids": names}
+        subscriptions: dict[str, Any] = {"external_ids": names}
         if act == "end":
-            asked["terminated_at"] = box.now.isoformat()
+            subscriptions["terminated_at"] = box.now.isoformat()
         elif act != "run":
-            asked["plan_code"] = "other"
+            subscriptions["plan_code"] = "other"
         known = {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]}
         jobs = box.billing.next_due()
         heard = len(box.webhooks)
-        expected = preview(box, subscriptions=asked)
-        assert billed(preview(box, subscriptions=asked), dated=True) == billed(expected, dated=True)
+        expected = preview(box, subscriptions=subscriptions)
+        assert billed(preview(box, subscriptions=subscriptions), dated=True) == billed(expected, dated=True)
         assert {line["invoice"]["svc_id"] for line in expected["credits"]}.isdisjoint(known)
         assert (box.billing.next_due(), len(box.webhooks)) == (jobs, heard)
         assert {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]} == known

@@ -11,7 +11,7 @@ from tests.scenarios import Scenario, charge_in_advance_on, price_ranges
 pytestmark = [pytest.mark.now("2025-09-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
-def asked(code: str, /, **fields: Any) -> dict[str, Any]:
+def event_of(code: str, /, **fields: Any) -> dict[str, Any]:
     event_fields: dict[str, Any] = {
         key: fields.pop(key) for key in ("timestamp", "external_subscription_id") if key in fields
     }
@@ -19,11 +19,11 @@ def asked(code: str, /, **fields: Any) -> dict[str, Any]:
 
 
 def estimated(box: Scenario, code: str, /, **fields: Any) -> list[dict[str, Any]]:
-    return list(box.post("/events/estimate_fees", event=asked(code, **fields))["fees"])
+    return list(box.post("/events/estimate_fees", event=event_of(code, **fields))["fees"])
 
 
 def instant(box: Scenario, code: str, /, **fields: Any) -> list[dict[str, Any]]:
-    return list(box.post("/events/estimate_instant_fees", event=asked(code, **fields))["fees"])
+    return list(box.post("/events/estimate_instant_fees", event=event_of(code, **fields))["fees"])
 
 
 def refused(box: Scenario, path: str, **body: Any) -> tuple[int, Any]:
@@ -113,7 +113,7 @@ def test_what_cannot_be_estimated(box: Scenario) -> None:
     box.plan(charge_in_advance_on(box.metric("gb"), amount="10"))
     box.metric("other")
     box.metric("made", expression="event.properties.a * 2")
-    assert refused(box, "estimate_fees", event=asked("gb")) == (404, "subscription_not_found")
+    assert refused(box, "estimate_fees", event=event_of("gb")) == (404, "subscription_not_found")
     box.subscribe()
     details: dict[str, tuple[dict[str, Any], Any]] = {
         "gb": ({"value": "x"}, (422, {"properties": ["value_is_not_valid_number"]})),
@@ -122,11 +122,11 @@ def test_what_cannot_be_estimated(box: Scenario) -> None:
         "nothing": ({}, (404, "billable_metric_not_found")),
     }
     for code, (properties, expected) in details.items():
-        assert refused(box, "estimate_fees", event=asked(code, **properties)) == expected
-    late = asked("nothing", timestamp="2025-09-01")
+        assert refused(box, "estimate_fees", event=event_of(code, **properties)) == expected
+    late = event_of("nothing", timestamp="2025-09-01")
     assert refused(box, "estimate_fees", event=late) == (422, {"timestamp": ["invalid_format"]})
     for blank in ({"external_subscription_id": ""}, {"external_subscription_id": "nobody"}):
-        assert refused(box, "estimate_fees", event=asked("gb", **blank)) == (404, "subscription_not_found")
+        assert refused(box, "estimate_fees", event=event_of("gb", **blank)) == (404, "subscription_not_found")
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_only_charges_of_single_events_are_estimated_at_once(box: Scenario) -> N
     )
     box.subscribe()
     expected = (422, {"code": ["does_not_match_an_instant_charge"]})
-    assert refused(box, "estimate_instant_fees", event=asked("gb", value=1)) == expected
-    assert refused(box, "batch_estimate_instant_fees", events=[asked("gb", value=1)]) == expected
+    assert refused(box, "estimate_instant_fees", event=event_of("gb", value=1)) == expected
+    assert refused(box, "batch_estimate_instant_fees", events=[event_of("gb", value=1)]) == expected
 
 
 def test_a_batch_is_estimated_subscription_by_subscription(box: Scenario) -> None:
@@ -192,10 +192,10 @@ def test_a_batch_is_estimated_subscription_by_subscription(box: Scenario) -> Non
     box.subscribe()
     box.subscribe(external_id="second")
     events = [
-        asked("gb", value=1),
-        asked("gb", value=2, external_subscription_id="second"),
-        asked("unknown", value=3),
-        asked("gb", value=4),
+        event_of("gb", value=1),
+        event_of("gb", value=2, external_subscription_id="second"),
+        event_of("unknown", value=3),
+        event_of("gb", value=4),
     ]
     fees = box.post("/events/batch_estimate_instant_fees", events=events)["fees"]
     assert [(fee["external_subscription_id"], fee["amount_cents"]) for fee in fees] == [
@@ -203,5 +203,5 @@ def test_a_batch_is_estimated_subscription_by_subscription(box: Scenario) -> Non
         ("sub", 400),
         ("second", 200),
     ]
-    events.append(asked("gb", value=1, external_subscription_id="nobody"))
+    events.append(event_of("gb", value=1, external_subscription_id="nobody"))
     assert refused(box, "batch_estimate_instant_fees", events=events) == (404, "subscription_not_found")

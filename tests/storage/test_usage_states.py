@@ -441,10 +441,10 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
             else:
                 assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
 
-    for kind, what in life:
+    for kind, argument in life:
         match kind:
             case "append":
-                new = at_hours(organization, what, number)
+                new = at_hours(organization, argument, number)
                 organization.append(*new)
                 events += new
                 number += len(new)
@@ -456,18 +456,18 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
                     raise ArithmeticError
 
                 with pytest.raises(ArithmeticError):
-                    store.write(organization.id, lambda tx: lost(tx, at_hours(organization, what, 5000)))  # noqa: B023
+                    store.write(organization.id, lambda tx: lost(tx, at_hours(organization, argument, 5000)))  # noqa: B023
             case "roll up":
-                for _ in range(what):
+                for _ in range(argument):
                     store.roll_up_usage()
             case "ask":
-                questions.append((what, None))
-                look(what, None)
+                questions.append((argument, None))
+                look(argument, None)
             case "filter":
-                questions.append(what)
-                look(*what)
+                questions.append(argument)
+                look(*argument)
             case "delete":
-                gone = [event.id for event in events if int(event.id) % 40 == what]
+                gone = [event.id for event in events if int(event.id) % 40 == argument]
                 for id in gone:
                     store._writer.execute("DELETE FROM events WHERE id = ?", (id,))
                 events = [event for event in events if event.id not in gone]

@@ -100,12 +100,17 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Scenario) -> 
 
 
 @pytest.mark.parametrize(
-    ("amounts", "tax", "asked"), [([7, 5, 3], "21", 4), ([103, 77, 55], "24.5", 33), ([9] * 15, "7", 20)]
+    ("amounts", "tax", "credit_cents"), [([7, 5, 3], "21", 4), ([103, 77, 55], "24.5", 33), ([9] * 15, "7", 20)]
 )
-def test_the_notes_of_a_void_make_up_the_invoice(box: Scenario, amounts: list[int], tax: str, asked: int) -> None:
+def test_the_notes_of_a_void_make_up_the_invoice(
+    box: Scenario, amounts: list[int], tax: str, credit_cents: int
+) -> None:
     invoice = stored(box, amounts, tax=tax, status="voided")
-    first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=asked, refund_cents=0))
-    assert (first.total_amount_cents, second.total_amount_cents) == (asked, invoice.total_amount_cents - asked)
+    first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=credit_cents, refund_cents=0))
+    assert (first.total_amount_cents, second.total_amount_cents) == (
+        credit_cents,
+        invoice.total_amount_cents - credit_cents,
+    )
     for note in (first, second):
         assert note.sub_total_excluding_taxes_amount_cents + note.taxes_amount_cents == note.total_amount_cents
 

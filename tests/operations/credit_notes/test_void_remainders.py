@@ -136,13 +136,13 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
         for place, share in billed.noted:
             note(work, invoice, f"{invoice.id}-{place:02d}", share)
         before = balance_of(work, invoice)
-        asked = int(before.creditable() * billed.asked)
-        refund = min(int(asked * billed.refunded), before.refundable)
-        check_void_amounts(work, invoice, credit_cents=asked - refund, refund_cents=refund)
-        issued = on_void(work, invoice, credit_cents=asked - refund, refund_cents=refund)
+        wanted_cents = int(before.creditable() * billed.asked)
+        refund = min(int(wanted_cents * billed.refunded), before.refundable)
+        check_void_amounts(work, invoice, credit_cents=wanted_cents - refund, refund_cents=refund)
+        issued = on_void(work, invoice, credit_cents=wanted_cents - refund, refund_cents=refund)
         # What is asked for is given, but for the cents that earlier notes have rounded up.
         back = sum(note.total_amount_cents for note in issued if note.credit_status == "available")
-        assert asked - 2 * len(before.notes) <= back <= asked
+        assert wanted_cents - 2 * len(before.notes) <= back <= wanted_cents
         return invoice, list(before.notes), issued, balance_of(work, invoice)
 
     invoice, before, compensations, after = box.billing.writing(voided)

@@ -410,9 +410,9 @@ def test_a_preview_shows_no_taxes_while_they_are_not_known(box: Scenario, regist
     box.plan(amount_cents=3100, pay_in_advance=True)
     shown = preview(box)
     assert (shown["tax_status"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == ("pending", 0, 3100)
-    asked = len(registry.asked)
+    requests_before = len(registry.asked)
     assert preview(box, tax_identification_number="DE123456789")["taxes_amount_cents"] == 0
-    assert len(registry.asked) == asked
+    assert len(registry.asked) == requests_before
     assert preview(box, tax_identification_number=None)["taxes_amount_cents"] == 682
 
 

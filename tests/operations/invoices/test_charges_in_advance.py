@@ -470,7 +470,7 @@ def test_events_can_be_estimated_by_a_program(box: Scenario) -> None:
     box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
     events = box.billing.events
-    asked: dict[str, Any] = {"code": "gb", "external_subscription_id": "sub", "properties": {"value": 3}}
-    assert [fee.amount_cents for fee in events.estimate_fees(**asked)] == [300]
-    assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**asked)] == [300]
+    event: dict[str, Any] = {"code": "gb", "external_subscription_id": "sub", "properties": {"value": 3}}
+    assert [fee.amount_cents for fee in events.estimate_fees(**event)] == [300]
+    assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**event)] == [300]
     assert box.usage_fees() == []

@@ -21,13 +21,13 @@ def box(box: Scenario) -> Scenario:
     return box
 
 
-def asked(box: Scenario, *fees: dict[str, Any], **fields: Any) -> tuple[int, Any]:
+def request_invoice(box: Scenario, *fees: dict[str, Any], **fields: Any) -> tuple[int, Any]:
     sent = {"external_customer_id": "acme", "fees": list(fees), **fields}
     return box.send("POST", "/invoices", {"invoice": sent})
 
 
 def made(box: Scenario, *fees: dict[str, Any], **fields: Any) -> Any:
-    status, body = asked(box, *fees, **fields)
+    status, body = request_invoice(box, *fees, **fields)
     assert status == 200, body
     return body["invoice"]
 
@@ -47,7 +47,9 @@ def test_add_ons_are_invoiced_at_once(box: Scenario) -> None:
 
 @pytest.mark.parametrize("units", [10**30, "-1e25"])
 def test_sums_beyond_all_money_are_refused(box: Scenario, units: object) -> None:
-    assert refused(asked(box, {"add_on_code": "setup", "units": units})) == {"units": ["value_is_out_of_range"]}
+    assert refused(request_invoice(box, {"add_on_code": "setup", "units": units})) == {
+        "units": ["value_is_out_of_range"]
+    }
     assert box.send("GET", "/invoices")[1]["invoices"] == []
 
 
@@ -129,10 +131,10 @@ def test_coupons_and_credits_take_no_part(box: Scenario) -> None:
 
 
 def test_what_is_missing(box: Scenario) -> None:
-    assert missing(asked(box, {"add_on_code": "setup"}, external_customer_id="nobody")) == "customer"
-    assert missing(asked(box)) == "fees"
-    assert missing(asked(box, {"add_on_code": "setup"}, {"add_on_code": "none"})) == "add_on"
-    assert missing(asked(box, {"add_on_code": "setup"}, billing_entity_code="none")) == "billing_entity"
+    assert missing(request_invoice(box, {"add_on_code": "setup"}, external_customer_id="nobody")) == "customer"
+    assert missing(request_invoice(box)) == "fees"
+    assert missing(request_invoice(box, {"add_on_code": "setup"}, {"add_on_code": "none"})) == "add_on"
+    assert missing(request_invoice(box, {"add_on_code": "setup"}, billing_entity_code="none")) == "billing_entity"
     assert box.send("POST", "/invoices", {})[0] == 400
 
 
@@ -145,12 +147,12 @@ def test_what_is_missing(box: Scenario) -> None:
     ],
 )
 def test_a_period_needs_both_ends_in_order(box: Scenario, bounds: dict[str, Any]) -> None:
-    answer = asked(box, {"add_on_code": "setup", **bounds})
+    answer = request_invoice(box, {"add_on_code": "setup", **bounds})
     assert refused(answer) == {"boundaries": ["values_are_invalid"]}
 
 
 def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Scenario) -> None:
-    assert refused(asked(box, {"add_on_code": "setup"}, currency="XXX")) == {"currency": ["value_is_invalid"]}
+    assert refused(request_invoice(box, {"add_on_code": "setup"}, currency="XXX")) == {"currency": ["value_is_invalid"]}
     box.customer("new", currency=None)
     assert made(box, {"add_on_code": "setup"}, external_customer_id="new", currency="USD")["currency"] == "USD"
     assert box.get("/customers/new")["customer"]["currency"] == "USD"
@@ -158,7 +160,7 @@ def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Scenario) -> N
 
 def test_an_unknown_type_of_payment_method_is_refused(box: Scenario) -> None:
     method = {"payment_method_type": "barter"}
-    answer = asked(box, {"add_on_code": "setup"}, payment_method=method)
+    answer = request_invoice(box, {"add_on_code": "setup"}, payment_method=method)
     assert refused(answer) == {"payment_method": ["invalid_payment_method"]}
     assert box.invoices() == []
 
@@ -166,5 +168,5 @@ def test_an_unknown_type_of_payment_method_is_refused(box: Scenario) -> None:
 def test_purchase_order_numbers_are_trimmed(box: Scenario) -> None:
     assert made(box, {"add_on_code": "setup"}, purchase_order_number=" PO-1 ")["purchase_order_number"] == "PO-1"
     assert made(box, {"add_on_code": "setup"}, purchase_order_number=" ")["purchase_order_number"] is None
-    answer = asked(box, {"add_on_code": "setup"}, purchase_order_number="x" * 256)
+    answer = request_invoice(box, {"add_on_code": "setup"}, purchase_order_number="x" * 256)
     assert refused(answer) == {"purchase_order_number": ["value_is_too_long"]}

@@ -263,12 +263,12 @@ def test_a_preview_equals_the_invoice_that_then_comes(
         for value in values:
             box.event("gb", value=value)
         known = {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]}
-        asked: dict[str, Any] = {"external_ids": ["sub"]}
+        subscriptions: dict[str, Any] = {"external_ids": ["sub"]}
         if act == "end":
-            asked["terminated_at"] = box.now.isoformat()
+            subscriptions["terminated_at"] = box.now.isoformat()
         elif act != "run":
-            asked["plan_code"] = "other"
-        expected = preview(box, subscriptions=asked)
+            subscriptions["plan_code"] = "other"
+        expected = preview(box, subscriptions=subscriptions)
         if act == "end":
             box.delete("/subscriptions/sub")
         elif act != "run":

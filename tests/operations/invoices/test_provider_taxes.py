@@ -84,15 +84,15 @@ def test_what_the_provider_is_told(box: Scenario, provider: Provider) -> None:
     )
     box.coupon(100)
     invoice = paid_in_advance(box)
-    (asked,) = provider.asked
-    assert (asked.purpose, asked.document_id, asked.number) == ("finalized", invoice["svc_id"], None)
-    assert (asked.issuing_date, asked.currency) == (date(2024, 3, 1), "EUR")
-    party = asked.party
+    (tax_request,) = provider.asked
+    assert (tax_request.purpose, tax_request.document_id, tax_request.number) == ("finalized", invoice["svc_id"], None)
+    assert (tax_request.issuing_date, tax_request.currency) == (date(2024, 3, 1), "EUR")
+    party = tax_request.party
     assert (party.external_id, party.provider_id, party.name) == ("acme", "acme", "Acme Inc.")
     assert party.tax_identification_number == "US1"
     where = party.address
     assert (where.address_line1, where.city, where.state, where.country) == ("1 Main St", "Reno", "NV", "US")
-    (item,) = asked.items
+    (item,) = tax_request.items
     assert (item.id, item.code, item.fee_type) == (invoice["fees"][0]["svc_id"], "SW1", "subscription")
     assert (item.amount_cents, item.units) == (3000, Decimal(1))
 
@@ -258,9 +258,9 @@ def test_a_draft_that_the_organization_taxes_itself_in_the_end_is_none_of_the_pr
     assert errors(box.invoice(draft["svc_id"])) == []
     box.travel_to("2024-03-05T00:00:00Z")
     assert taxes(box.invoice(draft["svc_id"])) == [("own", 20, 620)]
-    asked = len(provider.asked)
+    requests_before = len(provider.asked)
     box.post(f"/invoices/{draft['svc_id']}/void")
-    assert len(provider.asked) == asked
+    assert len(provider.asked) == requests_before
 
 
 # Failures
@@ -460,10 +460,14 @@ def test_a_credit_note_is_reported_with_what_it_takes_back_of_each_fee(box: Scen
         "items": [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 1000}],
     }
     note = box.post("/credit_notes", credit_note=body)["credit_note"]
-    asked = provider.asked[-1]
-    assert (asked.purpose, asked.document_id, asked.number) == ("credit_note", note["svc_id"], note["number"])
+    tax_request = provider.asked[-1]
+    assert (tax_request.purpose, tax_request.document_id, tax_request.number) == (
+        "credit_note",
+        note["svc_id"],
+        note["number"],
+    )
     # 1000 of 3100, of which the coupon left 3000.
-    assert [item.amount_cents for item in asked.items] == [-968]
+    assert [item.amount_cents for item in tax_request.items] == [-968]
     assert note["error_details"] == []
 
 
@@ -486,8 +490,12 @@ def test_a_void_is_told_the_provider(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     box.post(f"/invoices/{invoice['svc_id']}/void")
-    asked = provider.asked[-1]
-    assert (asked.purpose, asked.document_id, asked.number) == ("void", invoice["svc_id"], invoice["number"])
+    tax_request = provider.asked[-1]
+    assert (tax_request.purpose, tax_request.document_id, tax_request.number) == (
+        "void",
+        invoice["svc_id"],
+        invoice["number"],
+    )
     assert box.invoice(invoice["svc_id"])["error_details"] == []
 
 
@@ -553,9 +561,9 @@ def test_current_usage_is_taxed_by_the_provider(in_arrears: Scenario, provider: 
     shown = in_arrears.usage()
     assert (shown["amount_cents"], shown["taxes_amount_cents"]) == (25 * 100, percent(2500, 10))
     assert shown["total_amount_cents"] == gross(2500, 10)
-    (asked,) = provider.asked
-    assert (asked.purpose, asked.document_id) == ("draft", None)
-    assert [(item.code, item.units, item.amount_cents) for item in asked.items] == [("calls", 25, 2500)]
+    (tax_request,) = provider.asked
+    assert (tax_request.purpose, tax_request.document_id) == ("draft", None)
+    assert [(item.code, item.units, item.amount_cents) for item in tax_request.items] == [("calls", 25, 2500)]
     assert in_arrears.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
     assert len(provider.asked) == 1
 
