@@ -107,9 +107,9 @@ class _Plan:
             or any(job.kind not in _UNNUMBERED_TASKS for job in writes.added)
         ):
             raise _PlanFails
-        for taken, own in zip(self.work.numberings, numbers, strict=True):
+        for taken, number in zip(self.work.numberings, numbers, strict=True):
             key = taken.kind, taken.id
-            records[key] = taken.numbered(records[key], own)
+            records[key] = taken.numbered(records[key], number)
         return replace(
             writes,
             inserted=tuple(records[type(record), record.id] for record in writes.inserted),  # type: ignore[attr-defined]
@@ -359,10 +359,10 @@ class Rehearsals:
             if plan is not None and len(plan.work.numberings) == 1 and not plan.work.messages:
                 taken = plan.work.numberings[0].numbers
                 reader = Reader(noted, organization, job.due_at, self._settings)
-                found = cohort_of(reader, job, plan.writes, notes, taken)
-                if found is not None:
-                    self._cohorts.append((at, found))
-                    results |= self._together(tx, organization, found, left[1:], numbers)
+                billed_together = cohort_of(reader, job, plan.writes, notes, taken)
+                if billed_together is not None:
+                    self._cohorts.append((at, billed_together))
+                    results |= self._together(tx, organization, billed_together, left[1:], numbers)
         return results
 
     def _together(

@@ -228,7 +228,10 @@ class _Owners:
     def in_place_of(self, contract: Contract) -> Ids:
         """The ids of all, in place of those of this contract."""
         subscriptions = [other.subscription for other in self._contracts]
-        external_id, external_ids = contract.subscription.external_id, [one.external_id for one in subscriptions]
+        external_id, external_ids = (
+            contract.subscription.external_id,
+            [subscription.external_id for subscription in subscriptions],
+        )
         return {
             contract.customer.id: [other.customer.id for other in self._contracts],
             contract.subscription.id: [subscription.id for subscription in subscriptions],
@@ -291,7 +294,7 @@ class Cohort:
 
     def _contracts(self, reader: Reader, customer_ids: Sequence[str]) -> dict[str, Contract]:
         """By customer, the contract of each that has only one, alike in all that is not its own."""
-        own = self.pattern.contract
+        pattern_contract = self.pattern.contract
         subscriptions: dict[str, list[Subscription]] = {}
         for subscription in reader.tx.find(Subscription, within("customer_id", customer_ids)):
             subscriptions.setdefault(subscription.customer_id, []).append(subscription)
@@ -301,13 +304,19 @@ class Cohort:
             if (
                 len(some) == 1
                 # Whoever has an address may be sent the invoice.
-                and bool(addresses(customer.email)) == bool(addresses(own.customer.email))
-                and _is_alike(customer, own.customer, _OWN_OF_CUSTOMER)
-                and _is_alike(some[0], own.subscription, _OWN_OF_SUBSCRIPTION)
+                and bool(addresses(customer.email)) == bool(addresses(pattern_contract.customer.email))
+                and _is_alike(customer, pattern_contract.customer, _OWN_OF_CUSTOMER)
+                and _is_alike(some[0], pattern_contract.subscription, _OWN_OF_SUBSCRIPTION)
             ):
-                parties = Parties(customer=customer, entity=own.parties.entity, issuer=own.parties.issuer)
+                parties = Parties(
+                    customer=customer, entity=pattern_contract.parties.entity, issuer=pattern_contract.parties.issuer
+                )
                 contracts[customer.id] = Contract(
-                    subscription=some[0], plan=own.plan, parties=parties, zone=own.zone, last_run=None
+                    subscription=some[0],
+                    plan=pattern_contract.plan,
+                    parties=parties,
+                    zone=pattern_contract.zone,
+                    last_run=None,
                 )
         return contracts
 
@@ -336,7 +345,7 @@ class Cohort:
             contract,
             is_billed_before=answers.is_billed_before,
             units=answers.units.get(subscription.id, ()),
-            tallies={code: found[subscription.external_id] for code, found in tallies.items()},
+            tallies={code: tallies_of[subscription.external_id] for code, tallies_of in tallies.items()},
         )
         if bill is None:
             return None
@@ -442,7 +451,7 @@ def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions |
     """The questions, put in order; None if there are others than those that many can be asked."""
     if notes.others:
         return None
-    own = _Owners([contract]).in_place_of(contract)
+    ids_of_first = _Owners([contract]).in_place_of(contract)
     new: Ids = {id: [id] for id in made}
     shared: dict[Question, Any] = {}
     empty, compared = [], []
@@ -450,7 +459,7 @@ def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions |
         if not answer and question.is_for(new):
             # Nothing is there of what is only being made.
             continue
-        if not question.is_about(own):
+        if not question.is_about(ids_of_first):
             shared[question] = answer
         elif not answer:
             empty.append(question)

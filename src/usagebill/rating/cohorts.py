@@ -214,13 +214,15 @@ def _has_same_units(pattern: Pattern, units: Sequence[FixedChargeUnits]) -> bool
     if window is None:
         return True
     for charge in pattern.context.definition.fixed_charges:
-        own, other = (
+        entries_of_customer, entries_of_pattern = (
             [entry for entry in entries if entry.fixed_charge_id in (charge.id, charge.parent_id)]
             for entries in (units, pattern.units)
         )
-        if units_in(own, window, tz, prorated=charge.prorated) != units_in(other, window, tz, prorated=charge.prorated):
+        if units_in(entries_of_customer, window, tz, prorated=charge.prorated) != units_in(
+            entries_of_pattern, window, tz, prorated=charge.prorated
+        ):
             return False
-        if charge.prorated and terms_in(own, window, tz) != terms_in(other, window, tz):
+        if charge.prorated and terms_in(entries_of_customer, window, tz) != terms_in(entries_of_pattern, window, tz):
             return False
     return True
 

@@ -342,12 +342,12 @@ class Lists:
     ) -> list[str] | None:
         """The page of what is narrowed by a text alone; None if it is narrowed by more, or no index says how far."""
         size = self._size(kind, counts)
-        found = self._found(kind, search) if size.matching == size.all else None
-        if found is None:
+        matching = self._found(kind, search) if size.matching == size.all else None
+        if matching is None:
             return None
-        if found <= offset:
+        if matching <= offset:
             return []
-        if _gathers(found, min((offset + limit) * size.all // found, size.all)):
+        if _gathers(matching, min((offset + limit) * size.all // matching, size.all)):
             return self._gathered(kind, conditions, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 

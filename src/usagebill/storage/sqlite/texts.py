@@ -46,12 +46,12 @@ def folded(text: str | None) -> str:
 
 def short_tokens(organization_id: str | None, *texts: str | None) -> str:
     """Tokens of every single letter and pair of letters of folded `texts`, and one for the organization."""
-    found: set[str] = set()
+    pieces: set[str] = set()
     for text in texts:
         if text:
-            found.update(text)
-            found.update(map(operator.add, text, text[1:]))
-    tokens = [letters.encode().hex() for letters in found]
+            pieces.update(text)
+            pieces.update(map(operator.add, text, text[1:]))
+    tokens = [letters.encode().hex() for letters in pieces]
     if organization_id is not None:
         tokens.append(_organization_token(organization_id))
     return " ".join(tokens)
@@ -273,7 +273,7 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
     if _is_short(term):
         return _count_short(connection, name, term, organization_id)
     columns, others = listing.searched, listing.searched_with.columns
-    own = count_found(connection, kind, columns, text, organization_id) or 0
+    with_text = count_found(connection, kind, columns, text, organization_id) or 0
     of_party = (
         f'FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party" ON x.party = s.rowid'
         f' AND x.shown = 1 WHERE "{party}_search" MATCH ?'
@@ -284,10 +284,10 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
         ("", [of_others]) if alone else (" AND x.organization_id = ?", [of_others, organization_id])
     )
     belonging = connection.execute(f"SELECT COUNT(*) {of_party}{of_organization}", values).fetchone()[0]
-    if not own or not belonging:
-        return int(own + belonging)
+    if not with_text or not belonging:
+        return int(with_text + belonging)
     values = []
-    if own <= belonging:
+    if with_text <= belonging:
         values = [phrase(kind, columns, term), organization_id]
         both = (
             f'FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
@@ -297,7 +297,7 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
     else:
         values = [of_others, organization_id]
         both = f"{of_party} AND x.organization_id = ? AND ({_contained(columns, term, values)})"
-    return int(own + belonging - connection.execute(f"SELECT COUNT(*) {both}", values).fetchone()[0])
+    return int(with_text + belonging - connection.execute(f"SELECT COUNT(*) {both}", values).fetchone()[0])
 
 
 def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[str], text: str, limit: int) -> bool:

@@ -309,31 +309,31 @@ class PostgresEvents:
                 "r.subscription IS NULL AND e.external_subscription_id IS NULL",
             )
         )
-        given = (
+        with_clause = (
             "WITH wanted AS (SELECT * FROM unnest(?::int[], ?::text[], ?::text[], ?::bigint[], ?::bigint[],"
             " ?::bigint[], ?::bigint[], ?::boolean[]) AS r (place, subscription, code, earliest, latest, received_from,"
             f" received_before, uncounted)), e AS ({source})"
         )
-        return given, [*values, self._organization_id]
+        return with_clause, [*values, self._organization_id]
 
     def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
-        given, values = self._ranges_sql(ranges)
+        with_clause, values = self._ranges_sql(ranges)
         rows = self._connection.execute(
-            f"{given} SELECT e.place, {_LISTED} FROM e ORDER BY e.timestamp DESC, e.transaction_id, e.sequence"
+            f"{with_clause} SELECT e.place, {_LISTED} FROM e ORDER BY e.timestamp DESC, e.transaction_id, e.sequence"
             " LIMIT ? OFFSET ?",
             (*values, bounded(limit), bounded(offset)),
         )
         return [(row[0], event_of(row[1:])) for row in rows]
 
     def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
-        given, values = self._ranges_sql(ranges)
+        with_clause, values = self._ranges_sql(ranges)
         received = ""
         if received_from is not None:
             received = " WHERE e.created_at >= ?"
             values.append(microseconds(received_from))
         counted = [0] * len(ranges)
         for place, number in self._connection.execute(
-            f"{given} SELECT e.place, COUNT(*) FROM e{received} GROUP BY e.place", values
+            f"{with_clause} SELECT e.place, COUNT(*) FROM e{received} GROUP BY e.place", values
         ):
             counted[place] = number
         return counted

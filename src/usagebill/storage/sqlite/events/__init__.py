@@ -110,7 +110,7 @@ class SqliteEvents:
         return None if row is None else event_of(row)
 
     def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
-        found: list[Event] = []
+        events: list[Event] = []
         for start in range(0, len(transaction_ids), _ROWS_AT_ONCE):
             some = transaction_ids[start : start + _ROWS_AT_ONCE]
             rows = self._connection.execute(
@@ -118,8 +118,8 @@ class SqliteEvents:
                 f" AND transaction_id IN ({','.join('?' * len(some))})",
                 (self._organization_id, external_subscription_id, *some),
             )
-            found.extend(map(event_of, rows))
-        return sorted(found, key=lambda event: event.order)
+            events.extend(map(event_of, rows))
+        return sorted(events, key=lambda event: event.order)
 
     def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
         lists = EventLists(self._connection, self._organization_id)

@@ -1,0 +1,49 @@
+"""Local names say what they hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(file for folder in ("src", "tests") for file in (ROOT / folder).rglob("*.py"))
+# Whoever reads one of these has to look up what it is.
+VAGUE = frozenset(["own", "found", "one", "each", "given", "told", "thing", "things", "it", "info", "stuff", "tmp"])
+# In tests, where what was asked or sent is always something: a request, a path, a field.
+VAGUE_IN_TESTS = VAGUE | {"asked", "got", "which"}
+
+
+def local_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The names that a file gives to values, with their lines: assigned, looped over, or taken by a lambda."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Lambda):
+            yield from ((argument.lineno, argument.arg) for argument in node.args.args)
+        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
+            yield node.lineno, node.name
+
+
+def fields(tree: ast.AST) -> set[int]:
+    """The lines of fields, which their class explains."""
+    return {
+        statement.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_locals_are_named_for_what_they_hold(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    vague = VAGUE_IN_TESTS if file.is_relative_to(ROOT / "tests") else VAGUE
+    if not any(name in text for name in vague):
+        return
+    tree = ast.parse(text)
+    explained = fields(tree)
+    assert [f"{line}: {name}" for line, name in local_names(tree) if name in vague and line not in explained] == []
