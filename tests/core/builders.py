@@ -14,6 +14,7 @@ from usagebill.core.contracts import Contract, Parties
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, Targets
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.customers import Customer
+from usagebill.core.events import Event, JsonValue
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
@@ -180,6 +181,23 @@ def invoice(**fields: Any) -> Invoice:
         **fields,
     }
     return Invoice(**values)
+
+
+def stored_event(id: str, properties: Mapping[str, JsonValue], *, at: datetime = NOW, **fields: Any) -> Event:
+    """An event of a subscription, received when it happened; its transaction id is its id."""
+    values: dict[str, Any] = {
+        "id": id,
+        "organization_id": "org",
+        "transaction_id": id,
+        "code": "metric",
+        "external_subscription_id": "sub",
+        "timestamp": at,
+        "properties": properties,
+        "precise_total_amount_cents": None,
+        "created_at": at,
+        **fields,
+    }
+    return Event(**values)
 
 
 def subscription(**fields: Any) -> Subscription:

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import stored_event
 
 from usagebill.core.events import (
     Event,
@@ -25,17 +26,7 @@ START = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def event(value: JsonValue = None, *, at: datetime = START, id: str = "1") -> Event:
-    return Event(
-        id=id,
-        organization_id="org",
-        transaction_id=id,
-        code="calls",
-        external_subscription_id="sub",
-        timestamp=at,
-        properties={"value": value},
-        precise_total_amount_cents=None,
-        created_at=at,
-    )
+    return stored_event(id, {"value": value}, at=at, code="calls")
 
 
 class TestTimestamp:

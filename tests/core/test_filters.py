@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import stored_event
 
 from usagebill.core.aggregation import fold
 from usagebill.core.events import Event, JsonValue
@@ -39,17 +40,7 @@ class Filter:
 
 
 def event(number: int = 1, **properties: JsonValue) -> Event:
-    return Event(
-        id=str(number),
-        organization_id="org",
-        transaction_id=str(number),
-        code="metric",
-        external_subscription_id="sub",
-        timestamp=NOW,
-        properties=properties,
-        precise_total_amount_cents=None,
-        created_at=NOW,
-    )
+    return stored_event(str(number), properties)
 
 
 def units(filters: list[Filter], declared: Mapping[str, tuple[str, ...]], events: list[Event]) -> list[Decimal]:

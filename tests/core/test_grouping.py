@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import stored_event
 
 from usagebill.core.aggregation import fold
 from usagebill.core.events import Event, JsonValue
@@ -13,17 +14,7 @@ NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def event(number: int = 1, **properties: JsonValue) -> Event:
-    return Event(
-        id=str(number),
-        organization_id="org",
-        transaction_id=str(number),
-        code="metric",
-        external_subscription_id="sub",
-        timestamp=NOW + timedelta(hours=number),
-        properties=properties,
-        precise_total_amount_cents=None,
-        created_at=NOW,
-    )
+    return stored_event(str(number), properties, at=NOW + timedelta(hours=number), created_at=NOW)
 
 
 def test_missing_null_and_empty_values_are_one_group() -> None:

@@ -98,7 +98,7 @@ def test_a_change_and_its_entry_are_one_transaction(box: Scenario, monkeypatch: 
 
 
 def test_a_long_answer_is_not_kept(box: Scenario) -> None:
-    box.post("/add_ons", add_on={"name": "A", "code": "a", "amount_cents": 1, "amount_currency": "EUR"})
+    box.add_on("a")
     box.jump_to("2024-03-05T01:00:00Z")
     box.put("/add_ons/a", add_on={"description": "d" * (LARGEST + 1)})
     (entry, _) = logged(box)
@@ -116,7 +116,7 @@ def test_ingestion_is_logged_where_the_installation_says_so() -> None:
 
 def test_the_log_can_be_switched_off() -> None:
     with Scenario(now="2024-03-05T00:00:00Z", settings=Settings(api_log_days=0)) as box:
-        box.post("/taxes", tax={"name": "V", "code": "v", "rate": 1})
+        box.tax(1, "v")
         assert box.request("POST", "/api/v1/taxes", json={"tax": {"name": "V"}})[0] == 422
         assert logged(box) == []
 
@@ -137,6 +137,6 @@ def test_the_log_can_be_switched_off() -> None:
     ],
 )
 def test_filters(box: Scenario, query: str, expected: int) -> None:
-    box.post("/taxes", tax={"name": "V", "code": "v", "rate": 1})
+    box.tax(1, "v")
     box.put("/taxes/v", tax={"name": "W"})
     assert len(logged(box, query)) == expected

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on, plan_fields
+from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.security_logs import SECURED
 from usagebill.operations import activity_logs, api_keys, taxes
@@ -70,7 +70,7 @@ def test_what_is_sent_again_unchanged_is_no_activity(box: Scenario) -> None:
 
 
 def test_a_new_price_of_a_charge_is_a_change_of_its_plan(box: Scenario) -> None:
-    shown = box.post("/plans", plan=plan_fields(charge_on(box.metric("calls"), amount="0.5")))["plan"]
+    shown = box.plan(charge_on(box.metric("calls"), amount="0.5"))
     path = f"/plans/basic/charges/{shown['charges'][0]['code']}"
     box.put(path, charge={"charge_model": "standard", "properties": {"amount": "0.7"}})
     (activity,) = activities(box, "activity_types[]=plan.updated")
@@ -82,7 +82,7 @@ def test_a_new_price_of_a_charge_is_a_change_of_its_plan(box: Scenario) -> None:
 
 def test_an_override_of_a_plan_is_logged_when_it_alone_changes(box: Scenario) -> None:
     box.customer()
-    box.post("/plans", plan=plan_fields())
+    box.plan()
     box.subscribe(plan_overrides={"amount_cents": 500})
     assert types(box, "resource_types[]=Plan") == ["plan.created"]
     box.put("/subscriptions/sub", subscription={"plan_overrides": {"amount_cents": 700}})
@@ -92,7 +92,7 @@ def test_an_override_of_a_plan_is_logged_when_it_alone_changes(box: Scenario) ->
 
 def test_overdue_work_that_a_request_catches_up_on_is_the_system_s(box: Scenario) -> None:
     box.customer()
-    box.post("/plans", plan=plan_fields(amount_cents=1000))
+    box.plan(amount_cents=1000)
     box.subscribe()
     # Nothing ran while the month ended: the termination bills it first.
     box.jump_to("2024-06-10T00:00:00Z")
@@ -161,7 +161,7 @@ def test_parts_of_a_wallet_are_changes_of_it(box: Scenario) -> None:
 def test_a_large_plan_is_logged_without_its_charges(box: Scenario) -> None:
     metric = box.metric("calls")
     for code, count in (("large", 51), ("small", 50)):
-        box.post("/plans", plan=plan_fields(*(charge_on(metric, amount="1") for _ in range(count)), code=code))
+        box.plan(*(charge_on(metric, amount="1") for _ in range(count)), code=code)
     shown = {
         item["activity_object"]["code"]: item["activity_object"] for item in activities(box, "resource_types[]=Plan")
     }

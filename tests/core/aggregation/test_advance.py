@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import stored_event
 
 from usagebill.core.aggregation import (
     AdvanceUsage,
@@ -41,14 +42,10 @@ RECURRING_SUM, RECURRING_UNIQUE = Metric("sum_agg", recurring=True), Metric("uni
 
 
 def event(number: int, value: JsonValue, operation: str = "add", *, day: int = 1, cents: str | None = None) -> Event:
-    return Event(
-        id=f"{number:04}",
-        organization_id="org",
-        transaction_id=str(number),
-        code="metric",
-        external_subscription_id="sub",
-        timestamp=FEBRUARY + timedelta(days=day - 1),
-        properties={"value": value, "operation_type": operation},
+    return stored_event(
+        f"{number:04}",
+        {"value": value, "operation_type": operation},
+        at=FEBRUARY + timedelta(days=day - 1),
         precise_total_amount_cents=None if cents is None else D(cents),
         created_at=FEBRUARY,
     )

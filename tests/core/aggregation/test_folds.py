@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import stored_event
 
 from usagebill.core.aggregation import AGGREGATIONS, AggregateResult, Aggregation, Running, Window, fold, fold_events
 from usagebill.core.aggregation.count import Count
@@ -33,14 +34,10 @@ def event(
     operation: JsonValue = None,
     cents: str | None = None,
 ) -> Event:
-    return Event(
-        id=f"{number:04}",
-        organization_id="org",
-        transaction_id=str(number),
-        code="metric",
-        external_subscription_id="sub",
-        timestamp=at,
-        properties={"value": value, "operation_type": operation},
+    return stored_event(
+        f"{number:04}",
+        {"value": value, "operation_type": operation},
+        at=at,
         precise_total_amount_cents=None if cents is None else D(cents),
         created_at=AUGUST,
     )

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import stored_event
 
 from usagebill.core.aggregation import (
     Window,
@@ -38,17 +39,8 @@ class Metric:
 
 
 def event(number: int, value: JsonValue, at: datetime = MAY, operation: str | None = None) -> Event:
-    return Event(
-        id=f"{number:04}",
-        organization_id="org",
-        transaction_id=str(number),
-        code="metric",
-        external_subscription_id="sub",
-        timestamp=at,
-        properties={"value": value} if operation is None else {"value": value, "operation_type": operation},
-        precise_total_amount_cents=None,
-        created_at=MAY,
-    )
+    properties = {"value": value} if operation is None else {"value": value, "operation_type": operation}
+    return stored_event(f"{number:04}", properties, at=at, created_at=MAY)
 
 
 def dated(*values: JsonValue, first_day: int = 0) -> list[Event]:
