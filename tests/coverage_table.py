@@ -181,7 +181,7 @@ def _library(endpoint: Endpoint) -> set[tuple[str, str]]:
 @cache
 def _asked(verb: str) -> frozenset[str]:
     """Every path that tests ask for with a verb."""
-    return frozenset(asked for test in calls() for method, asked in test.requests if method == verb)
+    return frozenset(called_path for test in calls() for method, called_path in test.requests if method == verb)
 
 
 @cache
@@ -189,9 +189,9 @@ def _asking(verb: str, path: str) -> frozenset[tuple[str, str]]:
     """The requests of tests that ask for an operation."""
     other = [template for template in _literal(path) if template != path]
     return frozenset(
-        (verb, asked)
-        for asked in _asked(verb)
-        if matching(asked, path) and not any(matching(asked, template) for template in other)
+        (verb, called_path)
+        for called_path in _asked(verb)
+        if matching(called_path, path) and not any(matching(called_path, template) for template in other)
     )
 
 

@@ -72,7 +72,7 @@ def test_an_answer_without_an_id_is_none(content: bytes) -> None:
         (503, b'{"error": {"code": "deploying"}}', "deploying", FailureKind.UNREACHABLE),
     ],
 )
-def test_refusals_and_outages_are_told_apart(status: int, content: bytes, code: str, kind: FailureKind) -> None:
+def test_refusals_and_outages_are_distinguished(status: int, content: bytes, code: str, kind: FailureKind) -> None:
     failure = answer(status, content)
     assert isinstance(failure, ProviderFailure)
     assert (failure.code, failure.kind) == (code, kind)

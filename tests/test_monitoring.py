@@ -239,7 +239,7 @@ def test_metrics_count_requests_jobs_invoices_events_and_webhooks() -> None:
         assert metrics["usagebill_workers"][()] == 0
 
 
-def test_ready_fails_while_jobs_are_overdue_if_it_is_told_to() -> None:
+def test_ready_fails_while_jobs_are_overdue_if_set_to() -> None:
     clock = ManualClock(NOW)
     with Billing(clock=clock, settings=Settings(ready_max_age=300)) as billing:
         web = Client(billing)

@@ -52,7 +52,7 @@ def test_every_resource_hangs_on_billing() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(operations()))
-def test_arguments_of_a_method_are_told_apart(name: str) -> None:
+def test_arguments_of_a_method_are_distinguished(name: str) -> None:
     operation = operations()[name]
     assert set(operation.path).isdisjoint({"request", "options", "paging"})
     with pytest.raises(TypeError):

@@ -93,7 +93,7 @@ def failure(status: int = 200, answer: object = TAXES) -> ProviderFailure:
     return taxes
 
 
-def test_a_document_is_told_with_its_customer_and_its_items() -> None:
+def test_a_document_is_sent_with_its_customer_and_its_items() -> None:
     _, request = ask(api_key="secret")
     assert request.path == "/hook/finalized_invoices?from=billing"
     assert (request.headers["authorization"], request.headers["content-type"]) == ("Bearer secret", "application/json")
@@ -122,7 +122,7 @@ def test_a_document_is_told_with_its_customer_and_its_items() -> None:
     }
 
 
-def test_avalara_is_told_amounts_in_major_units_and_how_many() -> None:
+def test_avalara_gets_amounts_in_major_units_and_quantities() -> None:
     _, request = ask(kind="avalara")
     items = [(item["amount"], item["units"]) for item in json.loads(request.body)["items"]]
     assert items == [("10.0", "2.5"), ("0.99", "3.0")]
@@ -194,7 +194,7 @@ def test_only_so_much_of_an_answer_is_kept() -> None:
     assert (len(long_failure.code), len(long_failure.message)) == (255, 1000)
 
 
-def test_a_document_that_is_asked_about_anew_has_another_key() -> None:
+def test_a_new_request_for_a_document_has_another_key() -> None:
     keys = [ask(question=replace(QUESTION, request_id=id))[1].headers["idempotency-key"] for id in ("r1", "r2", None)]
     assert keys == ["finalized:i1:r1", "finalized:i1:r2", "finalized:i1"]
 

@@ -374,13 +374,13 @@ def test_a_body_without_its_root_is_shown_the_root(box: Scenario) -> None:
     assert answer["message"] == 'the body has nothing under "plan"; send an object there: {"plan": {...}}'
 
 
-def test_a_wrong_key_is_told_how_keys_are_sent_and_is_not_repeated(box: Scenario) -> None:
+def test_the_error_for_a_wrong_key_shows_how_to_send_keys_without_repeating_it(box: Scenario) -> None:
     status, answer, _ = raw(box, b"{}", key="surely-wrong")
     assert (status, answer["error"]) == (401, "Unauthorized")
     assert answer["message"] == "no API key, or one that is not valid; send `Authorization: Bearer <API key>`"
 
 
-def test_a_key_without_permission_is_told_which_it_lacks(box: Scenario) -> None:
+def test_the_error_for_a_key_names_the_permission_that_it_lacks(box: Scenario) -> None:
     _, key = box.billing.writing(lambda work: api_keys.create(work, permissions={"plan": ("read",)}))
     status, answer, _ = raw(box, b"{}", key=key)
     assert (status, answer["code"]) == (403, "write_action_not_allowed_for_plan")
@@ -463,7 +463,7 @@ def test_events_that_are_refused_say_why_line_by_line(file: str, tmp_path: Path)
     assert "line 2: code: is missing; send it (the billable metric, by code)" in done.output
 
 
-def test_a_batch_of_mistakes_is_told_in_a_few_lines() -> None:
+def test_a_batch_of_mistakes_is_reported_in_a_few_lines() -> None:
     events = [{"transaction_id": str(number), "code": "storage", "timestamp": "5 March"} for number in range(180)]
     with Billing(deliver=False) as billing, pytest.raises(Invalid) as refused:
         billing.events.ingest(events)

@@ -154,7 +154,7 @@ def test_listener_hears_of_it_after_the_commit(
     assert len(messages) == 1
 
 
-def test_thread_is_told_that_it_would_wait_for_itself(billing: Billing, connection: Connection) -> None:
+def test_thread_that_would_wait_for_itself_is_refused(billing: Billing, connection: Connection) -> None:
     billing.within(connection).events.create(**call("order-1"))
     with pytest.raises(UnusableTransaction, match="has not ended"):
         billing.events.create(**call("order-2"))

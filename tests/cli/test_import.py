@@ -116,7 +116,7 @@ def test_rows_with_more_or_fewer_values_than_the_header_are_refused(db: str, tmp
 
 
 @pytest.mark.parametrize("name", ["events.csv", "events.jsonl"])
-def test_a_file_that_is_no_text_is_told_in_one_line(db: str, tmp_path: Path, name: str) -> None:
+def test_a_binary_file_is_refused_in_one_line(db: str, tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(b"\xff\xfe\x00")
     done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])

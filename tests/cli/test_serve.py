@@ -44,7 +44,7 @@ def test_announcement_for_people_names_key_and_address(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_port_in_use_is_told_before_a_key_is_made(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_before_a_key_is_created(tmp_path: Path) -> None:
     with Service(tmp_path / "one.db") as service:
         port = service.announced["url"].rsplit(":", 1)[1]
         refused = command("serve", "--db", str(tmp_path / "two.db"), "--port", port, check=False)

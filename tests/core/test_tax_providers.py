@@ -69,7 +69,7 @@ def test_more_than_the_rate_of_the_whole_fee_taxes_the_whole_fee() -> None:
     assert (taxes.taxes_base_rate, taxes.taxes_amount_cents) == (1, 100)
 
 
-def test_a_part_that_has_no_end_of_decimals_still_gives_the_tax_that_was_told() -> None:
+def test_a_part_with_endless_decimals_still_gives_the_providers_tax() -> None:
     taxes = taxed(10, line("0.1", 10), line("0.005", 1, "City"), amount=300)
     assert taxes.taxes_base_rate < 1
     assert [tax.amount_cents for tax in taxes.applied_taxes] == [10, 1]
@@ -142,7 +142,7 @@ def test_one_code_with_two_rates_is_two_lines_of_the_invoice() -> None:
     assert (taxes.amount_cents, taxes.rate) == (250, Decimal("12.5"))
 
 
-def test_an_item_is_told_in_whole_cents_after_its_coupons_under_the_providers_code() -> None:
+def test_an_item_is_sent_in_whole_cents_after_its_coupons_under_the_providers_code() -> None:
     reduced = fee(1000, id="f0", precise_coupons_amount_cents=Decimal("99.99999"))
     (item,) = fee_items([reduced], {reduced.item.code: "SW054000"}, named_by=lambda line: line.id)
     assert (item.id, item.code, item.amount_cents) == ("f0", "SW054000", 900)

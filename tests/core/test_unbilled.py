@@ -124,7 +124,7 @@ def test_each_stretch_has_its_reason(
     assert stretch_at(stretches_of(services, counted_by), at(NOW + day * DAY)).reason == reason
 
 
-def test_what_came_before_a_charge_in_advance_is_told_by_when_it_came() -> None:
+def test_events_before_a_charge_in_advance_are_recognized_by_when_they_came() -> None:
     since = NOW + 5 * DAY
     stretches = stretches_of([Service(start=NOW, advance_since=since)], metric())
     event = at(NOW + DAY, received=NOW + DAY)

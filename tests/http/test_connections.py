@@ -138,7 +138,7 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
 
 
 @own_server
-def test_who_finds_every_place_at_work_is_told_so(tmp_path: Path) -> None:
+def test_a_request_is_refused_while_every_connection_is_busy(tmp_path: Path) -> None:
     with Service(tmp_path / "billing.db", "--connections", "2") as service:
         half = head(service, "Content-Length: 50", "Expect: 100-continue")
         with connect(service, half) as first, connect(service, half) as second:

@@ -40,7 +40,7 @@ def rate_headers(answer: Answer) -> list[str]:
     return [answer.headers[f"x-ratelimit-{name}"] for name in ("limit", "remaining", "reset")]
 
 
-def test_requests_count_down_and_the_next_minute_opens_anew(box: Sandbox, api: Api) -> None:
+def test_requests_count_down_and_the_limit_resets_every_minute(box: Sandbox, api: Api) -> None:
     assert rate_headers(ask(api, box.api_key)) == ["3", "2", "60"]
     box.jump_to(START + timedelta(seconds=20.5))
     assert rate_headers(ask(api, box.api_key, "/api/v1/plans/none")) == ["3", "1", "40"]
@@ -60,7 +60,7 @@ def test_each_key_has_its_own_count(box: Sandbox, api: Api) -> None:
     assert (last.status, ask(api, other).status) == (429, 200)
 
 
-def test_whoever_has_no_key_is_told_nothing(api: Api) -> None:
+def test_requests_without_a_key_see_no_rate_limit_headers(api: Api) -> None:
     refused = [ask(api, "nobody") for _ in range(5)]
     assert {answer.status for answer in refused} == {401}
     assert not any(name.startswith("x-ratelimit") for name in refused[-1].headers)

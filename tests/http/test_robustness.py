@@ -178,7 +178,7 @@ def test_answers_are_json_whatever_is_asked_for(service: Service) -> None:
     assert answer.headers["content-type"] == "application/json; charset=utf-8"
 
 
-def test_what_breaks_inside_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_internal_errors_are_not_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("the secret of the house")
 

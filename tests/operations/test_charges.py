@@ -181,7 +181,7 @@ def test_a_forged_notice_changes_nothing_and_is_not_kept(box: Scenario, path: st
     assert box.billing.payment_connections.notices().total_count == 0
 
 
-def test_a_failure_before_the_success_that_is_told_of_after_it_changes_nothing(
+def test_a_failure_reported_after_a_later_success_changes_nothing(
     box: Scenario, path: str, provider: UnsteadyProvider
 ) -> None:
     invoice = bill(box)

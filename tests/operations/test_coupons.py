@@ -143,7 +143,7 @@ def test_deleting_a_coupon_ends_it_for_everyone(box: Scenario) -> None:
     assert applied_coupon["coupon_deleted_at"] is not None
 
 
-def test_a_customer_gets_the_coupons_values_unless_told_otherwise(box: Scenario) -> None:
+def test_an_applied_coupon_has_the_coupons_values_by_default(box: Scenario) -> None:
     create(box)
     applied_coupon = applied(box)
     assert (

@@ -312,7 +312,7 @@ def test_an_early_end_pays_back_what_was_paid_and_not_used(
     assert parts(note) == expected
 
 
-def test_an_early_end_gives_back_nothing_where_it_is_told_to(box: Scenario) -> None:
+def test_an_early_end_gives_back_nothing_if_asked_not_to(box: Scenario) -> None:
     assert ended(box, on_termination_credit_note="skip")[1] == []
 
 

@@ -391,7 +391,7 @@ def test_other_invoices_have_no_xml() -> None:
         assert PdfReader(BytesIO(box.billing.invoices.pdf(made["svc_id"]))).attachments == {}
 
 
-def test_what_no_e_invoice_may_lack_is_told_and_left_out() -> None:
+def test_an_incomplete_e_invoice_is_left_out_and_logged() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box, structlog.testing.capture_logs() as logs:
         box.entity(**FRENCH_SELLER)
         made = one_off(box, country=None)

@@ -285,7 +285,7 @@ def test_an_invoice_that_waits_for_taxes_is_sent_once_it_has_them() -> None:
         assert subjects(box) == of(*box.invoices())
 
 
-def test_an_invoice_made_anew_is_sent_anew(box: Scenario) -> None:
+def test_a_regenerated_invoice_is_sent_again(box: Scenario) -> None:
     box.plan(amount_cents=3100, pay_in_advance=True)
     box.subscribe()
     (first,) = box.invoices()
@@ -451,7 +451,7 @@ def refused(box: Scenario, path: str, body: object = None, status: int = 422) ->
 
 
 @pytest.mark.parametrize("kind", ["invoice", "credit_note"])
-def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Scenario, kind: str) -> None:
+def test_errors_are_reported_in_the_order_of_the_checks(box: Scenario, kind: str) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     box.plan(amount_cents=3100, pay_in_advance=True)
     box.subscribe()

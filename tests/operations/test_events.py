@@ -407,7 +407,7 @@ def event_errors(box: Scenario) -> list[Any]:
 
 
 class TestHourlyCheck:
-    def test_it_tells_of_what_no_aggregation_can_take(self, box: Scenario) -> None:
+    def test_it_reports_what_no_aggregation_can_count(self, box: Scenario) -> None:
         metric(box, filters=[{"key": "region", "values": ["eu"]}])
         metric(box, "names", aggregation_type="unique_count_agg", field_name="name")
         send(box, transaction_id="good", properties={"value": 1, "region": "eu"})

@@ -134,7 +134,7 @@ def test_a_wallet_that_has_expired_pays_nothing(box: Scenario) -> None:
     assert [invoice["prepaid_credit_amount_cents"] for invoice in box.invoices()] == [0]
 
 
-def test_a_depletion_is_told_once_until_there_are_credits_again(box: Scenario) -> None:
+def test_a_depletion_is_announced_once_until_there_are_credits_again(box: Scenario) -> None:
     subscribed(box)
     add_wallet(box, 700)
     box.event("gb", value=6)
@@ -297,7 +297,7 @@ def test_an_event_paid_in_advance_is_paid_by_the_wallet_that_it_names(box: Scena
     assert (named, unnamed) == ({"target_wallet_code": "wallet_2"}, {})
 
 
-def test_an_event_for_a_wallet_that_is_not_there_is_taken_and_told_of(box: Scenario) -> None:
+def test_an_event_for_an_unknown_wallet_is_accepted_and_reported(box: Scenario) -> None:
     targeted(box)
     box.event("seats", value=1, target_wallet_code="wallet_1")
     box.event("seats", value=1, target_wallet_code="")

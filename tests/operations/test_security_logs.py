@@ -62,7 +62,7 @@ def test_the_life_of_a_key(box: Scenario) -> None:
     ]
 
 
-def test_a_key_that_may_not_is_told_once_an_hour_for_each_reason(box: Scenario) -> None:
+def test_a_refused_key_is_logged_once_an_hour_for_each_reason(box: Scenario) -> None:
     made = box.post("/api_keys", api_key={"name": "narrow", "permissions": {"add_on": ["read"]}})["api_key"]
     for _ in range(3):
         assert ask(box, made["value"], "POST", "/add_ons") == 403
@@ -79,7 +79,7 @@ def test_a_key_that_may_not_is_told_once_an_hour_for_each_reason(box: Scenario) 
     assert len(events(box, f"log_events[]=api_key.refused&api_key_ids[]={made['svc_id']}")) == 3
 
 
-def test_a_key_that_has_ended_is_told_when_it_is_used(box: Scenario) -> None:
+def test_the_use_of_an_expired_key_is_logged(box: Scenario) -> None:
     ends = (box.now + timedelta(days=1)).isoformat()
     made = box.post("/api_keys", api_key={"name": "guest", "expires_at": ends})["api_key"]
     box.jump_to("2024-03-06T00:00:00Z")

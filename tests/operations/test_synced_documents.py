@@ -219,7 +219,7 @@ def test_a_refused_invoice_shows_why_and_is_otherwise_as_it_was(box: Scenario, b
     assert [body["version"] for body in books.bodies("invoice")] == [1, 1]
 
 
-def test_a_crm_that_refuses_is_told_of_in_the_same_words(box: Scenario, books: Books) -> None:
+def test_a_crm_that_refuses_is_reported_in_the_same_words(box: Scenario, books: Books) -> None:
     books.failures = [refused()]
     link_acme(box, link("crm"))
     (failed,) = messages(box, "customer.crm_provider_error")
@@ -296,7 +296,7 @@ def test_an_invoice_from_before_the_link_is_pushed_when_asked_for(box: Scenario,
     assert len(books.bodies("credit_note")) == 1
 
 
-def test_a_wrong_key_is_told_of_once_for_the_connection(box: Scenario, books: Books) -> None:
+def test_a_wrong_key_is_reported_once_for_the_connection(box: Scenario, books: Books) -> None:
     link_acme(box)
     books.failures = [refused("status_401", "who are you?")] * 2
     one_off(box)

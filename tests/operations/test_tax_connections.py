@@ -73,7 +73,7 @@ def test_links_stay_until_a_request_leaves_them_out(box: Scenario) -> None:
     assert upsert(box, integration_customers=[])["integration_customers"] == []
 
 
-def test_a_link_that_is_sent_without_its_id_is_made_anew(box: Scenario) -> None:
+def test_a_link_sent_without_its_id_is_created_again(box: Scenario) -> None:
     (first,) = upsert(box, integration_customers=[link()])["integration_customers"]
     (second,) = upsert(box, integration_customers=[link()])["integration_customers"]
     assert first["svc_id"] != second["svc_id"]

@@ -204,7 +204,7 @@ def test_falls_while_nothing_ran_are_made_up_for_as_of_their_moments(late: bool)
         ]
 
 
-def test_each_depletion_is_told_once(box: Scenario) -> None:
+def test_each_depletion_is_announced_once(box: Scenario) -> None:
     wallet_id = wallet_with(box, {**GRANTS_TEN, "threshold_credits": "0"})
 
     def depletions() -> int:

@@ -98,7 +98,9 @@ REASONS: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
 
 
 @pytest.mark.parametrize(("sent", "code", "is_open", "hint"), REASONS.values(), ids=REASONS)
-def test_every_reason_is_told(box: Scenario, sent: dict[str, Any], code: str, is_open: bool | None, hint: str) -> None:
+def test_every_reason_is_reported(
+    box: Scenario, sent: dict[str, Any], code: str, is_open: bool | None, hint: str
+) -> None:
     box.travel_to("2024-03-10T12:00:00Z")
     send(box, "bad", **sent)
     assert unbilled(box) == [("bad", code, is_open)]

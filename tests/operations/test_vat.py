@@ -218,7 +218,7 @@ def test_existing_customers_are_left_alone_until_they_change() -> None:
         assert upsert(box, name="Acme") == ["svc_eu_it_standard"]
 
 
-def test_a_move_to_another_entity_decides_anew(box: Scenario) -> None:
+def test_a_move_to_another_entity_decides_the_tax_again(box: Scenario) -> None:
     box.tax(5, "vat", applied_to_organization=False)
     for code, country, on in (("spain", "ES", True), ("plain", "ES", False)):
         fields = {"code": code, "name": code, "country": country, "eu_tax_management": on}
@@ -357,7 +357,7 @@ def test_a_registry_that_fails_is_asked_again(box: Scenario, registry: Registry)
     assert now_taxed(box) == ["svc_eu_reverse_charge"]
 
 
-def test_a_changed_number_begins_anew(box: Scenario, registry: Registry) -> None:
+def test_a_changed_number_is_checked_from_the_start(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited()]
     upsert(box, tax_identification_number="IT12345678901")
     box.travel_to("2026-01-15T12:12:00Z")
@@ -492,7 +492,7 @@ def test_known_answers_are_kept_in_full(box: Scenario, registry: Registry) -> No
     ]
 
 
-def test_a_used_tax_whose_rate_is_restored_is_computed_anew_in_drafts(box: Scenario) -> None:
+def test_drafts_are_recomputed_if_the_rate_of_a_tax_is_restored(box: Scenario) -> None:
     box.billing.customers.upsert(external_id="acme", billing_configuration={"invoice_grace_period": 3})
     box.plan(amount_cents=10_000, pay_in_advance=True)
     box.subscribe()
@@ -506,7 +506,7 @@ def test_a_used_tax_whose_rate_is_restored_is_computed_anew_in_drafts(box: Scena
     assert box.billing.reading(lambda work: work.tx.count(Tax, eq("auto_generated", True))) == 47
 
 
-def test_why_taxes_are_not_known_is_told_until_they_are(box: Scenario, registry: Registry) -> None:
+def test_the_reason_for_unknown_taxes_is_shown_until_they_are_known(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited(), rate_limited(), Registry.known]
     box.plan(amount_cents=1000, pay_in_advance=True)
     upsert(box, country="IT", tax_identification_number="IT12345678901", currency="EUR")

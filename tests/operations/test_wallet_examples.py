@@ -286,7 +286,7 @@ def test_invoices_that_no_wallet_pays(box: Scenario) -> None:
     assert shown(box, "default")["balance_cents"] == 10_000
 
 
-def test_an_invoice_made_anew_is_paid_from_what_wallets_have_then(box: Scenario) -> None:
+def test_a_regenerated_invoice_is_paid_from_what_wallets_have_then(box: Scenario) -> None:
     priced(box, "gb")
     wallet_id = wallet(box, "default", "4", 1, purchase_order_number="PO-1")
     bought = {"wallet_id": wallet_id, "paid_credits": "2", "metadata": [{"key": "a", "value": "b"}], "priority": 1}

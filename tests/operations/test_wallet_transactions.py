@@ -435,7 +435,7 @@ def test_a_wallet_says_when_its_balance_last_moved_and_when_credits_last_went(bo
     assert moments() == ("2025-01-18T10:00:00Z", "2025-01-18T10:00:00Z")
 
 
-def test_what_is_left_of_a_grant_is_told_in_credits_that_are_not_rounded(box: Scenario) -> None:
+def test_what_is_left_of_a_grant_is_shown_in_unrounded_credits(box: Scenario) -> None:
     wallet_id = funded(box, rate_amount="3")
     (grant,) = moved(box, wallet_id, granted_credits="1")
     moved(box, wallet_id, voided_credits="0.33333")
@@ -501,7 +501,7 @@ def test_a_top_up_is_dated_and_due_by_the_days_of_its_customer(box: Scenario) ->
     assert invoice["sub_total_excluding_taxes_amount_cents"] == invoice["fees_amount_cents"] == 1000
 
 
-def test_a_purchase_tells_of_each_turn_of_its_payment_once(box: Scenario) -> None:
+def test_a_purchase_announces_each_change_of_its_payment_once(box: Scenario) -> None:
     wallet_id = funded(box)
     _, invoice_id = bought(box, wallet_id)
 

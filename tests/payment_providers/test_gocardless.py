@@ -103,7 +103,7 @@ def test_a_refused_customer_says_which_field(http: HttpPaymentProviders, main: P
     assert failure.message == "Validation failed (email is invalid)"
 
 
-def test_a_wrong_token_is_told_without_the_token(http: HttpPaymentProviders, gocardless: GoCardlessServer) -> None:
+def test_a_wrong_token_is_reported_without_the_token(http: HttpPaymentProviders, gocardless: GoCardlessServer) -> None:
     wrong = connection_to(gocardless, credentials={"access_token": "live_wrong_token"})
     failure = failure_of(http, wrong, debit(provider_method_id="MD1"))
     assert (failure.kind, failure.code) == (FailureKind.UNAUTHORIZED, "401")
@@ -195,7 +195,7 @@ def test_a_debit_that_is_refused(
     assert (failure.kind, failure.code, failure.message) == (FailureKind.REFUSED, "422", "Validation failed")
 
 
-def test_a_mandate_that_has_ended_is_told_and_another_is_debited(
+def test_a_mandate_that_has_ended_is_reported_and_another_is_debited(
     http: HttpPaymentProviders, gocardless: GoCardlessServer, main: PaymentConnection
 ) -> None:
     gocardless.mandate_ended("MD1")

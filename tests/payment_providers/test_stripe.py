@@ -126,7 +126,7 @@ def test_an_address_that_was_registered_by_hand_is_left_alone(
     assert stripe.calls == []
 
 
-def test_a_wrong_key_is_told_without_the_key(http: HttpPaymentProviders, stripe: StripeServer) -> None:
+def test_a_wrong_key_is_reported_without_the_key(http: HttpPaymentProviders, stripe: StripeServer) -> None:
     wrong = connection_to(stripe, credentials={"secret_key": "sk_live_wrong_key"})
     failure = failure_of(http, wrong, charge("stripe"))
     assert failure.kind is FailureKind.UNAUTHORIZED
@@ -339,7 +339,7 @@ def test_an_amount_that_stripe_cannot_take_is_not_sent(
     assert stripe.calls == []
 
 
-def test_a_method_that_is_gone_is_told_and_another_is_charged(
+def test_a_method_that_is_gone_is_reported_and_another_is_charged(
     http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
 ) -> None:
     charged = http.ask(main, charge("stripe", provider_method_id="pm_gone"))
@@ -688,7 +688,7 @@ def test_a_payment_that_succeeds_later(
     )
 
 
-def test_a_payment_is_told_though_its_card_cannot_be_looked_at(
+def test_a_payment_is_reported_even_if_its_card_cannot_be_read(
     http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
 ) -> None:
     http.ask(main, charge("stripe"))

@@ -118,7 +118,7 @@ def test_part_of_a_period_with_minimums_and_prorated_quantities() -> None:
         ]
 
 
-def test_prices_changed_since_are_not_told_as_those_billed() -> None:
+def test_prices_changed_since_are_not_explained_as_those_billed() -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:
         box.customer()
         metric = box.metric("seats", recurring=True)
@@ -261,7 +261,7 @@ def test_groups_of_too_many_events_show_the_earliest_and_say_so(monkeypatch: pyt
         ),
     ],
 )
-def test_of_too_many_events_the_numbers_are_told_as_a_whole(
+def test_too_many_events_are_explained_by_their_totals(
     monkeypatch: pytest.MonkeyPatch, aggregation: str, fields: Any, charge: Any, counting: list[str], arithmetic: str
 ) -> None:
     monkeypatch.setattr(explain, "MOST_COUNTED", 2)

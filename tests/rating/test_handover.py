@@ -90,7 +90,7 @@ def test_where_nothing_billed_the_end_the_new_subscription_bills_its_instant(box
 
 
 @pytest.mark.parametrize("how", ["upgrade", "new"])
-def test_tiers_in_advance_begin_anew_with_what_comes_after_the_change(box: Scenario, how: str) -> None:
+def test_tiers_in_advance_restart_after_the_change(box: Scenario, how: str) -> None:
     tiers = price_ranges((0, 5, "1", "0"), (6, None, "3", "0"))
     plans(box, charge_model="graduated", pay_in_advance=True, properties={"graduated_ranges": tiers})
     box.subscribe("small")

@@ -780,7 +780,7 @@ class EventsContract:
         late = organization.ask(lambda tx: tx.events.count_in_ranges(ranges, received_from=START + timedelta(days=999)))
         assert late == [0] * len(ranges)
 
-    def test_events_are_marked_anew_for_a_metric_that_is_made_or_changed(self, organization: Organization) -> None:
+    def test_events_are_marked_again_if_a_metric_is_created_or_changed(self, organization: Organization) -> None:
         stored = [event(organization.id, number, {"value": number}) for number in range(10)]
         organization.append(*stored, event(organization.id, 99, {}, code="gb"))
         everything = EventRange(external_subscription_id="sub", code="calls", uncounted=True)

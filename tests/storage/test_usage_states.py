@@ -331,7 +331,7 @@ def test_states_that_save_nothing_are_given_up(few: SqliteStore, monkeypatch: py
     assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
 
 
-def test_events_that_are_told_apart_are_worth_states_sooner(tmp_path: Path) -> None:
+def test_grouped_events_get_states_sooner(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
     organization = new_organization(store)
     question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="count_agg")

@@ -137,7 +137,7 @@ def test_half_of_an_invoice_is_paid_back_by_its_share_of_what_was_paid(
     assert [tuple(note[f"{name}_amount_cents"] for name in ("credit", "refund", "offset")) for note in notes] == [parts]
 
 
-def test_an_end_gives_back_the_last_period_whatever_was_made_anew_since(world: World) -> None:
+def test_an_end_gives_back_the_last_period_whatever_was_regenerated_since(world: World) -> None:
     box = world("2024-04-01T00:00:00Z", "0")
     box.plan(amount_cents=3100, pay_in_advance=True)
     box.subscribe()

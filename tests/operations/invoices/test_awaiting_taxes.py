@@ -276,7 +276,7 @@ def test_a_refresh_while_the_check_runs_takes_the_taxes_away(box: Scenario, regi
     assert box.invoice(invoice["svc_id"])["tax_status"] == "succeeded"
 
 
-def test_drafts_are_computed_anew_with_the_new_tax(box: Scenario, registry: Registry) -> None:
+def test_drafts_are_recomputed_with_the_new_tax(box: Scenario, registry: Registry) -> None:
     registry.answers = [unknown()]
     invoice = draft(box)
     registry.answers = [registry.known]

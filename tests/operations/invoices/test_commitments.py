@@ -45,7 +45,7 @@ def test_what_was_voided_does_not_count(box: Scenario) -> None:
     assert true_ups(box) == [9000]
 
 
-def test_each_period_starts_anew(box: Scenario) -> None:
+def test_each_period_has_a_commitment_of_its_own(box: Scenario) -> None:
     box.event("calls", value=30)
     box.travel_to("2024-05-01T01:00:00Z")
     assert sorted(true_ups(box)) == [6000, 9000]

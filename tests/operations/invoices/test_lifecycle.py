@@ -55,7 +55,7 @@ def test_a_draft_takes_coupons_only_when_it_is_finalized(box: Scenario) -> None:
     assert missing(box.send("PUT", f"{path}/finalize")) == "invoice"
 
 
-def test_refreshing_keeps_the_invoice_and_makes_its_fees_anew(box: Scenario) -> None:
+def test_refreshing_keeps_the_invoice_and_recomputes_its_fees(box: Scenario) -> None:
     invoice = draft(box)
     refreshed = box.put(f"/invoices/{invoice['svc_id']}/refresh")["invoice"]
     assert refreshed["svc_id"] == invoice["svc_id"]
@@ -182,7 +182,7 @@ def test_a_paid_invoice_is_voided_only_with_a_credit_note(box: Scenario) -> None
     assert note["description"] == f"Credit note created due to voided invoice {invoice['svc_id']}"
 
 
-def test_the_rest_of_a_voided_invoice_is_told_without_a_balance(box: Scenario) -> None:
+def test_the_note_for_the_rest_of_a_voided_invoice_has_no_balance(box: Scenario) -> None:
     assert void(box, issued(box), generate_credit_note=True, credit_amount=300)[0] == 200
     announced_notes = [
         message["credit_note"] for message in box.webhooks if message["webhook_type"] == "credit_note.created"
@@ -229,7 +229,7 @@ def test_a_void_gives_back_coupons(box: Scenario) -> None:
     assert box.invoices()[-1]["coupons_amount_cents"] == 500
 
 
-def test_payment_status_is_set_by_hand_and_told_once(box: Scenario) -> None:
+def test_payment_status_is_set_by_hand_and_announced_once(box: Scenario) -> None:
     invoice = issued(box)
     path = f"/invoices/{invoice['svc_id']}"
     changed = box.put(path, invoice={"payment_status": "succeeded"})["invoice"]

@@ -204,7 +204,7 @@ def test_what_brings_a_charge_up_to_its_minimum_stays_with_its_line(box: Scenari
     assert (alone["amount_cents"], alone["svc_true_up_parent_fee_id"]) == (300, None)
 
 
-def test_lines_are_made_anew_once(box: Scenario) -> None:
+def test_lines_are_regenerated_once(box: Scenario) -> None:
     draft = drafted(box)
     box.travel_to("2024-03-05T00:00:00Z")
     invoices = box.billing.invoices
@@ -219,7 +219,7 @@ def test_lines_are_made_anew_once(box: Scenario) -> None:
     assert invoices.regenerate(draft["svc_id"], fees=[line]).fees_amount_cents == 12_900
 
 
-def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(box: Scenario) -> None:
+def test_lines_of_deleted_charges_are_regenerated_too(box: Scenario) -> None:
     draft = used(box)
     box.travel_to("2024-03-05T00:00:00Z")
     voided = box.invoice(draft["svc_id"])
@@ -230,7 +230,7 @@ def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(box: Scenario
     assert lines(box.invoice(made.id)) == [("20.0", 1700), ("20.0", 1700)]
 
 
-def test_a_voided_invoice_is_made_anew_with_the_lines_given(box: Scenario) -> None:
+def test_a_voided_invoice_is_regenerated_with_the_lines_of_the_request(box: Scenario) -> None:
     draft = drafted(box)
     box.travel_to("2024-03-05T00:00:00Z")
     invoices = box.billing.invoices

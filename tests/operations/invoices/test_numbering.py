@@ -71,7 +71,7 @@ def test_self_billed_invoices_stay_out_of_the_entity_s_sequence(box: Scenario) -
     assert issue(box, "one").number == "ACME-202401-001"
 
 
-def test_the_month_is_that_of_the_entity_s_time_zone_and_does_not_start_anew(box: Scenario) -> None:
+def test_the_month_is_that_of_the_entity_s_time_zone_and_numbers_go_on(box: Scenario) -> None:
     by_entity(box)
     assert issue(box, "one").number == "ACME-202401-001"
     box.billing.billing_entities.update("default", timezone="Asia/Tokyo")

@@ -72,7 +72,7 @@ def test_an_invoice_has_the_taxes_of_the_provider_instead_of_the_organizations(b
     assert box.billing.audit().findings == ()
 
 
-def test_what_the_provider_is_told(box: Scenario, provider: Provider) -> None:
+def test_what_the_tax_provider_is_sent(box: Scenario, provider: Provider) -> None:
     customer(
         box,
         legal_name="Acme Inc.",
@@ -246,7 +246,7 @@ def test_a_question_that_comes_to_nothing_late_does_not_put_off_the_one_after_it
     assert box.invoice(draft["svc_id"])["tax_status"] == "succeeded"
 
 
-def test_a_draft_that_the_organization_taxes_itself_in_the_end_is_none_of_the_provider_any_more(
+def test_a_draft_taxed_by_the_organization_after_all_is_not_sent_to_the_provider(
     box: Scenario, provider: Provider
 ) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
@@ -384,7 +384,7 @@ def test_any_part_of_an_address_makes_the_customers_error_go_away(box: Scenario,
     assert customer(box, city="San Jose")["error_details"] == []
 
 
-def test_a_draft_that_is_asked_about_anew_has_no_error_meanwhile(box: Scenario, provider: Provider) -> None:
+def test_a_draft_has_no_error_while_its_taxes_are_requested_again(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     provider.failures = [refused(), unreachable()]
     draft = paid_in_advance(box)
@@ -486,7 +486,7 @@ def test_a_credit_note_that_could_not_be_reported_stands(box: Scenario, provider
     assert errors(shown) == [("tax_error", {"tax_error": "frozen", "tax_error_message": "the period is closed"})]
 
 
-def test_a_void_is_told_the_provider(box: Scenario, provider: Provider) -> None:
+def test_a_void_is_reported_to_the_provider(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     box.post(f"/invoices/{invoice['svc_id']}/void")
@@ -537,7 +537,7 @@ def test_the_notes_of_a_void_are_not_taken_back_twice(box: Scenario, provider: P
     assert provider.purposes() == ["finalized", "void"]
 
 
-def test_invoices_that_the_organization_taxes_itself_are_told_nobody(box: Scenario, provider: Provider) -> None:
+def test_invoices_taxed_by_the_organization_are_not_reported(box: Scenario, provider: Provider) -> None:
     customer(box, integration_customers=[])
     invoice = paid_in_advance(box)
     customer(box)

@@ -240,7 +240,7 @@ def test_fees_paid_one_by_one_are_put_together_month_by_month(world: World) -> N
         ({"units": 4}, 4 * 200),
     ],
 )
-def test_a_graduated_line_made_anew_is_priced_by_its_model_unless_it_has_a_price(
+def test_a_regenerated_graduated_line_is_priced_by_its_model_unless_it_has_a_price(
     world: World, change: dict[str, Any], amount: int
 ) -> None:
     box = world("2024-06-01T00:00:00Z")

@@ -131,7 +131,7 @@ def test_a_plan_in_advance_pays_for_the_week_that_a_move_has_made_its_first() ->
         assert findings(box) == []
 
 
-def test_a_plan_in_advance_does_not_pay_twice_for_the_week_that_a_move_begins_anew() -> None:
+def test_a_plan_in_advance_does_not_pay_twice_for_a_week_that_a_move_restarts() -> None:
     with Scenario(now="2024-04-01T01:00:00Z") as box:
         box.plan(interval="weekly", pay_in_advance=True, amount_cents=700)
         box.subscribe()

@@ -61,7 +61,7 @@ def test_a_quarter_that_ends_early(start: str, billing_time: str) -> None:
         assert fee_cents(box.invoices()[-1]) == [share(91_000, 32, 91)]
 
 
-def test_a_subscription_taken_anew_keeps_its_anniversary_and_bills_nothing_twice() -> None:
+def test_a_renewed_subscription_keeps_its_anniversary_and_bills_nothing_twice() -> None:
     with Scenario(now="2025-03-15T00:00:00Z") as box:
         box.plan(interval="yearly", amount_cents=36_500)
         box.subscribe(billing_time="anniversary")
