@@ -155,6 +155,7 @@ billing.close()
 """
 
 
+@pytest.mark.slow
 def test_django_serves_its_own_pages_and_the_api_as_the_guide_has_it(tmp_path: Path) -> None:
     _, system, views, application, *_ = blocks((GUIDES / "inside-your-program.md").read_text("utf-8"), "python")
     known = "from billing_system import billing\n"

@@ -145,6 +145,7 @@ def test_cloud_events_come_in_headers_too(billing: Billing, brokers: str) -> Non
     assert billing.events.get("m#1").properties == {"gb": 3}
 
 
+@pytest.mark.slow
 def test_the_command_takes_what_is_there(db: Path, brokers: str) -> None:
     produce(brokers, *(message(number) for number in range(5)))
     command = [sys.executable, "-m", "usagebill", "events", "consume-kafka", "--brokers", brokers, "--topic", "usage"]
