@@ -8,8 +8,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,7 +23,10 @@ from tests.examples import examples
 from tests.scenarios import charge_on, fixed_charge_on, plan_fields, price_ranges
 from usagebill import Billing, rehearsals
 from usagebill.clock import ManualClock
+from usagebill.core.tasks import MarkOverdue
+from usagebill.operations.cohorts import AlikeInvoice, Cohort
 from usagebill.rehearsals import Together
+from usagebill.storage.jobs import job_of
 
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)
 FEBRUARY = datetime(2024, 2, 1, 1, tzinfo=UTC)
@@ -288,6 +293,27 @@ def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(tmp_pat
     assert sum(stored) > 60 / 2
 
 
+def test_workers_on_one_run_seldom_work_out_the_same_invoice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, worked_out = 300, []
+    invoices = Cohort.invoices
+
+    def counted(cohort: Cohort, *args: Any) -> list[AlikeInvoice]:
+        made = invoices(cohort, *args)
+        worked_out.append(len(made))
+        return made
+
+    file = _signed_up(tmp_path, count)
+    monkeypatch.setattr(Cohort, "invoices", counted)
+    monkeypatch.setattr(rehearsals, "random", Random(0).random)
+    with _open(file, FEBRUARY) as first, _open(file, FEBRUARY) as second:
+        while first.run_batch() + second.run_batch():
+            pass
+        assert first.invoices.list(per_page=1).total_count == count
+        assert list(first.audit().findings) == []
+    # They meet at the beginning, where neither knows of the other yet, and at the end: some fifty jobs each time.
+    assert sum(worked_out) < 1.6 * count
+
+
 def test_one_customer_who_cannot_be_billed_keeps_nobody_else(tmp_path: Path, stored: list[int]) -> None:
     file = _signed_up(tmp_path, 8)
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -303,6 +329,20 @@ def test_one_customer_who_cannot_be_billed_keeps_nobody_else(tmp_path: Path, sto
         assert numbers == list(range(1, 8))
     assert failures == ["refused"]
     assert 0 in stored
+
+
+def test_a_customer_with_something_due_before_that_has_to_wait_keeps_nobody_else(tmp_path: Path) -> None:
+    with _open(_signed_up(tmp_path, 40), FEBRUARY) as billing:
+        customer = billing.customers.get("c30").id
+        task = MarkOverdue(customer_id=customer, invoice_id="unknown")
+        first, later = FEBRUARY - timedelta(days=9), FEBRUARY + timedelta(days=9)
+        waits = job_of(task, id="waits", organization_id=billing.organization.id, due_at=first, created_at=first)
+        billing.store.write(
+            billing.organization.id, lambda tx: tx.jobs.add(replace(waits, run_at=later, attempts=1, error="refused"))
+        )
+        billing.run_due(strict=True)
+        assert billing.invoices.list(per_page=1).total_count == 40
+        assert list(billing.audit().findings) == []
 
 
 def test_whoever_has_an_address_is_sent_the_invoice(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ class JobRuns:
 @dataclass(slots=True)
 class Batch:
     """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is what the job
-    that the batch ended at needs counted first. `stored` names the jobs that were stored together with others; what was
-    to be so and did not stand any more makes the batch stale.
+    that the batch ended at needs counted first. `passed` names the jobs that were stored together with others, or that
+    other workers may have done; what was to be stored so and did not stand any more makes the batch stale.
     """
 
     done: int = 0
@@ -59,7 +59,7 @@ class Batch:
     messages: list[JsonObject] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     failures: list[tuple[Job, Exception]] = field(default_factory=list)
-    stored: set[JobKey] = field(default_factory=set)
+    passed: set[JobKey] = field(default_factory=set)
     is_stale: bool = False
     is_faulty: bool = False
     wanted: tuple[Job, JobRuns, CountWanted] | None = None

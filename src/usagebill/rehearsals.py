@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, count, groupby, islice, takewhile
-from random import randrange
+from random import random
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from usagebill.operations.jobs import is_worked_out_ahead, perform
 from usagebill.settings import Settings
 from usagebill.storage.alike import NotedSnapshot, Notes
 from usagebill.storage.plans import Planning, Writes
-from usagebill.storage.ports import Observation, Snapshot, Store, Transaction
+from usagebill.storage.ports import Encoded, Observation, Snapshot, Store, Transaction
 from usagebill.work import Ahead, Answers, Reader, Rehearsal, Terms, Work
 
 __all__ = ["FEWEST_ALIKE", "Prepared", "Rehearsals", "Runs", "Together"]
@@ -35,8 +35,7 @@ T = TypeVar("T")
 # workers take the first ones; and for how many batches that goes on.
 _AHEAD = 48
 _CONTENDED_WINDOW = 1000
-_MANY = 200
-_KEEPS_AWAY = 50
+_KEEPS_AWAY = 200
 # How many customers of one run are billed as a cohort at least, and of how many the invoices are stored in one go: as
 # long as those take, others wait.
 FEWEST_ALIKE = 4
@@ -52,6 +51,10 @@ _MOST_INSTANTS = 4
 # Records and jobs that show no number of an invoice.
 _UNNUMBERED = frozenset({BillingPeriod, Fee})
 _UNNUMBERED_TASKS = frozenset({BillCustomer.kind, MarkOverdue.kind})
+
+
+class GoneToOthers(Exception):
+    """Another worker has done some of the jobs."""
 
 
 class NotTogether(Exception):
@@ -125,6 +128,7 @@ class Together:
     settings: Settings
     observation: Observation
     invoices: tuple[AlikeInvoice, ...]
+    encoded: Encoded
 
     @property
     def keys(self) -> frozenset[JobKey]:
@@ -132,13 +136,18 @@ class Together:
         return frozenset((self.organization.id, planned.job.key) for planned in self.invoices)
 
     def is_stored(self, tx: Transaction, organization: Organization, instant: datetime) -> bool:
-        """Write all of them, if each job would do the same now; False if nothing was written."""
-        jobs = [tx.jobs.claim(instant, key=planned.job.key) for planned in self.invoices]
-        if (
-            jobs != [planned.job for planned in self.invoices]
-            or organization != self.organization
-            or not tx.still_holds(self.observation)
-        ):
+        """Write all of them, if each job would do the same now; False if nothing was written.
+
+        Raises `GoneToOthers` or `NotTogether` if it cannot be; nothing is written then either.
+        """
+        jobs = [planned.job for planned in self.invoices]
+        if not tx.jobs.stand(instant, jobs):
+            known = {job.key: job for job in tx.jobs.named([job.key for job in jobs])}
+            if any(known.get(job.key) != job for job in jobs):
+                raise GoneToOthers
+            # Something else of a customer is due before.
+            return False
+        if organization != self.organization or not tx.still_holds(self.observation):
             return False
         try:
             tx.savepoint(lambda: tx.unchecked(partial(self._store, tx)))
@@ -152,21 +161,20 @@ class Together:
     def _store(self, tx: Transaction) -> None:
         reader = Reader(tx, self.organization, self.invoices[0].job.due_at, self.settings)
         taken = iter(tx.next_numbers([name for planned in self.invoices for name in planned.series]))
-        numbered = []
-        for planned in self.invoices:
-            numbers = tuple(islice(taken, len(planned.series)))
-            numbered.append(planned if numbers == planned.numbers else planned.numbered(reader, numbers))
-        for planned in numbered:
-            tx.jobs.complete(planned.job)
+        encoded = dict(self.encoded)
         # Rows of one kind are written together, invoices before what belongs to them.
         kinds: dict[type, list[object]] = {}
-        for planned in numbered:
-            for record in planned.records:
+        for planned in self.invoices:
+            numbers = tuple(islice(taken, len(planned.series)))
+            numbered = planned if numbers == planned.numbers else planned.numbered(reader, numbers)
+            for record, foreseen in zip(numbered.records, planned.records, strict=True):
                 kinds.setdefault(type(record), []).append(record)
-        tx.insert(*chain.from_iterable(kinds.values()))
-        for job in (job for planned in numbered for job in planned.added):
-            if not tx.jobs.add(job):
-                raise _PlanFails
+                if record is not foreseen:
+                    del encoded[foreseen.id]
+        tx.jobs.complete(*(planned.job for planned in self.invoices))
+        tx.insert(*chain.from_iterable(kinds.values()), encoded=encoded)
+        if not tx.jobs.add(*(job for planned in self.invoices for job in planned.added)):
+            raise _PlanFails
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +219,14 @@ class Rehearsals:
         self._now = now
         # Who can be followed, of which organization and instant.
         self._cohorts: list[tuple[tuple[Organization, datetime], Cohort]] = []
-        # For how many batches more this worker keeps away from the first jobs, since others take those.
+        # For how many batches more this worker keeps away from the first jobs, since others take those; and where it
+        # begins instead, as a part of the jobs of their instant.
         self._keeps_away = 0
+        self._place = 0.0
+        # Whether processes can reserve jobs.
+        self._reserves = False
+        # Whether all that is computed now is due at one instant.
+        self._is_one_instant = False
         # What was worked out together did not stand: next time it is not tried.
         self._is_stale = False
         self._left: dict[JobKey, Prepared] = {}
@@ -242,19 +256,24 @@ class Rehearsals:
     ) -> Job | None:
         """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
         for organization_id, key in worked_out:
-            if (organization_id, key) in batch.stored:
+            if (organization_id, key) in batch.passed:
                 continue
             job = tx.scoped(organization_id).jobs.claim(instant, key=key)
             if job is not None:
                 return job
             batch.gone += 1
         job = tx.jobs.claim(instant, immediate=immediate)
-        if job is not None and batch.done and not immediate and self.covers(job):
-            return None
-        return job
+        if job is None or immediate:
+            return job
+        # What is left of a group that others have done in part is computed again first.
+        is_left = (job.organization_id, job.key) in batch.passed
+        return None if is_left or (batch.done and self.covers(job)) else job
 
     def are_stored(self, tx: Transaction, prepared: Prepared, instant: datetime, batch: Batch) -> bool:
-        """Write what was worked out together with a job, if it was and still stands."""
+        """Write what was worked out together with a job, if it was and still stands; False if the job is to be done.
+
+        What another worker has done in part is passed over.
+        """
         together = prepared.together
         if together is None:
             return False
@@ -262,22 +281,33 @@ class Rehearsals:
         organization = self._organization_of(scoped, together.organization.id)
         try:
             is_stored = together.is_stored(scoped, organization, instant)
+        except GoneToOthers:
+            batch.gone += 1
+            if self._is_one_instant:
+                # The others of the group are worked out again; nothing that is left here is due later.
+                batch.passed |= together.keys
+                return True
+            is_stored = False
         except NotTogether:
             is_stored, batch.is_faulty = False, True
         if not is_stored:
             batch.is_stale = True
             return False
         batch.done += len(together.invoices)
-        batch.stored |= together.keys
+        batch.passed |= together.keys
         return True
 
     def keep(self, untouched: Iterator[JobKey], batch: Batch) -> None:
         """Keep the results that a batch did not come to, unless some of them were stale."""
         self._is_stale = batch.is_faulty
-        self._left = {} if batch.is_stale else {key: self._left[key] for key in untouched if key not in batch.stored}
+        self._left = {} if batch.is_stale else {key: self._left[key] for key in untouched if key not in batch.passed}
         if not self._left:
             self._snapshot = None
-        self._keeps_away = _KEEPS_AWAY if batch.gone else max(0, self._keeps_away - 1)
+        if batch.gone:
+            # Two workers begin at either end; where there are more, they move until nobody is met.
+            self._keeps_away, self._place = _KEEPS_AWAY, random() if self._keeps_away else 1.0
+        else:
+            self._keeps_away = max(0, self._keeps_away - 1)
 
     def runs_of(self, job: Job) -> JobRuns | None:
         """What has been counted for a job, which runs now; None if it may count what it likes under the lock."""
@@ -293,6 +323,8 @@ class Rehearsals:
         self._counted[job.organization_id, job.key] = runs
 
     def _rehearsed(self, tx: Snapshot, instant: datetime) -> dict[JobKey, Prepared]:
+        covered = self._next_jobs(tx, instant)
+        self._is_one_instant = len({job.due_at for job in covered}) <= 1
         start = monotonic()
         results: dict[JobKey, Prepared] = {}
         numbers = _Numbers()
@@ -300,7 +332,7 @@ class Rehearsals:
         if alone:
             self._cohorts = []
         self._snapshot = tx
-        for jobs in _in_turn(self._next_jobs(tx, instant)):
+        for jobs in _in_turn(covered):
             if len(jobs) >= FEWEST_ALIKE and not alone:
                 results |= self._alike_results(tx.scoped(jobs[0].organization_id), jobs, numbers)
                 if any(
@@ -320,23 +352,27 @@ class Rehearsals:
         return results
 
     def _next_jobs(self, tx: Snapshot, instant: datetime) -> list[Job]:
-        """The jobs to compute: the first that are due or, while other workers have those, some further on."""
-        while True:
-            jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
-            covered = list(takewhile(self.covers, jobs))
-            if self._keeps_away:
-                # Another worker does the first of them now; what is due later is to come after all of these.
-                covered = [job for job in covered if job.due_at == covered[0].due_at]
-            # Towards the end of a run what is left is shared in smaller parts.
-            at_most = _TOGETHER if self._keeps_away and len(covered) < _MANY else _AHEAD
-            free = self._store.reserved(covered, at_most)
-            if free is not None and len(free) < len(covered) and not self._keeps_away:
-                self._keeps_away = _KEEPS_AWAY
-                continue
-            if free:
+        """The jobs to compute: the first ones or, while other workers have those, some further on of the same instant,
+        since what is due later is to come after all of these.
+
+        Where processes cannot reserve jobs, each stays at a place of its own, which moves with the jobs that are left.
+        """
+        if not self._keeps_away:
+            covered = list(takewhile(self.covers, tx.jobs.ready(instant, _AHEAD)))
+            free = self._store.reserved(covered, _AHEAD)
+            self._reserves = free is not None
+            if free is None or len(free) == len(covered):
+                return covered
+            self._keeps_away = _KEEPS_AWAY
+        count = tx.jobs.first_of_one_instant(instant, _CONTENDED_WINDOW)
+        # Towards the end of a run what is left is shared in smaller parts.
+        at_most = min(_AHEAD, max(_TOGETHER, count // 3))
+        if self._reserves:
+            covered = list(takewhile(self.covers, tx.jobs.ready(instant, count)))
+            if free := self._store.reserved(covered, at_most):
                 return free
-            first = randrange(max(1, len(covered) - _AHEAD)) if self._keeps_away else 0
-            return covered[first : first + _AHEAD]
+        first = int(self._place * max(0, count - at_most))
+        return list(takewhile(self.covers, tx.jobs.ready(instant, min(at_most, count - first), first)))
 
     def _alike_results(self, tx: Snapshot, jobs: Sequence[Job], numbers: _Numbers) -> dict[JobKey, Prepared]:
         """The results of those of the jobs whose customers are billed alike: like one of an earlier batch, or like one
@@ -379,7 +415,8 @@ class Rehearsals:
                 return cohort.invoices(reader, some, partial(numbers.next_of, tx), self._now())
 
             invoices, observation = tx.observed(look)
-            together = Together(organization, self._settings, observation, tuple(invoices))
+            encoded = tx.encoded([record for planned in invoices for record in planned.records])
+            together = Together(organization, self._settings, observation, tuple(invoices), encoded)
             results |= {key: Prepared({}, together=together) for key in together.keys}
         return results
 

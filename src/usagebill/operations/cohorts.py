@@ -130,7 +130,7 @@ class AlikeInvoice:
         return replace(self, invoice=invoice, log=log, numbers=tuple(numbers))
 
     @property
-    def records(self) -> tuple[object, ...]:
+    def records(self) -> tuple[Invoice | BillingPeriod | Fee | ActivityLog, ...]:
         """The records, in the order in which they are stored."""
         return (self.invoice, self.period, *self.fees, *(() if self.log is None else (self.log,)))
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from usagebill.core.activity_logs import Change
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import AllOf, AnyOf, Compare, Condition, Has, Negate, Null, Order, Related, Within
-from usagebill.storage.ports import Snapshot, Transaction
+from usagebill.storage.ports import NOT_ENCODED, Encoded, Snapshot, Transaction
 from usagebill.storage.rehearsal import RehearsalEnds
 from usagebill.storage.tables import LOGGED
 
@@ -39,7 +39,7 @@ _Key = tuple[type, str]
 _OTHER_READS = frozenset(
     {"count", "each", "entitlements_version", "grouped", "last_number", "maximum", "newest_instant", "total"}
 )
-_OTHER_JOBS = frozenset({"failures", "lanes", "next_due", "ready", "state", "waiting"})
+_OTHER_JOBS = frozenset({"failures", "first_of_one_instant", "lanes", "next_due", "ready", "state", "waiting"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,8 @@ class Writes:
             tx.replace(record, former=former)
         for key in self.cancelled:
             tx.jobs.cancel(key)
-        for job in self.added:
-            if not tx.jobs.add(job):
-                raise LookupError(f"another job has the key {job.key}")
+        if not tx.jobs.add(*self.added):
+            raise LookupError("another job has the key of one that was planned")
 
 
 class _Jobs:
@@ -98,10 +97,10 @@ class _Jobs:
         self._spoil()
         return getattr(self._snapshot, name)
 
-    def complete(self, job: Job) -> None:
-        if self.done is not None:
+    def complete(self, *jobs: Job) -> None:
+        if self.done is not None or len(jobs) != 1:
             raise RehearsalEnds
-        self.done = job
+        (self.done,) = jobs
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
         # The job that is being done is no longer there. Nothing is planned beyond this question.
@@ -115,7 +114,11 @@ class _Jobs:
             return self.added[key]
         return None if self._is_gone(key) else self._seen.get(key)
 
-    def add(self, job: Job) -> bool:
+    def add(self, *jobs: Job) -> bool:
+        added = [self._add(job) for job in jobs]
+        return all(added)
+
+    def _add(self, job: Job) -> bool:
         self._check_spoilt()
         if job.key in self.added:
             return False
@@ -231,7 +234,7 @@ class Planning:
             if isinstance(condition, Related | Has | AnyOf | AllOf | Negate):
                 raise RehearsalEnds
 
-    def insert(self, *records: object) -> None:
+    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
         self._check_spoilt()
         for record in records:
             kind, id = self._checked(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,8 +17,10 @@ from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Ev
 from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
+    "NOT_ENCODED",
     "CallersTransaction",
     "Duplicate",
+    "Encoded",
     "EventLog",
     "EventStore",
     "JobQueue",
@@ -34,6 +36,10 @@ __all__ = [
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+# Rows of records by the records' ids, in the form of one engine.
+Encoded = Mapping[str, tuple[Any, ...]]
+NOT_ENCODED: Encoded = {}
 
 
 class Duplicate(Exception):
@@ -76,8 +82,11 @@ class WaitingJobs(Protocol):
         failed; of any subject if None.
         """
 
-    def ready(self, now: datetime, at_most: int) -> list[Job]:
-        """The first jobs without a lane that are ready to run, in order of `due_at`."""
+    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
+        """The first jobs without a lane that are ready to run, in order of `due_at`, after the first `skip`."""
+
+    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
+        """How many of those jobs are due at the same instant as the first one, counted up to `at_most`."""
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
@@ -98,13 +107,16 @@ class WaitingJobs(Protocol):
 class JobQueue(WaitingJobs, Protocol):
     """Due jobs. Everything here is part of the transaction it belongs to."""
 
-    def add(self, job: Job) -> bool:
-        """Write `job`; False (and nothing written) if its key exists already."""
+    def add(self, *jobs: Job) -> bool:
+        """Write the jobs; False if a key exists already, whose job is left as it is."""
 
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
         """Announce jobs, by organization and key, that will be claimed by their keys at `now`, so that they can be read
         together.
         """
+
+    def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
+        """Whether `claim` would give each of these jobs of the organization by its key, unchanged."""
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
@@ -125,8 +137,8 @@ class JobQueue(WaitingJobs, Protocol):
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Make leased jobs ready again without running them; one that somebody else has leased since is left alone."""
 
-    def complete(self, job: Job) -> None:
-        """The job is done, and gone."""
+    def complete(self, *jobs: Job) -> None:
+        """The jobs are done, and gone."""
 
     def cancel(self, key: str) -> None:
         """Remove the job with this key, if there is one."""
@@ -329,6 +341,9 @@ class Snapshot(Protocol):
     def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
         """The same for several sequences; those that no number was taken of are left out."""
 
+    def encoded(self, records: Sequence[object]) -> Encoded:
+        """The records as a transaction is going to store them, so that it need not work that out under its lock."""
+
     def entitlements_version(self) -> int:
         """Another number than before whenever something of the organization has changed that decides what its
         subscriptions are entitled to (`Table.entitles`); 0 before the first time.
@@ -371,8 +386,8 @@ class Transaction(Snapshot, Protocol):
     def unsent_seconds(self) -> float:
         """How long it will take to store what was written unchecked and was not stored yet."""
 
-    def insert(self, *records: object) -> None:
-        """Raises `Duplicate` if a unique rule is broken."""
+    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
+        """Write the records, those `encoded` as they are there. Raises `Duplicate` if a unique rule is broken."""
 
     def replace(self, record: object, *, former: object | None = None) -> None:
         """Write the record in place of the one with its id. LookupError if there is none.

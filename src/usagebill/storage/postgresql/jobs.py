@@ -70,7 +70,11 @@ class PostgresJobs:
         if self._locks is not None:
             self._locks.take(job.organization_id)
 
-    def add(self, job: Job) -> bool:
+    def add(self, *jobs: Job) -> bool:
+        added = [self._add(job) for job in jobs]
+        return all(added)
+
+    def _add(self, job: Job) -> bool:
         self._writes(job)
         self._claims.touch(job.subject_id)
         row = job_row(job)
@@ -87,6 +91,9 @@ class PostgresJobs:
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
         for organization_id, key in keys:
             self._claims.expected.setdefault(organization_id, (now, []))[1].append(key)
+
+    def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
+        return all(self.claim(now, key=job.key) == job for job in jobs)
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         if key is not None:
@@ -122,13 +129,30 @@ class PostgresJobs:
             return None
         return job
 
-    def ready(self, now: datetime, at_most: int) -> list[Job]:
+    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
+        waiting, values = self._waiting_jobs()
         rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
-            " LIMIT ?",
-            (sql_value(now), at_most),
+            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ? OFFSET ?",
+            (*values, sql_value(now), at_most, skip),
         ).fetchall()
-        return [job for job in map(job_of, rows) if self._organization_id in (None, job.organization_id)]
+        return [job_of(row) for row in rows]
+
+    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
+        waiting, values = self._waiting_jobs()
+        row = self._connection.execute(
+            f"SELECT COUNT(*) FROM (SELECT 1 {waiting} AND due_at <= ?"
+            f" AND due_at = (SELECT MIN(due_at) {waiting}) LIMIT ?) AS first",
+            (*values, sql_value(now), *values, at_most),
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _waiting_jobs(self) -> tuple[str, list[str]]:
+        """Those without a lane that wait for nothing but their turn, as SQL with its values."""
+        scope, values = (
+            ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
+        )
+        return f"FROM jobs WHERE {_READY} AND lane = ''{scope}", values
 
     def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first jobs of a lane whose time has come, of organizations that nobody else writes to.
@@ -248,13 +272,16 @@ class PostgresJobs:
         row = self._connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
         return None if row is None else job_of(row)
 
-    def complete(self, job: Job) -> None:
-        self._writes(job)
-        self._claims.touch(job.subject_id)
-        if self._pending is not None and self._pending.waits:
-            self._pending.complete(job.id)
-            return
-        self._connection.execute("DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id))
+    def complete(self, *jobs: Job) -> None:
+        for job in jobs:
+            self._writes(job)
+            self._claims.touch(job.subject_id)
+            if self._pending is not None and self._pending.waits:
+                self._pending.complete(job.id)
+                continue
+            self._connection.execute(
+                "DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id)
+            )
 
     def cancel(self, key: str) -> None:
         self._claims.touch_subject_of(key)

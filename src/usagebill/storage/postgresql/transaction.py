@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Compare, Condition, Order
 from usagebill.storage.event_queries import EventQuery
-from usagebill.storage.ports import Duplicate
+from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
@@ -406,14 +406,18 @@ class PostgresTransaction:
 
     # Writing
 
-    def insert(self, *records: object) -> None:
+    def encoded(self, records: Sequence[object]) -> Encoded:
+        return {record.id: rows_of(type(record)).row(record) for record in records}  # type: ignore[attr-defined]
+
+    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
         for record in records:
             table = self._written(record)
             self._touch(record)
             kind: Any = type(record)
+            row = encoded.get(record.id) or rows_of(kind).row(record)  # type: ignore[attr-defined]
             if self._pending is not None and self._pending.waits:
-                self._pending.insert(kind, rows_of(kind).row(record))
-            elif self._connection.execute(_insert_sql(kind), rows_of(kind).row(record)).rowcount != 1:
+                self._pending.insert(kind, row)
+            elif self._connection.execute(_insert_sql(kind), row).rowcount != 1:
                 raise Duplicate(self._broken_rule(record) or ("id",))
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
             if table.entitles:

@@ -33,17 +33,30 @@ class SqliteJobs:
         if self._organization_id not in (None, job.organization_id):
             raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
 
-    def add(self, job: Job) -> bool:
-        self._check_organization(job)
-        cursor = self._connection.execute(
+    def add(self, *jobs: Job) -> bool:
+        for job in jobs:
+            self._check_organization(job)
+        cursor = self._connection.executemany(
             f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT (organization_id, key) DO NOTHING",
-            job_row(job),
+            [job_row(job) for job in jobs],
         )
-        return cursor.rowcount == 1
+        return not jobs or cursor.rowcount == len(jobs)
 
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
         """A look at an index for each key costs less than one for all of them."""
+
+    def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
+        known = {job.key: job for job in self.named([job.key for job in jobs])}
+        if any(known.get(job.key) != job or job.failed or job.run_at > now or job.due_at > now for job in jobs):
+            return False
+        row = self._connection.execute(
+            "SELECT 1 FROM jobs j JOIN jobs o ON o.organization_id = j.organization_id AND o.subject_id = j.subject_id"
+            " AND o.lane = '' AND (o.due_at, o.sequence) < (j.due_at, j.sequence)"
+            f" WHERE j.organization_id = ? AND j.key IN ({','.join('?' * len(jobs))}) LIMIT 1",
+            (self._organization_id, *(job.key for job in jobs)),
+        ).fetchone()
+        return row is None
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         if key is not None:
@@ -52,13 +65,29 @@ class SqliteJobs:
             return first if first is not None and first == job and not first.failed and first.run_at <= now else None
         return next(iter(self._ready("", now, 1, immediate)), None)
 
-    def ready(self, now: datetime, at_most: int) -> list[Job]:
+    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
+        waiting, values = self._waiting_jobs()
         rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
-            " LIMIT ?",
-            (sql_value(now), at_most),
+            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ? OFFSET ?",
+            (*values, sql_value(now), at_most, skip),
         ).fetchall()
-        return [job for job in map(job_of, rows) if self._organization_id in (None, job.organization_id)]
+        return [job_of(row) for row in rows]
+
+    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
+        waiting, values = self._waiting_jobs()
+        row = self._connection.execute(
+            f"SELECT COUNT(*) FROM (SELECT 1 {waiting} AND due_at <= ?"
+            f" AND due_at = (SELECT MIN(due_at) {waiting}) LIMIT ?)",
+            (*values, sql_value(now), *values, at_most),
+        ).fetchone()
+        return int(row[0])
+
+    def _waiting_jobs(self) -> tuple[str, list[str]]:
+        """Those without a lane that wait for nothing but their turn, as SQL with its values."""
+        scope, values = (
+            ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
+        )
+        return f"FROM jobs WHERE {_READY} AND lane = ''{scope}", values
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first due jobs of a lane, including those that were held until now."""
@@ -150,9 +179,12 @@ class SqliteJobs:
         )
         return [job_of(row) for row in rows.fetchall()]
 
-    def complete(self, job: Job) -> None:
-        self._check_organization(job)
-        self._connection.execute("DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id))
+    def complete(self, *jobs: Job) -> None:
+        for job in jobs:
+            self._check_organization(job)
+        self._connection.executemany(
+            "DELETE FROM jobs WHERE id = ? AND organization_id = ?", [(job.id, job.organization_id) for job in jobs]
+        )
 
     def cancel(self, key: str) -> None:
         self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))

@@ -85,10 +85,10 @@ class Kept:
     def restore(self, state: dict[type, dict[str, None]]) -> None:
         self._pending = state
 
-    def inserted(self, kind: type, id: str) -> None:
-        """A record was inserted."""
+    def inserted(self, kind: type, ids: Iterable[str]) -> None:
+        """Records were inserted."""
         if _statements(kind) is not None:
-            self._pending.setdefault(kind, {})[id] = None
+            self._pending.setdefault(kind, {}).update(dict.fromkeys(ids))
 
     def changes(self, kind: type, id: str, columns: Iterable[str]) -> list[_Referring]:
         """A record is about to change in these columns; `changed` takes the answer once it has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sqlite3
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from usagebill.storage.conditions import AnyOf, Condition, Related, Search
@@ -51,10 +52,15 @@ def short_tokens(organization_id: str | None, *texts: str | None) -> str:
         if text:
             pieces.update(text)
             pieces.update(map(operator.add, text, text[1:]))
-    tokens = [letters.encode().hex() for letters in pieces]
+    tokens = list(map(_hex, pieces))
     if organization_id is not None:
         tokens.append(_organization_token(organization_id))
     return " ".join(tokens)
+
+
+@lru_cache(maxsize=50_000)
+def _hex(letters: str) -> str:
+    return letters.encode().hex()
 
 
 def _organization_token(organization_id: str) -> str:

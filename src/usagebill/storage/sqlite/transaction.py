@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
-from usagebill.storage.ports import Duplicate
+from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.states import Wants, is_behind, roll_up
@@ -107,11 +107,10 @@ class _Memory:
         return self.touched.get(kind, set()) if is_alone else None
 
     def touch(self, kind: type, *records: object) -> None:
-        """Note that records of the kind are written; with two, the first becomes the second."""
+        """Note that records of the kind are written, as they are before and after."""
         touched = self.touched.setdefault(kind, set())
-        for record in records:
-            for column in _tracked(kind):
-                touched.add((column, getattr(record, column)))
+        for column in _tracked(kind):
+            touched.update([(column, getattr(record, column)) for record in records])
 
     def recall(self, earlier: _Memory) -> None:
         """Reuse what an earlier transaction of the store has read, as far as it was not written since."""
@@ -389,22 +388,26 @@ class SqliteTransaction:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
         return None if value is None else whole_number(value)
 
-    def insert(self, *records: object) -> None:
-        for kind, alike in groupby(records, type):
-            self._insert_alike(kind, list(alike))
+    def encoded(self, records: Sequence[object]) -> Encoded:
+        return {record.id: codec_of(type(record)).row(record) for record in records}  # type: ignore[attr-defined]
 
-    def _insert_alike(self, kind: type, records: Sequence[Any]) -> None:
-        codec, memory = codec_of(kind), self._memory
+    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
+        for kind, alike in groupby(records, type):
+            self._insert_alike(kind, list(alike), encoded)
+
+    def _insert_alike(self, kind: type, records: Sequence[Any], encoded: Encoded) -> None:
+        codec, memory, table = codec_of(kind), self._memory, table_of(kind)
         for record in records:
             self._check_organization(record)
-            table = self._written(kind)
-            memory.touch(kind, record)
-            # Even if it is refused: the first of several may be stored then.
-            self._kept.inserted(kind, record.id)
-        if len(records) == 1:
-            self._execute(self._connection.execute, _insert_sql(kind), codec.row(records[0]))
+        memory.writes[kind] += len(records)
+        memory.touch(kind, *records)
+        # Even if they are refused: the first of several may be stored then.
+        self._kept.inserted(kind, [record.id for record in records])
+        rows = [encoded.get(record.id) or codec.row(record) for record in records]
+        if len(rows) == 1:
+            self._execute(self._connection.execute, _insert_sql(kind), rows[0])
         else:
-            self._execute(self._connection.executemany, _insert_sql(kind), [codec.row(record) for record in records])
+            self._execute(self._connection.executemany, _insert_sql(kind), rows)
         for record in records:
             self._known[kind, record.id] = record
             if table.entitles:
@@ -474,11 +477,12 @@ class SqliteTransaction:
     def next_number(self, name: str, start: int = 1) -> int:
         return self._next_number(self._organization_id or "", name, start)
 
-    def _next_number(self, organization_id: str, name: str, start: int) -> int:
+    def _next_number(self, organization_id: str, name: str, start: int, count: int = 1) -> int:
+        """The last of the next `count` numbers; `start` is that of a new sequence."""
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
-            " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + 1 RETURNING value",
-            (organization_id, name, start),
+            " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + ? RETURNING value",
+            (organization_id, name, start, count),
         ).fetchone()
         return int(row[0])
 
@@ -498,7 +502,12 @@ class SqliteTransaction:
         )
 
     def next_numbers(self, names: Sequence[str]) -> list[int]:
-        return [self.next_number(name) for name in names]
+        owner = self._organization_id or ""
+        numbers = {}
+        for name, count in Counter(names).items():
+            last = self._next_number(owner, name, count, count)
+            numbers[name] = iter(range(last - count + 1, last + 1))
+        return [next(numbers[name]) for name in names]
 
     def last_number(self, name: str) -> int:
         return self.last_numbers([name]).get(name, 0)
