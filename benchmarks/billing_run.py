@@ -10,6 +10,7 @@
     python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
     python -m benchmarks.billing_run --against main 300  # beside another commit, in turn, in one run
     python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, in turn
+    python -m benchmarks.billing_run --alike --endpoints 1 300  # the same, with messages to so many endpoints
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.
@@ -318,8 +319,11 @@ def measure_against(commit: str, count: int) -> None:
     print(f"{min(spent[commit]) / min(spent['this']):.2f} times the invoices a second; load {os.getloadavg()[0]:.1f}")
 
 
-def measure_alike(count: int) -> None:
-    """How many times the invoices a second where customers are billed together: rounds of both ways alternate."""
+def measure_alike(count: int, endpoints: int) -> None:
+    """How many times the invoices a second where customers are billed together: rounds of both ways alternate.
+
+    Every invoice is announced to so many endpoints; delivery is not measured.
+    """
     fewest = {"one by one": count + 1, "together": rehearsals.FEWEST_ALIKE}
     spent: dict[str, list[float]] = {way: [] for way in fewest}
     for _ in range(ROUNDS):
@@ -327,6 +331,8 @@ def measure_alike(count: int) -> None:
             rehearsals.FEWEST_ALIKE = least
             with tempfile.TemporaryDirectory() as folder, open_billing(Path(folder) / "billing.db", START) as billing:
                 fill(billing, count)
+                for number in range(endpoints):
+                    billing.webhook_endpoints.create(webhook_url=f"https://acme.example/{number}")
                 lock = Lock(billing)
                 spent[way].append(run(billing)[0] / count * 1000)
                 assert invoices(billing) == count
@@ -522,6 +528,7 @@ def main() -> None:
     reader.add_argument("--logs", action="store_true", help="runs with the activity log and without, in turn, instead")
     reader.add_argument("--against", metavar="COMMIT", help="beside another commit, in turn, instead")
     reader.add_argument("--alike", action="store_true", help="customers billed together and one by one, instead")
+    reader.add_argument("--endpoints", type=int, default=0, help="with --alike: so many webhook endpoints listen")
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--end", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--work", metavar="FILE", help=argparse.SUPPRESS)
@@ -541,7 +548,7 @@ def main() -> None:
     elif asked.against:
         measure_against(asked.against, asked.counts[0])
     elif asked.alike:
-        measure_alike(asked.counts[0])
+        measure_alike(asked.counts[0], asked.endpoints)
     elif asked.logs:
         measure_logs(asked.counts[0])
     elif asked.ingest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sqlite3
@@ -59,6 +60,20 @@ def _open(file: Path, now: datetime) -> Billing:
     return Billing(file, clock=ManualClock(now), deliver=False)
 
 
+# What is listened to at each endpoint; None is everything.
+_ENDPOINTS: tuple[tuple[list[str] | None, ...], ...] = (
+    (),
+    (None,),
+    (["invoice.created"], None),
+    (["customer.created"],),
+)
+
+
+def _listen(billing: Any, endpoints: tuple[list[str] | None, ...]) -> None:
+    for number, types in enumerate(endpoints):
+        billing.webhook_endpoints.create(webhook_url=f"https://acme.example/{number}", event_types=types)
+
+
 def _price_list(billing: Any) -> None:
     metrics = {
         code: billing.billable_metrics.create(
@@ -99,6 +114,10 @@ def _price_list(billing: Any) -> None:
         frequency="once",
         expiration="no_expiration",
     )
+
+
+def _announced_number(message: Any) -> str:
+    return str(json.loads(message.payload)["invoice"]["number"])
 
 
 def _sign_up(billing: Any, id: str, kind: str, name: str | None, *, billing_time: str = "calendar") -> None:
@@ -152,7 +171,9 @@ def _bill(file: Path, at: datetime, monkeypatch: pytest.MonkeyPatch, *, fewest: 
     monkeypatch.setattr(rehearsals, "FEWEST_ALIKE", fewest)
     monkeypatch.setattr(rehearsals, "_TOGETHER", together)
     with _open(file, at) as billing:
-        billing.run_due(strict=True)
+        # Nothing is delivered: when an endpoint answers is left open.
+        while billing.run_batch(strict=True):
+            pass
         assert list(billing.audit().findings) == []
     with closing(sqlite3.connect(file)) as connection:
         return _rows(connection, before)
@@ -205,20 +226,27 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @examples(12, few=3, deadline=None)
-@given(customers=_customers(), together=st.integers(1, 4), billing_time=st.sampled_from(("calendar", "anniversary")))
+@given(
+    customers=_customers(),
+    together=st.integers(1, 4),
+    billing_time=st.sampled_from(("calendar", "anniversary")),
+    endpoints=st.sampled_from(_ENDPOINTS),
+)
 def test_billed_together_or_one_by_one_everything_stored_is_the_same(
-    customers: list[dict[str, Any]], together: int, billing_time: str
+    customers: list[dict[str, Any]], together: int, billing_time: str, endpoints: tuple[list[str] | None, ...]
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
         file, other = Path(folder) / "one.db", Path(folder) / "other.db"
         with _open(file, START) as billing:
             _price_list(billing)
+            _listen(billing, endpoints)
             for number, customer in enumerate(customers):
                 clock: Any = billing.clock
                 clock.set(START + timedelta(minutes=number))
                 _sign_up(billing, f"c{number}", customer["kind"], customer["name"], billing_time=billing_time)
                 _use(billing, f"c{number}", customer["january"], START)
-            billing.run_due(strict=True)
+            while billing.run_batch(strict=True):
+                pass
         for month, at in (("february", FEBRUARY), ("march", MARCH)):
             shutil.copy(file, other)
             alone = _bill(other, at, monkeypatch, fewest=_NEVER)
@@ -248,6 +276,39 @@ def test_customers_alike_are_billed_together_from_the_second_on(tmp_path: Path, 
         assert list(billing.audit().findings) == []
     assert sum(stored) >= 18
     assert 0 not in stored
+
+
+def test_each_customer_billed_together_is_announced_to_every_endpoint(tmp_path: Path, stored: list[int]) -> None:
+    file = _signed_up(tmp_path, 20)
+    with _open(file, START) as billing:
+        _listen(billing, (None, ["invoice.created"], ["customer.created"]))
+    with _open(file, FEBRUARY) as billing:
+        while billing.run_batch():
+            pass
+        messages = billing.webhooks.list(per_page=100).items
+        invoices = {invoice.id: invoice for invoice in billing.invoices.list(per_page=100).items}
+    assert sum(stored) >= 18
+    assert Counter(message.object_id for message in messages) == dict.fromkeys(invoices, 2)
+    with closing(sqlite3.connect(file)) as connection:
+        waiting = connection.execute("SELECT subject_id FROM jobs WHERE kind = 'deliver_webhook'").fetchall()
+    assert sorted(id for (id,) in waiting) == sorted(message.id for message in messages)
+    for message in messages:
+        shown = json.loads(message.payload)["invoice"]
+        invoice = invoices[shown["svc_id"]]
+        assert (message.object_id, shown["number"]) == (invoice.id, invoice.number)
+        assert shown["total_amount_cents"] == invoice.total_amount_cents
+        assert {fee["svc_invoice_id"] for fee in shown["fees"]} == {invoice.id}
+
+
+def test_code_that_listens_is_told_of_invoices_made_together(tmp_path: Path, stored: list[int]) -> None:
+    told: list[Any] = []
+    with Billing(
+        _signed_up(tmp_path, 12), clock=ManualClock(FEBRUARY), deliver=False, on_message=told.append
+    ) as billing:
+        billing.run_due(strict=True)
+        numbers = {invoice.number for invoice in billing.invoices.list(per_page=100).items}
+    assert sum(stored) >= 10
+    assert Counter(message["invoice"]["number"] for message in told) == dict.fromkeys(numbers, 1)
 
 
 def test_what_changes_before_they_are_stored_is_billed(
@@ -285,10 +346,18 @@ def test_what_changes_before_they_are_stored_is_billed(
 
 def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(tmp_path: Path, stored: list[int]) -> None:
     file = _signed_up(tmp_path, 60)
+    with _open(file, START) as billing:
+        _listen(billing, (None,))
     with _open(file, FEBRUARY) as first, _open(file, FEBRUARY) as second:
         while first.run_batch() + second.run_batch():
             pass
-        assert first.invoices.list(per_page=1).total_count == 60
+        invoices = first.invoices.list(per_page=100).items
+        assert len(invoices) == 60
+        # Numbers that another worker took are not announced.
+        messages = first.webhooks.list(per_page=100).items
+        assert {(message.object_id, _announced_number(message)) for message in messages} == {
+            (invoice.id, invoice.number) for invoice in invoices
+        }
         assert list(first.audit().findings) == []
     assert sum(stored) > 60 / 2
 

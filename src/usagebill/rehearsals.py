@@ -135,10 +135,11 @@ class Together:
         """What names their jobs."""
         return frozenset((self.organization.id, planned.job.key) for planned in self.invoices)
 
-    def is_stored(self, tx: Transaction, organization: Organization, instant: datetime) -> bool:
+    def is_stored(self, tx: Transaction, organization: Organization, instant: datetime, batch: Batch) -> bool:
         """Write all of them, if each job would do the same now; False if nothing was written.
 
-        Raises `GoneToOthers` or `NotTogether` if it cannot be; nothing is written then either.
+        The batch gets their messages. Raises `GoneToOthers` or `NotTogether` if it cannot be; nothing is written then
+        either.
         """
         jobs = [planned.job for planned in self.invoices]
         if not tx.jobs.stand(instant, jobs):
@@ -150,31 +151,37 @@ class Together:
         if organization != self.organization or not tx.still_holds(self.observation):
             return False
         try:
-            tx.savepoint(lambda: tx.unchecked(partial(self._store, tx)))
+            stored = tx.savepoint(lambda: tx.unchecked(partial(self._store, tx)))
         except Exception as problem:
             # Nothing of it is left. Doing the jobs one by one shows whose fault it is.
             raise NotTogether from problem
         # They are logged.
         tx.take_changes()
+        for planned in stored:
+            batch.messages += planned.message.bodies
+            batch.kinds |= {job.lane and job.kind for job in planned.jobs if job.immediate}
         return True
 
-    def _store(self, tx: Transaction) -> None:
+    def _store(self, tx: Transaction) -> list[AlikeInvoice]:
         reader = Reader(tx, self.organization, self.invoices[0].job.due_at, self.settings)
         taken = iter(tx.next_numbers([name for planned in self.invoices for name in planned.series]))
         encoded = dict(self.encoded)
         # Rows of one kind are written together, invoices before what belongs to them.
         kinds: dict[type, list[object]] = {}
+        stored = []
         for planned in self.invoices:
             numbers = tuple(islice(taken, len(planned.series)))
             numbered = planned if numbers == planned.numbers else planned.numbered(reader, numbers)
+            stored.append(numbered)
             for record, foreseen in zip(numbered.records, planned.records, strict=True):
                 kinds.setdefault(type(record), []).append(record)
                 if record is not foreseen:
                     del encoded[foreseen.id]
         tx.jobs.complete(*(planned.job for planned in self.invoices))
         tx.insert(*chain.from_iterable(kinds.values()), encoded=encoded)
-        if not tx.jobs.add(*(job for planned in self.invoices for job in planned.added)):
+        if not tx.jobs.add(*(job for numbered in stored for job in numbered.jobs)):
             raise _PlanFails
+        return stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +287,7 @@ class Rehearsals:
         scoped = tx.scoped(together.organization.id)
         organization = self._organization_of(scoped, together.organization.id)
         try:
-            is_stored = together.is_stored(scoped, organization, instant)
+            is_stored = together.is_stored(scoped, organization, instant, batch)
         except GoneToOthers:
             batch.gone += 1
             if self._is_one_instant:
@@ -392,10 +399,18 @@ class Rehearsals:
             prepared = self._prepared(tx, noted, job, partial(numbers.next, tx))
             results[job.organization_id, job.key] = prepared
             plan = prepared.plan
-            if plan is not None and len(plan.work.numberings) == 1 and not plan.work.messages:
+            if plan is not None and len(plan.work.numberings) == 1:
                 taken = plan.work.numberings[0].numbers
                 reader = Reader(noted, organization, job.due_at, self._settings)
-                billed_together = cohort_of(reader, job, plan.writes, notes, taken)
+                billed_together = cohort_of(
+                    reader,
+                    job,
+                    plan.writes,
+                    notes,
+                    taken,
+                    messages=plan.work.messages,
+                    listening=self._terms()["listening"],
+                )
                 if billed_together is not None:
                     self._cohorts.append((at, billed_together))
                     results |= self._together(tx, organization, billed_together, left[1:], numbers)

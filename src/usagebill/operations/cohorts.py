@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from usagebill.core.activity_logs import ActivityLog
@@ -32,7 +32,9 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Subscription
-from usagebill.core.tasks import BillCustomer, MarkOverdue, Task
+from usagebill.core.tasks import BillCustomer, DeliverWebhook, MarkOverdue, Task
+from usagebill.core.webhooks import WebhookMessage
+from usagebill.json_text import JsonObject
 from usagebill.operations.activity_logs import invoice_text
 from usagebill.operations.invoices.issue import search_text
 from usagebill.operations.invoices.numbering import series_of, with_numbers
@@ -40,15 +42,19 @@ from usagebill.operations.subscriptions.schedule import is_due, next_run
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.cohorts import Pattern, bill_alike, pattern_of
 from usagebill.storage.alike import Ids, Notes, Question
-from usagebill.storage.conditions import at_least, within
+from usagebill.storage.conditions import Condition, at_least, eq, within
 from usagebill.storage.jobs import job_of
-from usagebill.storage.plans import Writes
+from usagebill.storage.plans import Planning, Writes
 from usagebill.storage.ports import Snapshot
+from usagebill.storage.rehearsal import RehearsalEnds
 from usagebill.views.customers import customer_summary
+from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.subscriptions import contract_view
-from usagebill.work import Reader
+from usagebill.work import Reader, Rehearsal, Work
 
 __all__ = ["AlikeInvoice", "Cohort", "cohort_of", "makes_what_others_share", "may_be_alike"]
+
+R = TypeVar("R")
 
 # The fields in which customers and subscriptions that are billed alike may differ. All others must be equal.
 _OWN_OF_CUSTOMER = frozenset(
@@ -92,6 +98,8 @@ _COMPARED: Mapping[type, frozenset[frozenset[str]]] = {
     Fee: frozenset({frozenset({"subscription_id", "fee_type", "invoice_id", "created_at"})}),
     FixedChargeUnits: frozenset({frozenset({"subscription_id", "fixed_charge_id", "created_at"})}),
 }
+# The only message that such an invoice sends.
+ISSUED = "invoice.created"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -103,6 +111,43 @@ def _shared_fields(kind: Hashable, own: frozenset[str]) -> Callable[[object], tu
 def _is_alike(record: object, other: object, own: frozenset[str]) -> bool:
     values = _shared_fields(cast(Hashable, type(record)), own)
     return values(record) == values(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The message that an invoice was issued, for each endpoint that listens; `is_sent` is false if nobody does.
+
+    `listening` says whether this process hands messages to its own code.
+    """
+
+    is_sent: bool
+    listening: bool
+    bodies: tuple[JsonObject, ...] = ()
+    records: tuple[WebhookMessage, ...] = ()
+    deliveries: tuple[Job, ...] = ()
+
+    def about(self, reader: Reader, job: Job, invoice: Invoice, parts: Sequence[BillingPeriod | Fee]) -> Message:
+        """The same message about another invoice, which need not be stored yet."""
+        if not self.is_sent:
+            return self
+        planning = Planning(reader.tx, cast(Snapshot, _Before(reader.tx, invoice)), _numberless)
+        planning.jobs.complete(job)
+        planning.insert(invoice, *parts)
+        work = Rehearsal(
+            reader.tx,
+            reader.organization,
+            reader.now,
+            reader.settings,
+            perform=_performless,
+            planning=planning,
+            listening=self.listening,
+        )
+        work.emit(ISSUED, partial(invoice_webhook_view, work, ISSUED, invoice), invoice.id)
+        writes = planning.writes()
+        if writes is None:
+            raise RehearsalEnds
+        records = tuple(record for record in writes.inserted if isinstance(record, WebhookMessage))
+        return replace(self, bodies=tuple(work.messages), records=records, deliveries=writes.added)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +163,7 @@ class AlikeInvoice:
     added: tuple[Job, ...]
     series: tuple[str, ...]
     numbers: tuple[int, ...]
+    message: Message
 
     def numbered(self, reader: Reader, numbers: Sequence[int]) -> AlikeInvoice:
         """The same with these numbers, wherever they appear."""
@@ -127,12 +173,43 @@ class AlikeInvoice:
         log = self.log
         if log is not None:
             log = replace(log, activity_object=invoice_text(reader, invoice), resource_id=invoice.id)
-        return replace(self, invoice=invoice, log=log, numbers=tuple(numbers))
+        message = self.message.about(reader, self.job, invoice, (self.period, *self.fees))
+        return replace(self, invoice=invoice, log=log, message=message, numbers=tuple(numbers))
 
     @property
     def records(self) -> tuple[Invoice | BillingPeriod | Fee | ActivityLog, ...]:
         """The records, in the order in which they are stored."""
-        return (self.invoice, self.period, *self.fees, *(() if self.log is None else (self.log,)))
+        log = () if self.log is None else (self.log,)
+        return (self.invoice, self.period, *self.fees, *self.message.records, *log)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs, in the order in which they are added."""
+        return (*self.added[:-1], *self.message.deliveries, *self.added[-1:])
+
+
+class _Before:
+    """A snapshot that is known to hold nothing of an invoice which is only being made, so that nobody looks for it."""
+
+    def __init__(self, snapshot: Snapshot, invoice: Invoice) -> None:
+        self._snapshot = snapshot
+        self._invoice_id = invoice.id
+
+    def find(self, kind: type[R], *conditions: Condition, **options: Any) -> list[R]:
+        if eq("invoice_id", self._invoice_id) in conditions:
+            return []
+        return self._snapshot.find(kind, *conditions, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._snapshot, name)
+
+
+def _numberless(name: str) -> int:
+    raise RehearsalEnds
+
+
+def _performless(work: Work, job: Job) -> None:
+    raise RehearsalEnds
 
 
 def may_be_alike(job: Job) -> bool:
@@ -261,6 +338,7 @@ class Cohort:
     period: BillingPeriod
     log: ActivityLog | None
     overdue_at: datetime
+    message: Message
     questions: _Questions
 
     def invoices(
@@ -290,7 +368,11 @@ class Cohort:
         taken = {job.key for job in reader.tx.jobs.named([job.key for invoice in made for job in invoice.added])}
         made = [invoice for invoice in made if taken.isdisjoint(job.key for job in invoice.added)]
         numbers = iter(numbers_of([name for invoice in made for name in invoice.series]))
-        return [invoice.numbered(reader, tuple(islice(numbers, len(invoice.series)))) for invoice in made]
+        try:
+            return [invoice.numbered(reader, tuple(islice(numbers, len(invoice.series)))) for invoice in made]
+        except RehearsalEnds:
+            # A message shows more than is known here.
+            return []
 
     def _contracts(self, reader: Reader, customer_ids: Sequence[str]) -> dict[str, Contract]:
         """By customer, the contract of each that has only one, alike in all that is not its own."""
@@ -387,27 +469,43 @@ class Cohort:
             added=added,
             series=series_of(invoice, customer, contract.parties.issuer),
             numbers=(),
+            message=self.message,
         )
 
 
-def cohort_of(reader: Reader, job: Job, writes: Writes, notes: Notes, numbers: Sequence[int]) -> Cohort | None:
+def cohort_of(
+    reader: Reader,
+    job: Job,
+    writes: Writes,
+    notes: Notes,
+    numbers: Sequence[int],
+    *,
+    messages: Sequence[JsonObject],
+    listening: bool,
+) -> Cohort | None:
     """The cohort of a job, from what it has written and read; None if it cannot be a pattern.
 
     `reader` is as of the job's instant, on the snapshot that was asked, and notes what it is asked; `numbers` are those
-    that the invoice took.
+    that the invoice took, `messages` those that were sent. `listening` says whether this process hands messages to its
+    own code.
     """
     kinds: dict[type, list[Any]] = {}
     for record in writes.inserted:
         kinds.setdefault(type(record), []).append(record)
     invoices, periods, logs = (kinds.pop(kind, []) for kind in (Invoice, BillingPeriod, ActivityLog))
     fees = kinds.pop(Fee, [])
-    due = {added.kind: added.due_at for added in writes.added}
+    sent = kinds.pop(WebhookMessage, [])
+    added = [job for job in writes.added if job.kind != DeliverWebhook.kind]
+    due = {job.kind: job.due_at for job in added}
     if (
         kinds
+        or any(body["webhook_type"] != ISSUED for body in messages)
+        or len(messages) > 1
+        or (sent and not messages)
         or (len(invoices), len(periods)) != (1, 1)
         or len(logs) > 1
         or set(due) != {MarkOverdue.kind, BillCustomer.kind}
-        or len(writes.added) != len(due)
+        or len(added) != len(due)
         or writes.replaced
         or writes.cancelled
     ):
@@ -442,9 +540,10 @@ def cohort_of(reader: Reader, job: Job, writes: Writes, notes: Notes, numbers: S
         period=period,
         log=next(iter(logs), None),
         overdue_at=due[MarkOverdue.kind],
+        message=Message(is_sent=bool(messages), listening=listening),
         questions=questions,
     )
-    return cohort if _gives_back(cohort, reader, job, writes, numbers) else None
+    return cohort if _gives_back(cohort, reader, job, writes, numbers, messages) else None
 
 
 def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions | None:
@@ -470,11 +569,23 @@ def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions |
     return _Questions(contract=contract, shared=shared, empty=tuple(empty), compared=tuple(compared))
 
 
-def _gives_back(cohort: Cohort, reader: Reader, job: Job, writes: Writes, numbers: Sequence[int]) -> bool:
+def _gives_back(
+    cohort: Cohort,
+    reader: Reader,
+    job: Job,
+    writes: Writes,
+    numbers: Sequence[int],
+    messages: Sequence[JsonObject],
+) -> bool:
     """Whether the cohort reproduces what the job has written, apart from ids."""
     written_at = reader.now if cohort.log is None else cohort.log.written_at
     made = cohort.invoices(reader, [job], lambda _: tuple(numbers), written_at)
-    return len(made) == 1 and _shape(made[0].records, made[0].added) == _shape(writes.inserted, writes.added)
+    if len(made) != 1:
+        return False
+    alike = made[0]
+    return _shape(alike.records, alike.jobs, list(alike.message.bodies)) == _shape(
+        writes.inserted, writes.added, list(messages)
+    )
 
 
 def _shape(*written: object) -> str:
