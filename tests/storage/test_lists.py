@@ -379,14 +379,15 @@ def test_a_search_beside_a_filter_finds_the_same_whichever_is_looked_at(
         for number in range(8):
             name, currency = "Grace" if number in (2, 3) else f"Ada {number}", "GBP" if number in (1, 2) else "EUR"
             box.customer(f"c{number}", name=name, currency=currency)
-            line = {"add_on_code": "setup", "units": "1"}
+            line = {"add_on_code": "setup", "units": "2" if number > 4 else "1"}
             box.post("/invoices", invoice={"external_customer_id": f"c{number}", "currency": currency, "fees": [line]})
         box.delete("/customers/c7")
         addresses = [
             f"/{kind}?search_term={term}&{narrowed}&per_page=2&page={page}"
             for kind, filters in {
                 "customers": ("currencies[]=GBP", "currencies[]=EUR", "currencies[]=USD", "has_customer_type=false"),
-                "invoices": ("currency=GBP", "currency=EUR", "payment_status=succeeded", "amount_to=100&currency=GBP"),
+                "invoices": ("currency=GBP", "currency=EUR", "payment_status=succeeded", "amount_to=100&currency=GBP")
+                + ("amount_from=150", "amount_to=150", "amount_from=150&currency=EUR", "issuing_date_from=2024-03-05"),
             }.items()
             for narrowed in filters
             for term in ("ada", "grace", "ad", "charles", "c2")

@@ -132,6 +132,9 @@ class Lists:
             beside = self._counted_beside_text(kind, counts, rest[0], size)
             if beside is not None:
                 return beside
+        if self._leads_past_text_by_range(kind, counts, rest):
+            source, values = self._by_range(kind, conditions, counts)
+            return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
         if len(rest) == 1 and isinstance(rest[0], Negate) and counts.span is None:
             without = self._counted_one_by_one(kind, [*counts.conditions, rest[0].condition])
             return self._size(kind, counts).matching - without
@@ -264,6 +267,28 @@ class Lists:
             return False
         return self._searches_broadly(kind, search, min(size.matching, size.all - size.matching))
 
+    def _leads_past_text_by_range(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> bool:
+        """Whether more records contain the text than lie within a range of dates or amounts that is asked for too."""
+        table = table_of(kind)
+        if counts.span is None or table.listing is None or counts.span.column in table.listing.keys:
+            return False
+        if len(rest) != 1 or not looks_up(rest):
+            return False
+        return self._searches_broadly(kind, rest[0], self._size(kind, counts).matching)
+
+    def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
+        """The records within the range of dates or amounts, whose texts are looked at one by one, and values it binds.
+
+        The planner does not know how few these are: it is told which index leads to them.
+        """
+        table = table_of(kind)
+        assert counts.span is not None
+        assert table.listing is not None
+        in_order = counts.span.column == table.listing.order[0].column
+        index = f"{table.name}_listed" if in_order else f"{table.name}_ranged_{counts.span.column}"
+        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
+        return f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}', values
+
     def _counted_by_facets(self, kind: type, counts: Counted, search: Condition, sign: str = "") -> int:
         source, values = self._by_facets(kind, counts, search, sign)
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
@@ -374,6 +399,8 @@ class Lists:
         if _gathers(matching, entries) and not _walks(matching, entries, size):
             if len(rest) == 1 and size.matching * 2 <= size.all and self._leads_past_text(kind, counts, rest[0], size):
                 return self._of_facets(kind, counts, order, limit, offset, rest[0])
+            if self._leads_past_text_by_range(kind, counts, rest):
+                return self._page(*self._by_range(kind, conditions, counts), kind, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
