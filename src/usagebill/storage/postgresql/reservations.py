@@ -6,6 +6,7 @@ organization, whoever has reserved it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -62,6 +63,11 @@ class Reservations:
             self._session = None
 
     def close(self) -> None:
-        """Let go of all."""
+        """Release all reservations. The server ends a session only some time after it is closed, so they are first
+        released by name.
+        """
         with self._guard:
+            if self._session is not None and not self._session.closed:
+                with contextlib.suppress(psycopg.OperationalError):
+                    self._session.execute(b"SELECT pg_advisory_unlock_all()")
             self._close()
