@@ -1,4 +1,4 @@
-"""Ports: what operations need of a storage engine, and nothing else."""
+"""Ports: what operations need from a storage engine, and nothing more."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class UnusableTransaction(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[R]):
-    """One page of a list. `page` and `per_page` are as asked; `total_count` counts all that match."""
+    """One page of a list. `page` and `per_page` are those requested; `total_count` counts all matches."""
 
     items: Sequence[R]
     page: int
@@ -75,7 +75,7 @@ class WaitingJobs(Protocol):
         """Each lane with waiting jobs whose name begins with `prefix`, and their earliest `run_at`."""
 
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        """The earliest `run_at` of all jobs that wait (of those with a lane or without, if asked), or None."""
+        """The earliest `run_at` of all waiting jobs (or only of those with a lane, or without), or None."""
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
         """The subject's first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
@@ -108,7 +108,7 @@ class JobQueue(WaitingJobs, Protocol):
     """Due jobs. Everything here is part of the transaction it belongs to."""
 
     def add(self, *jobs: Job) -> bool:
-        """Write the jobs; False if a key exists already, whose job is left as it is."""
+        """Write the jobs; False if a key already exists: the existing job is left unchanged."""
 
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
         """Announce jobs, by organization and key, that will be claimed by their keys at `now`, so that they can be read
@@ -119,11 +119,11 @@ class JobQueue(WaitingJobs, Protocol):
         """Whether `claim` would give each of these jobs of the organization by its key, unchanged."""
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
-        """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
-        asked. It stays in the queue until it is completed.
+        """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, if
+        requested. It stays in the queue until it is completed.
 
-        With `key` it is the job of the organization with that key, or none: it is not there if it is done, or while
-        another job of its subject is due before it.
+        With `key`, the organization's job with that key; None if it is done, or while another job of its subject is due
+        before it.
         """
 
     def lease(
@@ -135,10 +135,10 @@ class JobQueue(WaitingJobs, Protocol):
         """
 
     def give_back(self, jobs: Sequence[Job]) -> None:
-        """Make leased jobs ready again without running them; one that somebody else has leased since is left alone."""
+        """Make leased jobs ready again without running them; a job that has been leased again since is left alone."""
 
     def complete(self, *jobs: Job) -> None:
-        """The jobs are done, and gone."""
+        """Remove jobs that are done."""
 
     def cancel(self, key: str) -> None:
         """Remove the job with this key, if there is one."""
@@ -147,17 +147,17 @@ class JobQueue(WaitingJobs, Protocol):
         """Record a failed attempt: the job is retried at `run_at`, or never once it has `failed`."""
 
     def note_worker(self, worker: WorkerSeen) -> None:
-        """Note that a worker was seen; those not seen within a week are forgotten."""
+        """Record that a worker was seen; workers not seen for a week are forgotten."""
 
     def retry(self, id: str, run_at: datetime) -> bool:
-        """Give the job a fresh set of attempts from `run_at` on; False if there is no such job."""
+        """Give the job a fresh set of attempts from `run_at`; False if there is no such job."""
 
 
 class EventLog(Protocol):
     """Events and the queries of aggregations, within one organization."""
 
     def get(self, transaction_id: str) -> Event | None:
-        """An event with this transaction id: if several subscriptions have one, the first that was received."""
+        """The event with this transaction id; if several subscriptions have one, the first received."""
 
     def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
         """The events of one external subscription id with these transaction ids, in order of time."""
@@ -209,8 +209,8 @@ class EventLog(Protocol):
 
         Events of the question, in no order, each with its place in the order of storing: those stored later than what
         was counted and up to the later of the two places in time, and those between the two places. It ends after
-        `at_most` of them. Of those stored later, only what was appended `in_advance` is found. Where nothing was
-        counted it is all of the question up to `order`, however many and however appended.
+        `at_most` of them. Of those stored later, only events appended `in_advance` are returned. If nothing was
+        counted yet, these are all events of the question up to `order`, however many and however appended.
         """
 
     def size(self, question: EventQuery, *, at_most: int) -> int:
@@ -221,7 +221,7 @@ class EventLog(Protocol):
     ) -> Iterator[tuple[str | None, str]]:
         """The distinct pairs of external subscription id and code among events, or among those marked `uncounted`.
 
-        Both arguments narrow it. The cost depends on the number of pairs, not of events.
+        Both ids narrow the result. The cost depends on the number of pairs, not of events.
         """
 
     def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
@@ -242,12 +242,12 @@ class EventLog(Protocol):
 
 
 class EventStore(EventLog, Protocol):
-    """Events with appending, which is part of the transaction."""
+    """Events that can be appended, as part of the transaction."""
 
     def append(
         self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
     ) -> list[int]:
-        """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then.
+        """Store `events`; if any (subscription, transaction id) already exists, return their positions and store none.
 
         Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about. Those with the
         ids `uncounted` are marked: their metric cannot count them.
@@ -288,7 +288,7 @@ class Snapshot(Protocol):
         """The result of the query, and the observation it is based on: `still_holds` says later whether it is valid."""
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that stands until another event comes that one of the questions is about."""
+        """An observation that holds until an event arrives that one of the questions concerns."""
 
     @property
     def organization_id(self) -> str | None:
@@ -316,7 +316,7 @@ class Snapshot(Protocol):
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> Iterator[R]:
-        """The matching records, streamed one by one. Nothing may be written meanwhile."""
+        """The matching records, streamed one by one. Nothing may be written while the stream is open."""
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
         """How many records satisfy all conditions."""
@@ -342,19 +342,19 @@ class Snapshot(Protocol):
         """The same for several sequences; those that no number was taken of are left out."""
 
     def encoded(self, records: Sequence[object]) -> Encoded:
-        """The records as a transaction is going to store them, so that it need not work that out under its lock."""
+        """The records encoded as a transaction will store them, so that this need not be done under its lock."""
 
     def entitlements_version(self) -> int:
-        """Another number than before whenever something of the organization has changed that decides what its
-        subscriptions are entitled to (`Table.entitles`); 0 before the first time.
+        """A number that changes whenever a record changes that determines what the organization's subscriptions are
+        entitled to (`Table.entitles`); 0 before the first change.
         """
 
     def newest_instant(self) -> datetime | None:
-        """The newest instant that the clock has shown while somebody wrote, None if nobody noted any."""
+        """The latest clock reading recorded by a write; None if there is none."""
 
 
 class Transaction(Snapshot, Protocol):
-    """Reads and writes: what a snapshot answers, and the changes."""
+    """Reads and writes: everything a snapshot can read, plus changes."""
 
     @property
     def jobs(self) -> JobQueue: ...
@@ -362,113 +362,113 @@ class Transaction(Snapshot, Protocol):
     def events(self) -> EventStore: ...
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
-        """Make `instant` the newest that the clock has shown, if it is later (or in any case, if asked)."""
+        """Record `instant` as the latest clock reading if it is later, or regardless with `even_if_earlier`."""
 
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""
 
     def still_holds(self, observation: Any) -> bool:
-        """Whether everything that was observed in an earlier snapshot of this store is answered in the same way now."""
+        """Whether every query observed in an earlier snapshot of this store still gives the same answer."""
 
     def recall(self, snapshot: Any) -> None:
-        """Take over what an earlier snapshot of this store has read, as far as it is known to be unchanged."""
+        """Reuse what an earlier snapshot of this store has read, as far as it is known to be unchanged."""
 
     def savepoint(self, change: Callable[[], T]) -> T:
-        """Run `change`; if it raises, its effects alone are undone and the exception goes on."""
+        """Run `change`; if it raises, only its effects are undone, and the exception propagates."""
 
     def unchecked(self, change: Callable[[], T]) -> T:
-        """Run `change`, whose writes are taken to break no rule, and jobs to be new: they may be stored later in the
-        transaction, many at once. Should they break one, the whole write of the store is undone and run again, and
-        says so where it happens.
+        """Run `change`, assuming that its writes break no rule and its jobs are new: they may be stored later in the
+        transaction, in bulk. If they do break a rule, the store's whole write is undone and rerun, and the error is
+        raised at its cause.
         """
 
     @property
     def unsent_seconds(self) -> float:
-        """How long it will take to store what was written unchecked and was not stored yet."""
+        """The estimated time to store what was written unchecked and is not stored yet."""
 
     def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
-        """Write the records, those `encoded` as they are there. Raises `Duplicate` if a unique rule is broken."""
+        """Write the records, reusing the rows in `encoded`. Raises `Duplicate` if a unique rule is broken."""
 
     def replace(self, record: object, *, former: object | None = None) -> None:
         """Write the record in place of the one with its id. LookupError if there is none.
 
-        `former` is what is stored, if that is known for certain; otherwise it is read.
+        `former` is the stored record, if known for certain; otherwise it is read.
         """
 
     def delete(self, *records: object) -> None:
-        """Removes the rows for good; setting `deleted_at` is a `replace`."""
+        """Remove the rows for good; to set `deleted_at`, use `replace`."""
 
     def take_changes(self) -> list[Change]:
-        """What has become of each record of a logged table since this was last asked, in the order of first changes."""
+        """The net change of each record of a logged table since the last call, in the order of first changes."""
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
 
     def next_numbers(self, names: Sequence[str]) -> list[int]:
-        """The next number of each, in this order; a sequence that is named again gives the one after."""
+        """The next number of each sequence, in this order; a repeated name gets consecutive numbers."""
 
 
 class Store(Protocol):
     """A storage engine. A thread has one transaction open at a time: RuntimeError if it opens a second."""
 
     def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
-        """Answer from one consistent snapshot. Whatever is written meanwhile is an error of the engine."""
+        """Answer from one consistent snapshot. Attempts to write raise an error of the engine."""
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""
 
     @property
     def now(self) -> Callable[[], datetime] | None:
-        """What says the time that all who write to the store share; None: the clock of their machine."""
+        """The clock shared by all writers of the store; None: the clock of their machine."""
 
     @property
     def identity(self) -> str | None:
-        """What tells the file from any copy of it; None if there is none."""
+        """Distinguishes the file from any copy of it; None if nothing does."""
 
     @property
     def reads_beside_writes(self) -> bool:
-        """Whether others write while one reads."""
+        """Whether writes can go on during a read."""
 
     def is_awaited(self) -> bool:
-        """Asked within a write: whether others of this process wait for it to end."""
+        """Called within a write: whether other threads of this process are waiting for it to end."""
 
     def entitling_commits(self, organization_id: str) -> int:
         """How many commits of this process, through whichever store of the file, have changed the organization's
-        `entitlements_version`. It is up to date once `write` returns, and costs no look at the file.
+        `entitlements_version`. It is up to date once `write` returns, and does not access the file.
         """
 
     def roll_up_usage(self) -> bool:
         """Roll up some of the events that are in no running state yet, of all organizations, and count some of the
         texts that searches look for; False if there is nothing to do.
 
-        States answer what `EventLog.tallies` is asked about many events. Whether they are there changes no answer.
+        `EventLog.tallies` uses these states when there are many events. They never change a result.
         """
 
     def ship_events(self) -> bool:
-        """Send some of the events that were stored on to the event store beside the database; False if there is none,
-        if it has them all, or if it cannot be reached, which is logged. No answer differs.
+        """Forward some stored events to the event store next to the database; False if there is none, if it has them
+        all, or if it cannot be reached, which is logged. Results do not depend on it.
         """
 
     def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        """The first of the jobs that no other process has reserved, which are this one's now, in place of those that it
-        reserved before; None if the engine keeps no reservations.
+        """Reserve the first of the jobs that no other process has reserved, and release those reserved before; None if
+        the engine keeps no reservations.
 
-        They are gone with the process. Nobody has to heed them: they keep processes from computing the same ahead.
+        Reservations end with the process. They are advisory: they keep processes from computing the same jobs ahead.
         """
 
     @property
     def contention(self) -> float:
-        """Of the last writes, the part (0 to 1) that had to wait for another process; the latest count for most."""
+        """The fraction (0 to 1) of recent writes that had to wait for another process; the latest weigh most."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the store."""
 
 
 class CallersTransaction(Protocol):
-    """A transaction that the caller has begun, and will commit or roll back."""
+    """A transaction that the caller began, and will commit or roll back."""
 
     def is_open(self) -> bool:
-        """Whether it has been begun, and has not ended."""
+        """Whether it has begun and not yet ended."""
 
     def run(self, organization_id: str, change: Callable[[Transaction], T]) -> T:
-        """Run `change` in it; if it raises, its effects alone are undone. Raises `UnusableTransaction`."""
+        """Run `change` in it; if it raises, only its effects are undone. Raises `UnusableTransaction`."""

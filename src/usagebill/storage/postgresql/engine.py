@@ -37,9 +37,9 @@ _CONNECTIONS = 20
 _WAIT_SECONDS = 60.0
 # Statements that a connection has prepared.
 _PREPARED = 1_000
-# What the last write says of how often a lock is taken; those before it say the rest.
+# The weight of the latest write in the moving average of how often the lock is taken.
 _LAST_WRITE = 1 / 8
-# How often a write is run again after the server ended it, because it and another waited for each other.
+# How often a write is run at most: the server ends it if it and another wait for each other.
 _MOST_RUNS = 5
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -47,7 +47,7 @@ _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 
 def with_text_json(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """Have the connection give JSON as the text that it is."""
+    """Make the connection return JSON as text."""
     driver.adapters.register_loader("json", TextLoader)
 
 
@@ -59,7 +59,7 @@ class _EntitlingCommits:
         self._counts: dict[str, int] = {}
 
     def count(self, organization_ids: Set[str]) -> None:
-        """One more for each of these organizations."""
+        """Count a commit for each of these organizations."""
         with self._lock:
             for id in organization_ids:
                 self._counts[id] = self._counts.get(id, 0) + 1
@@ -68,15 +68,15 @@ class _EntitlingCommits:
         return self._counts.get(organization_id, 0)
 
 
-# By the identity of a database, for a process may open it more than once.
+# By the identity of the database: a process may open it more than once.
 _entitling_commits: dict[str, _EntitlingCommits] = {}
 
 
 class PostgresStore:
     """A database of a PostgreSQL server. Safe to use from many threads, processes and machines.
 
-    What `write` has returned from is on the server's disk. Reads run beside writers, each on a snapshot of its own;
-    writes to different organizations run beside each other.
+    Once `write` returns, its changes are on the server's disk. Reads run concurrently with writes, each on a separate
+    snapshot; writes to different organizations run concurrently.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PostgresStore:
         # What each thread has open.
         self._transactions = OneTransaction()
         self._own = threading.local()
-        # Threads of this process that want to write, by organization: one at a time asks the server for the lock.
+        # Threads of this process that want to write, by organization: only one at a time waits for the server's lock.
         self._guard = threading.Lock()
         self._turns: dict[str | None, threading.Lock] = {}
         self._awaiting = 0
@@ -105,7 +105,7 @@ class PostgresStore:
             configure=self._configure,
             open=False,
         )
-        # Before there is a pool, which would try for a minute to reach a server that is not there.
+        # Before the pool opens, which would try for a minute to reach a missing server.
         self.identity = self._prepared()
         self._pool.open()
         self._entitling_commits = _entitling_commits.setdefault(self.identity, _EntitlingCommits())
@@ -114,7 +114,7 @@ class PostgresStore:
     def _configure(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
         driver.prepared_max = _PREPARED
         with_text_json(driver)
-        # What was acknowledged is on disk, whatever the server does by default.
+        # Acknowledged means on disk, whatever the server's default.
         driver.execute(
             "SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'"
         )
@@ -142,7 +142,7 @@ class PostgresStore:
         return identity
 
     def _connection(self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None) -> Connection:
-        """A connection within a transaction that is about this organization, or all of them."""
+        """A connection within a transaction of this organization, or of all of them."""
         return Connection(driver, scope=RowScope(organization_id) if self._has_row_security else None)
 
     def _writing(
@@ -167,14 +167,14 @@ class PostgresStore:
 
     @contextmanager
     def _begun(self, statement: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """A connection with a transaction; one that the server has closed meanwhile is replaced."""
+        """A connection with an open transaction; a connection that the server has closed is replaced."""
         driver = self._pool.getconn()
         try:
             try:
                 self._begin(driver, statement)
             except psycopg.OperationalError:
                 self._pool.putconn(driver)
-                # The others are as old.
+                # The others are as stale.
                 self._pool.check()
                 driver = self._pool.getconn()
                 self._begin(driver, statement)
@@ -189,7 +189,7 @@ class PostgresStore:
         driver.execute(statement.encode())
 
     def now(self) -> datetime:
-        """The server's time: the same for all who write to the database, whatever their machines' clocks show."""
+        """The server's time: the same for everyone who writes to the database, whatever their machines' clocks show."""
         driver = getattr(self._own, "driver", None)
         if driver is not None and driver.info.transaction_status == TransactionStatus.INTRANS:
             return self._server_time(driver)
@@ -228,10 +228,10 @@ class PostgresStore:
             try:
                 return self._written(organization_id, change, may_wait=may_wait)
             except psycopg.errors.DeadlockDetected:
-                # All of it is undone. Those that it waited for go on.
+                # All of it is rolled back, and those it waited for can continue.
                 continue
             except WritesRefused:
-                # Nor is anything of this left. Written one by one, whatever breaks a rule is undone alone.
+                # This is rolled back too. Written one by one, only what breaks a rule is undone.
                 may_wait = False
         return self._written(organization_id, change, may_wait=False)
 
@@ -252,7 +252,7 @@ class PostgresStore:
                 self._roll_back(driver)
                 raise
             finally:
-                # Whatever became of it: a number too many costs those who ask one look at the database.
+                # Committed or not: counting a write too many only costs another read.
                 self._entitling_commits.count(tx.entitling)
             return result
 
@@ -260,7 +260,7 @@ class PostgresStore:
     def joined(
         self, connection: psycopg.Connection[Any], driver: psycopg.Connection[tuple[Any, ...]], organization_id: str
     ) -> Iterator[tuple[Connection, Pending]]:
-        """Work in a transaction that somebody else has begun on `connection`, and will end; `driver` reads from it."""
+        """Work in a transaction that the caller began on `connection`, and will end; `driver` reads from it."""
         with self._transactions.opened():
             self._own.driver = driver
             self._own.joined = weakref.ref(connection)
@@ -270,8 +270,8 @@ class PostgresStore:
                 self._own.driver = None
 
     def _refuse_to_wait_for_itself(self, waiting: Connection, organization_id: str) -> None:
-        """Raises `UnusableTransaction` where this thread would wait for a lock that it holds itself, on a connection on
-        which it has worked in a transaction of its own.
+        """Raises `UnusableTransaction` if this thread would wait for a lock that it holds itself, on the connection of
+        a caller's transaction that it has worked in.
         """
         reference = getattr(self._own, "joined", None)
         connection = None if reference is None else reference()
@@ -286,7 +286,7 @@ class PostgresStore:
     # What a migration does: rows as they are, of all organizations
 
     def transact(self, change: Callable[[Connection], T]) -> T:
-        """Run `change` on rows, in a transaction of its own."""
+        """Run `change` on rows, in a separate transaction."""
         with self._transactions.opened(), self._begun(_WRITE) as driver:
             try:
                 result = change(self._connection(driver, None))
@@ -297,7 +297,7 @@ class PostgresStore:
             return result
 
     def ask(self, question: Callable[[Connection], T]) -> T:
-        """Answer a question about rows."""
+        """Run a read-only query on rows."""
         with self._transactions.opened(), self._begun(_READ) as driver:
             try:
                 return question(self._connection(driver, None))
@@ -305,7 +305,7 @@ class PostgresStore:
                 self._roll_back(driver)
 
     def each_row(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows of a question, some at a time."""
+        """The rows of a query, streamed in batches."""
         with self._begun(_READ) as driver:
             try:
                 yield from self._connection(driver, None).stream(sql, values)
@@ -330,8 +330,8 @@ class PostgresStore:
         return self._contention
 
     def turn_row_security(self, *, on: bool | None = None) -> tuple[list[str], bool, bool]:
-        """Turn row security on or off, if asked: the tables that were changed, whether it is on now, and whether it
-        would hold for this user.
+        """Turn row security on or off, unless `on` is None. Returns the tables changed, whether it is on now, and
+        whether it applies to this user.
         """
 
         def change(connection: Connection) -> tuple[list[str], bool, bool]:
@@ -342,18 +342,18 @@ class PostgresStore:
         return changed, self._has_row_security, holds
 
     def roll_up_usage(self) -> bool:
-        """There are no running states: every answer is counted from the events. What helps is that the server knows how
-        many an organization has.
+        """There are no running states: everything is counted from the events. Instead the server's statistics are kept
+        up to date with how many events an organization has.
         """
         if not self._read_only and self._statistics.is_time and self.ask(self._statistics.are_behind):
             self.transact(self._statistics.renew)
         return False
 
     def ship_events(self) -> bool:
-        """There is no event store beside this one."""
+        """There is no separate event store."""
         return False
 
     def close(self) -> None:
-        """Close every connection. The store is not to be used afterwards."""
+        """Close every connection. The store cannot be used afterwards."""
         self._pool.close()
         self._reservations.close()

@@ -25,30 +25,30 @@ _FORGOTTEN_AFTER = timedelta(days=7)
 
 
 class Claims:
-    """What a transaction knows of the jobs that it is going to claim by their keys, by organization."""
+    """What a transaction knows about the jobs it will claim by key, by organization."""
 
     def __init__(self) -> None:
         self.expected: dict[str, tuple[datetime, list[str]]] = {}
-        # The first job of each subject of those, by its key; once they have been looked up.
+        # The first job of each of their subjects, by key, once they have been looked up.
         self.first: dict[str, dict[str, Job]] = {}
         # Subjects whose jobs this transaction has written.
         self.touched: set[str] = set()
 
     def touch(self, subject_id: str) -> None:
-        """Another job may be the subject's first now."""
+        """The subject's first job may have changed."""
         self.touched.add(subject_id)
 
     def touch_subject_of(self, key: str) -> None:
-        """A job with this key is gone, of whatever organization."""
+        """The job with this key is gone, in whichever organization."""
         self.touched.update(jobs[key].subject_id for jobs in self.first.values() if key in jobs)
 
     def forget(self) -> None:
-        """Any may have changed."""
+        """Forget everything: any job may have changed."""
         self.expected.clear()
 
 
 class PostgresJobs:
-    """See `storage.ports.JobQueue`. A snapshot has no locks, and only looks."""
+    """See `storage.ports.JobQueue`. A snapshot takes no locks, and only reads."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class PostgresJobs:
         if key is not None:
             owner = self._organization_id
             if self._locks is not None and owner is not None and not self._locks.try_take(owner):
-                # Whoever has the lock may be doing this very job.
+                # The lock's holder may be running this very job.
                 return None
             if (expected := self._expected(now, key)) is not None:
                 return expected
@@ -148,7 +148,7 @@ class PostgresJobs:
         return int(row[0])
 
     def _waiting_jobs(self) -> tuple[str, list[str]]:
-        """Those without a lane that wait for nothing but their turn, as SQL with its values."""
+        """The jobs without a lane that are not held until later, as SQL with its values."""
         scope, values = (
             ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
         )
@@ -172,7 +172,7 @@ class PostgresJobs:
                 busy = busy[1:]
                 continue
             for organization_id in waiting:
-                # Even if there is a lock to be had: what was read before it was taken may be done by now.
+                # Even if a lock is free: jobs read before it was taken may be done by now.
                 if not self._locks.take_if_free(organization_id):
                     busy.append(organization_id)
 
@@ -223,7 +223,7 @@ class PostgresJobs:
     def lanes(self, prefix: str = "") -> dict[str, datetime]:
         first: dict[str, str] = {}
         for state, column in _STATES:
-            # One look at an index for each lane, however many jobs wait in it.
+            # One index look-up per lane, however many jobs wait in it.
             after, lane = (">=" if prefix else ">"), prefix
             while row := self._connection.execute(
                 f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"

@@ -1,7 +1,7 @@
-"""Common texts: how many records have a text that many have, by the facets of these records.
+"""Counts of common texts: how many records contain a text that many contain, by the facets of the records.
 
 The index of texts (`text_index`) counts a text place by place: 45 ms for each three letters of it in 1,000,000 records.
-So texts that many records have are counted beforehand. For a kind that is searched
+So texts that many records contain are counted in advance. For a kind that is searched
 
 - `<table>_common` has the texts that at least some 5% of its records have, and of each all that it contains;
 - `<table>_profiles` has the combinations of facets that shown records have, `<table>_profiled` the one of each record;
@@ -10,9 +10,10 @@ So texts that many records have are counted beforehand. For a kind that is searc
 - `<table>_common_upto` says which texts are counted: up to a sequence number, from a file of so many;
 - `<table>_common_changed` has those of them that have changed since, with the texts they were counted by.
 
-Nothing of it is written with a record, except for a row of the last when a counted one changes. A worker counts what is
-new or has changed, some at a time; until then it is looked at one by one (`text_counts`). So the numbers are exact
-always. Which texts are common is found from a sample: one that is missed takes longer to count, and is counted right.
+Nothing of it is written with a record, except for a row of the last when a counted one changes. A worker counts records
+that are new or have changed, in batches; until then a search reads them one by one (`text_counts`). So totals are
+always exact. Which texts are common is estimated from a sample: a text that it misses takes longer to count, but is
+counted correctly.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _MOST_TEXTS = 3_000
 _AT_ONCE = 250
 # Records that are worth a transaction.
 _WORTHWHILE = 500
-# They are chosen anew when there are so many times as many records.
+# They are chosen again once there are this many times as many records.
 _GROWN = 2
 
 
@@ -235,7 +236,7 @@ def _searched() -> Iterator[Table]:
 
 
 def is_counting_behind(connection: sqlite3.Connection) -> bool:
-    """Whether `count_common` has something to do that is worth a transaction."""
+    """Whether `count_common` has enough to do to be worth a transaction."""
     return any(_is_behind(connection, table) for table in _searched())
 
 
@@ -262,7 +263,7 @@ def _is_behind(connection: sqlite3.Connection, table: Table) -> bool:
 
 
 def count_common(connection: sqlite3.Connection) -> None:
-    """Count some of what is new or has changed, of the first kind that has enough of it."""
+    """Count a batch of the new and changed records of the first kind that has enough of them."""
     for table in _searched():
         if _is_behind(connection, table):
             counted = _counted_up_to(connection, table)
@@ -274,7 +275,7 @@ def count_common(connection: sqlite3.Connection) -> None:
 
 
 def _choose(connection: sqlite3.Connection, table: Table) -> None:
-    """Find out which texts are common, and count from the beginning."""
+    """Choose the common texts, and count from the beginning."""
     name, last = table.name, _last(connection, table)
     places = random.Random(last)
     texts = ", ".join(searched_texts(table, "x", "c"))

@@ -188,8 +188,8 @@ _entitling_commits: dict[str, _EntitlingCommits] = {}
 class SqliteStore:
     """One SQLite file, or memory (`:memory:`). Safe to use from many threads, and from many processes on one file.
 
-    What `write` has returned from is on disk: the file is in WAL mode with full synchronisation. Reads run beside the
-    writer, each on a snapshot of its own.
+    Once `write` returns, its changes are on disk: the file is in WAL mode with full synchronisation. Reads run
+    concurrently with the writer, each on a separate snapshot.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
@@ -275,7 +275,7 @@ class SqliteStore:
 
     @property
     def now(self) -> None:
-        """Who writes to a file shares its machine's clock."""
+        """All writers of a file share its machine's clock."""
 
     @property
     def identity(self) -> str | None:
@@ -303,7 +303,7 @@ class SqliteStore:
         self, connection: sqlite3.Connection, organization_id: str | None, question: Callable[[SqliteTransaction], T]
     ) -> T:
         connection.execute("PRAGMA query_only = ON")
-        # Before the snapshot is taken: should it see a later commit, the versions differ.
+        # Before the snapshot is taken: if it sees a later commit, the versions differ.
         version = self._version
         connection.execute("BEGIN")
         try:
@@ -394,7 +394,7 @@ class SqliteStore:
             # Committed or not: counting a write too many only costs another read.
             for transaction in transactions:
                 self._version = self._version.after(transaction.writes)
-            # Committed or not: a number too many only costs another look at the file.
+            # Committed or not: counting a write too many only costs another read of the file.
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
@@ -415,7 +415,7 @@ class SqliteStore:
         return True
 
     def ship_events(self) -> bool:
-        """There is no event store beside this one."""
+        """There is no separate event store."""
         return False
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class SqliteJobs:
         return not jobs or cursor.rowcount == len(jobs)
 
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
-        """A look at an index for each key costs less than one for all of them."""
+        """An index look-up per key costs less than one statement for all of them."""
 
     def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
         known = {job.key: job for job in self.named([job.key for job in jobs])}
@@ -83,7 +83,7 @@ class SqliteJobs:
         return int(row[0])
 
     def _waiting_jobs(self) -> tuple[str, list[str]]:
-        """Those without a lane that wait for nothing but their turn, as SQL with its values."""
+        """The jobs without a lane that are not held until later, as SQL with its values."""
         scope, values = (
             ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
         )

@@ -1,8 +1,7 @@
 """Kept: counts, texts and items, which make lists quick, are written in the transaction of their records.
 
-Counts, texts and items of a record are taken away before it changes, and added for many records at once: before the
-transaction commits, or asks for them. Triggers would do the same row by row, and have SQLite copy every page that a
-statement changes.
+Counts, texts and items of a record are removed before it changes, and added in bulk: before the transaction commits, or
+queries them. Triggers would do the same row by row, and make SQLite copy every page that a statement changes.
 """
 
 from __future__ import annotations

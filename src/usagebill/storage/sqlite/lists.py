@@ -1,8 +1,8 @@
 """Lists: which records a page shows and how many there are, by whichever way costs least.
 
-The counts (`counts`) say beforehand how many records match. Few are gathered by the index of what narrows the list, and
-sorted; of many, a walk through the index in the order of the list soon has a page of them. Either way only ids are
-read until it is settled which records the page shows.
+The counts (`counts`) say beforehand how many records match. If few do, they are
+gathered by the index that narrows the list, and sorted; if many, a walk through the index in list order soon fills a
+page. Either way only ids are read until it is known which records the page shows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _WALKED = 20_000
 _SOME = 3
 # Up to this many slots are walked through one by one.
 _PARTS = 20
-# What it costs to look at a record, at its text in a walk, and to step over one, in microseconds.
+# The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
 _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
 # What counts know of a list that no filter narrows.
 _UNFILTERED = Counted("1", (), (), None, True)

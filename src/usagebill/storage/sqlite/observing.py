@@ -1,8 +1,8 @@
 """Observations: the queries of a snapshot with their answers, so that a later transaction can repeat them.
 
-What is worked out on a snapshot is written later, under the lock of the writer. It stands if everything that it was
-worked out from is answered in the same way then: each statement is repeated and its rows compared. Events are never
-changed, so of them only those that came meanwhile are looked at.
+A result computed on a snapshot is written later, under the write lock. It is still valid if every query it depends on
+gives the same answer then: each statement is repeated and its rows compared. Events never change, so only those that
+arrived since are checked.
 """
 
 from __future__ import annotations

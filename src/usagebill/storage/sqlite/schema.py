@@ -88,7 +88,7 @@ def _refunds_without_note(connection: sqlite3.Connection) -> None:
 
 
 def _mark_in_advance(connection: sqlite3.Connection) -> None:
-    """Only events that are billed in advance are in the index by order of storing: of the others nobody asks for it."""
+    """Only events that are billed in advance are in the index by order of storing: it is not needed for the others."""
     if "in_advance" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
         connection.execute("ALTER TABLE events ADD COLUMN in_advance INTEGER")
     connection.execute("DROP INDEX IF EXISTS events_stored")
@@ -98,7 +98,7 @@ def _add_uncounted(connection: sqlite3.Connection) -> None:
     """Events that their metric cannot count are marked."""
     if "uncounted" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
         connection.execute("ALTER TABLE events ADD COLUMN uncounted INTEGER")
-    # It is made again for the columns that are counted: marks are none of them.
+    # It is rebuilt for the columns that are counted, which marks are not.
     connection.execute("DROP TRIGGER IF EXISTS usage_event_changed")
 
 
@@ -115,7 +115,7 @@ def _lacks(aggregation_type: str, field_name: str | None, event: Event) -> bool:
 
 
 def _widen_counts(connection: sqlite3.Connection) -> None:
-    """Months, years and rounder amounts are counted too. Counts of other facets are made again anyway."""
+    """Months, years and rounder amounts are counted too. Counts of other facets are rebuilt anyway."""
     for table in TABLES:
         for _, name, statement in count_definitions(table):
             made = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? AND sql = ?", (name, statement))
@@ -124,7 +124,7 @@ def _widen_counts(connection: sqlite3.Connection) -> None:
 
 
 def _list_events_by_code(connection: sqlite3.Connection) -> None:
-    """The index of all events by time is made again with their codes."""
+    """The index of all events by time is rebuilt with their codes."""
     connection.execute("DROP INDEX IF EXISTS events_listed")
 
 
@@ -134,7 +134,7 @@ def _bring_lists_forward(connection: sqlite3.Connection) -> None:
 
 
 def _name_events(connection: sqlite3.Connection) -> None:
-    """Counts of events name the first and the last; those of before do not, and their hours are gone through."""
+    """Counts of events name the first and last event; older counts do not, so their hours are read through."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(event_counts)")}
     for column in ("first_sequence", "last_sequence"):
         if column not in columns:

@@ -27,8 +27,8 @@ class TransactionLost(BaseException):
 class UndoneAlone:
     """The connection of one of several writes in a transaction: `run` can undo this write alone.
 
-    A savepoint costs a copy of every page that is changed, so it is set when something else than events is written
-    first. Events are only ever appended, and can be deleted again.
+    A savepoint costs a copy of every page that is changed, so it is only set before the first write of anything but
+    events. Events are only ever appended, and can be deleted again.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -68,7 +68,7 @@ class UndoneAlone:
                 self._connection.execute("ROLLBACK TO alone")
                 self._connection.execute("RELEASE alone")
             if self._last_event is not None:
-                # Later events are of this write: nobody else has written since.
+                # Later events belong to this write: no other has written since.
                 self._connection.execute("DELETE FROM events WHERE sequence > ?", (self._last_event,))
             raise
         if self._is_saved:
