@@ -1,15 +1,15 @@
-"""What each report of analytics costs over 100,000 invoices, beside a plain SQL aggregate of the same rows.
+"""CPU time of each analytics report over 100,000 invoices, against a plain SQL aggregate of the same rows.
 
     python -m benchmarks.analytics                          # 10,000 customers, ten months of each
     python -m benchmarks.analytics --customers 1000         # smaller
     python -m benchmarks.analytics --cache /var/tmp/reports # where the file is kept for the next time
 
-One customer lives through ten months, with a monthly fee and usage of two metrics on most days; all others are copies
-of it, written into the tables. One customer in ten is overdue. Times are of the CPU, the best of several.
+One customer is billed for ten months, with a monthly fee and usage of two metrics on most days; all others are copies,
+written directly to the tables. One customer in ten is overdue. Times are CPU time, the best of several.
 
-The five reports over invoices should take at most a second. Usage is counted again for each running period, and for
-each day, week or month that a period is divided into: it is shown what that costs for one subscription. The floor reads
-the same rows by hand: one GROUP BY over invoices, fees or events, with neither time zones nor prices.
+The five reports over invoices should take at most a second. Usage is counted again for each current period, and for
+each day, week or month that a period is divided into; the cost is shown for one subscription. The floor is one
+handwritten GROUP BY over the same invoices, fees or events, without time zones or prices.
 """
 
 from __future__ import annotations

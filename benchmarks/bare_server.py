@@ -1,4 +1,4 @@
-"""The floor of `http_ingest`: the least that a Python server does to take events in and make them durable.
+"""The floor of `http_ingest`: the least a Python server must do to receive events and make them durable.
 
 `python -m benchmarks.bare_server FILE` answers `POST /events` with one event and `POST /events/batch` with many, on the
 address that it prints. Each request is parsed by msgspec, made into rows of the very table of a usagebill file, with
@@ -61,7 +61,7 @@ class _Write:
 
 
 class _File:
-    """The one connection that writes. Whoever finds it free commits for all who wait."""
+    """The only connection that writes. The first thread to get it commits for all that are waiting."""
 
     def __init__(self, path: str) -> None:
         SqliteStore(path).close()

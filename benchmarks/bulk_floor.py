@@ -2,8 +2,8 @@
 
 The usage of many subscriptions is counted by one query a metric, each charge is priced, taxed and added up by the
 functions of `core/`, and invoices, fees, periods and logs go into tables with the same indexes, 500 invoices a commit.
-Left out is what makes it a service: jobs, numbers, the rules of periods, coupons and credits, what lists keep, and
-whether all that still stands when it is stored.
+It leaves out what makes it a service: jobs, numbers, the rules of periods, coupons and credits, the counts kept for
+lists, and the check that everything still holds when it is stored.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The first customer's invoice, which the others' are like."""
+    """The first customer's invoice, the model for the others."""
 
     invoice: Invoice
     period: BillingPeriod
@@ -71,7 +71,7 @@ class Model:
 
 
 def copied(file: Path, copy: Path) -> None:
-    """Copy a database that is open."""
+    """Copy an open database."""
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
 

@@ -1,11 +1,11 @@
-"""What it costs to ask what a subscription is entitled to, beside a bare dictionary and beside one row of SQLite.
+"""The cost of reading a subscription's entitlements, against a bare dictionary and against one row of SQLite.
 
     python -m benchmarks.entitlements                        # 1,000 subscriptions, 10 features of 4 privileges
     python -m benchmarks.entitlements --subscriptions 20000
 
-`billing.entitlements.of` may take 50 µs while nothing has changed since the last call. It is also shown right after an
-event was ingested, which changes no entitlements, and right after something changed, when it reads the file.
-The row is one of the same file, read by its id with `sqlite3` alone. Times are of the CPU, the best of several rounds.
+`billing.entitlements.of` may take 50 µs while nothing has changed since the last call. It is also measured right after
+an event was ingested, which changes no entitlements, and right after a change, when it reads the file. The row is from
+the same file, read by id with bare `sqlite3`. Times are CPU time, the best of several rounds.
 """
 
 from __future__ import annotations

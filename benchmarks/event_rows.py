@@ -1,4 +1,4 @@
-"""Events to measure with, and the floor that ingestion is measured against: the same rows by `executemany`."""
+"""Events for benchmarks, and the floor for ingestion: the same rows stored by `executemany`."""
 
 from __future__ import annotations
 

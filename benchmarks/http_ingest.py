@@ -1,11 +1,10 @@
-"""Events through a real server, beside a bare one (`bare_server`): one at a time, and in batches.
+"""Events through a real server, against a bare one (`bare_server`): one at a time, and in batches.
 
-What an SDK does is one event a request, on one connection that is kept open: half of these requests should be answered
-within 3 times what the bare server takes. Batches of 100 over 8 connections should keep at least 0.6 of the bare
-server's rate. Both servers are processes of their own and share the machine with the clients, which are the same for
-both; usagebill runs as in production, with its worker and its request log. Rounds of both alternate: each gives a
-ratio, and the median of these counts. Beside the rates stands what a batch takes of the servers' processors, which says
-more on a machine that has other things to do.
+An SDK sends one event per request on a keep-alive connection: the median request should take at most 3 times as long
+as on the bare server. Batches of 100 over 8 connections should keep at least 0.6 of the bare server's rate. Both
+servers are separate processes and share the machine with the clients, which are the same for both; usagebill runs as in
+production, with its worker and its request log. Rounds of both alternate: each gives a ratio, and the median ratio
+counts. The servers' CPU time per batch is shown as well, which says more on a busy machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events a second through the library, in batches of 1,000, beside bare SQLite.
+"""Events a second through the library, in batches of 1,000, against bare SQLite.
 
 The floor stores the very same rows in the same table with the same durability: `executemany`, one synchronised
 transaction a batch. Ingestion parses, checks, looks up expressions and charges billed in advance, makes ids and JSON,

@@ -1,7 +1,7 @@
-"""A file with as many rows of everything as one likes, in shapes that businesses have, written into the tables.
+"""A file with any number of rows of each kind, realistically distributed, written directly to the tables.
 
-One record of each kind is made by the program itself; the rest are copies of it, with other ids, dates, amounts, names
-and states by their number. Indexes and counts are made afterwards, as for a file of an older version.
+One record of each kind is created through the library; the rest are copies, whose ids, dates, amounts, names and states
+follow from their number. Indexes and counts are built afterwards, as for a file of an older version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _pick(values: tuple[str, ...], number: str) -> str:
 
 
 def _id(kind: int, number: str = "i") -> str:
-    """An id as random as the real ones."""
+    """An id as random as real ones."""
     return f"printf('%08x-%04x-4000-8000-%012x', (({number}) * 2654435761) & 4294967295, {kind}, {number})"
 
 

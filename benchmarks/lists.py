@@ -1,12 +1,12 @@
-"""What lists, filters and searches cost in a file with a million rows of each kind, beside one with a thousand.
+"""The cost of lists, filters and searches in a file with a million rows of each kind, against one with a thousand.
 
     python -m benchmarks.lists                                  # 1,000,000 rows and 5,000,000 events beside 1,000
     python -m benchmarks.lists --rows 100000 --events 500000    # smaller
-    python -m benchmarks.lists --only invoices                  # the questions whose address has this in it
-    python -m benchmarks.lists --cache /var/tmp/lists           # where the files are kept for the next time
+    python -m benchmarks.lists --only invoices                  # only requests whose path contains this
+    python -m benchmarks.lists --cache /var/tmp/lists           # keep the files here for the next run
 
-Each question goes through the API, without a network: key, filter, page, count, and what is shown of each record.
-Times are of the CPU, so that a busy machine gives the same ones; the first of several warms the page cache.
+Each request goes through the whole API, without a network: key, filter, page, count, and rendering of each record.
+Times are CPU time, so that load on the machine hardly matters; the first of several runs warms the page cache.
 Page 1 should cost at most 3 times what it costs in the small file, or a full page of the same list there, and 50 ms;
 page 10,000 at most 300 ms; a search 100 ms. Pages hold 100 records, so that page 10,000 is the end of the list.
 

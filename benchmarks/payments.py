@@ -1,11 +1,11 @@
-"""Due payments a second through a provider that takes its time, beside the same calls made by nobody.
+"""Due payments a second through a slow provider, against the same calls without billing.
 
     python -m benchmarks.payments [PAYMENTS] [MILLISECONDS]
 
-The floor makes the very same charges with our adapter, on as many threads, and stores nothing. The provider is a
-process of its own that answers after `MILLISECONDS`, and shares the machine with what it measures. Charges of a
-provider that takes 100 ms should come to 0.8 of the floor: then the calls are what takes the time. Billing goes on
-meanwhile: the longest that a customer waits to be changed is shown.
+The floor makes the same charges with our adapter, on as many threads, and stores nothing. The provider is a separate
+process on the same machine that answers after `MILLISECONDS`. With a provider that takes 100 ms, charges should reach
+0.8 of the floor: then the calls dominate. Billing continues during the run: the longest wait of a
+change to a customer is shown.
 """
 
 from __future__ import annotations

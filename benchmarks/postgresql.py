@@ -1,11 +1,11 @@
-"""PostgreSQL beside its own floor and beside SQLite, in one run.
+"""PostgreSQL against its floor and against SQLite, in one run.
 
     python -m benchmarks.postgresql                     # 20,000 events and 100 subscriptions, on a server started here
-    python -m benchmarks.postgresql 100000 1000         # as many as one likes
+    python -m benchmarks.postgresql 100000 1000         # any numbers
     python -m benchmarks.postgresql --workers 2         # as many processes on one database, beside one alone
     python -m benchmarks.postgresql --growth 10000      # an invoice of so many subscriptions beside one of 1,000
     python -m benchmarks.postgresql --lists 100000      # lists, filters and searches of so many rows beside SQLite's
-    python -m benchmarks.postgresql --url postgresql:// # any of these on a server of yours, in databases of its own
+    python -m benchmarks.postgresql --url postgresql:// # any of these on your server, in new databases
 
 Events are ingested 1,000 at a time, as the HTTP API does, beside a bare COPY of the same rows into the same table with
 all its indexes; at least half as many a second should be stored. A billing run is that of `benchmarks.billing_run`: its

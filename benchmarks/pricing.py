@@ -1,4 +1,4 @@
-"""Charges priced a second, each charge model beside the same arithmetic written inline on Decimals.
+"""Charges priced a second, each charge model against the same arithmetic written inline on Decimals.
 
 Pricing a charge is the way from usage to what a fee holds: the amount, rounded to cents and with 15 decimals, and
 the unit amount, cut to cents and with 15 decimals. For each model: how often `usagebill.core.pricing` goes it, how
@@ -147,7 +147,7 @@ def measure(case: Case, sample: list[Usage]) -> None:
         made = fee_amounts(price(model, properties, usage), usage, "EUR")
         mine = made.amount_cents, made.precise_amount_cents, made.unit_amount_cents, made.precise_unit_amount
         assert mine == fee(inline(usage), divisor(usage)), (model, usage)
-    # Turn by turn, and the ratio of the middle turn: what else the machine does slows both down.
+    # Alternating, and the median ratio counts: other load on the machine slows both sides.
     turns = [
         (
             seconds(lambda: [fee(inline(usage), divisor(usage)) for usage in sample]),

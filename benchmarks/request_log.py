@@ -1,4 +1,4 @@
-"""What the log of requests costs ingestion: events through a real server without it, as it comes, and of everything.
+"""How much the request log slows down ingestion: a real server without it, with its default, and logging everything.
 
 Batches of 100 events over 8 connections (`http_ingest`). Events are not logged unless an installation asks for it, so
 the log as it comes should cost at most 1.05 times the processor time of a server without it. Rounds of all three

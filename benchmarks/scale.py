@@ -1,4 +1,4 @@
-"""What counting by ClickHouse costs as events grow, beside its own bare queries in the same run.
+"""The cost of counting with ClickHouse as events grow, against bare ClickHouse queries in the same run.
 
     python -m benchmarks.scale                        # 10,000,000 events, in the engine of this process
     python -m benchmarks.scale 1000000 100000000      # one row for each number

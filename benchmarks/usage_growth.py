@@ -1,4 +1,4 @@
-"""What usage costs as it grows: ratios of the same thing done on much and on little, in one run.
+"""How the cost of usage grows: ratios of the same operation on much and on little data, in one run.
 
 - Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First what whoever asks sees,
   from running states if there are any. Then what counting itself costs, on 100,000 events. Filters of two keys are

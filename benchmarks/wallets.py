@@ -1,4 +1,4 @@
-"""Wallets: refreshes of ongoing balances beside `current_usage` of the same subscription, and invoices they pay for.
+"""Wallets: refreshes of ongoing balances against `current_usage` of the same subscription, and invoices they pay for.
 
 1,000 customers, each with 3 wallets and 2 subscriptions of 5 charges that had 1,000 events in the period. Measured are
 refreshes a second, the time from an event to its fresh balance, how a refresh grows with the events of a subscription,

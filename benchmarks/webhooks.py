@@ -1,7 +1,7 @@
-"""Webhook deliveries a second, to endpoints that are quick, slow and dead, and what ingestion loses beside them.
+"""Webhook deliveries a second to quick, slow and dead endpoints, and how much they slow down ingestion.
 
-The floor posts the very same signed messages with `httpx`, one after another, and stores nothing. Receivers are a
-process of their own, as is the server that ingestion is measured on; they share the machine with what they measure.
+The floor posts the same signed messages with `httpx`, one after another, and stores nothing. The receivers and the
+server that ingests are separate processes on the same machine.
 
 A quick endpoint should get 500 messages a second, one that answers after 200 ms 100; a quick one beside a dead one
 should keep 0.9 of its rate, and ingestion beside deliveries 0.8 of its own, whether the server delivers or a process
@@ -50,7 +50,7 @@ ROUNDS = 3
 
 
 class _Receiver(asyncio.Protocol):
-    """Answers 200 after `seconds`; never, if they are below zero."""
+    """Answer 200 after `seconds`; never if negative."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
