@@ -161,8 +161,10 @@ class Spread:
         in_order = " ORDER BY MIN(timestamp), MIN(sequence)" if self._groups else ""
         others = {"short": short, "long": long}
         others |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
+        # What nobody names would still be read of every event. The sequence costs nothing: no row is without a column.
+        named = " ".join((*columns, counted, in_order, "sequence"))
         yield from self._rows(
-            others,
+            {name: column for name, column in others.items() if name in named},
             lambda names, rows: (
                 f"SELECT {', '.join((*names, *columns))} FROM ({rows}){counted}"
                 f"{f' GROUP BY {places_sql(len(names))}' if names else ''}{in_order}"
