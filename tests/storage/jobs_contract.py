@@ -212,6 +212,10 @@ class JobsContract(Contract):
         assert key("s", NOW) == "failed"
         assert key(None, NOW) == "c"
         assert key("s", second(-6)) is None
+        second_job = tenant.read(lambda tx: tx.jobs.overdue("s", NOW, apart_from=failed.id))
+        assert second_job is not None
+        assert second_job.key == "b"
+        assert tenant.read(lambda tx: tx.jobs.overdue("s", second(-2), apart_from=failed.id)) is None
 
     def test_canceled_jobs_are_gone(self, tenant: Tenant, other: Tenant) -> None:
         self.add(tenant, tenant.job("k"))

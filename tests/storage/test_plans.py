@@ -219,7 +219,7 @@ def test_a_planned_change_writes_no_column_that_stays_as_it_was() -> None:
         lambda tx: tx.delete(period(1, subscription="a", days=0, recurring=True, charges=None)),
         lambda tx: tx.next_number("receipts"),
         lambda tx: tx.count(BillingPeriod),
-        lambda tx: tx.jobs.overdue("acme", NOW),
+        lambda tx: tx.jobs.waiting("bill_customer", "acme"),
         lambda tx: tx.savepoint(lambda: None),
         lambda tx: tx.insert(replace(OWNER, id="other", organization_id="other")),
     ],
@@ -231,3 +231,30 @@ def test_planned_work_ends_at_what_it_cannot_answer(ask: Callable[[Any], object]
             ask(tx)
 
     with_store([], lambda store: planned(store, act))
+
+
+@pytest.mark.parametrize(("others", "is_planned"), [(["globex"], True), (["acme"], False)])
+def test_a_job_is_planned_unless_another_of_its_subject_is_overdue(others: list[str], is_planned: bool) -> None:
+    """The planned job itself no longer waits; whether another is overdue is asked again under the lock."""
+    job, later = bill("acme", NOW - timedelta(days=1)), NOW + timedelta(days=1)
+    overdue = [bill(subject, NOW) for subject in others]
+
+    def check(store: SqliteStore) -> None:
+        store.write(OWNER.id, lambda tx: tx.jobs.add(job, *overdue))
+
+        def ask(tx: Planning) -> Writes | None:
+            tx.jobs.complete(job)
+            assert tx.jobs.overdue("acme", NOW) == (None if is_planned else overdue[0])
+            return tx.writes()
+
+        def plan(tx: Snapshot) -> Any:
+            return tx.observed(lambda seen: ask(Planning(tx, seen, lambda _: 1)))
+
+        writes, observation = store.read(OWNER.id, plan)
+        assert (writes is not None) == is_planned
+        store.write(OWNER.id, lambda tx: tx.jobs.add(bill("globex", later)))
+        assert store.write(OWNER.id, lambda tx: tx.still_holds(observation))
+        store.write(OWNER.id, lambda tx: tx.jobs.add(bill("acme", NOW - timedelta(hours=1))))
+        assert not store.write(OWNER.id, lambda tx: tx.still_holds(observation))
+
+    with_store([], check)

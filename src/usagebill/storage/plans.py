@@ -103,11 +103,12 @@ class _Jobs:
         (self.done,) = jobs
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
-        # The job that is being done is no longer there. Nothing is planned beyond this question.
-        self._spoil()
-        job = self._snapshot.overdue(subject_id, now)
-        is_itself = job is not None and self.done is not None and job.id == self.done.id
-        return None if is_itself else job
+        # The job that is being done is no longer there.
+        job = self._seen.overdue(subject_id, now, apart_from=None if self.done is None else self.done.id)
+        if job is not None or self.added or self.cancelled:
+            # It would be run, or what is planned might be: nothing is planned beyond this question.
+            self._spoil()
+        return job
 
     def get(self, key: str) -> Job | None:
         if key in self.added:

@@ -77,9 +77,9 @@ class WaitingJobs(Protocol):
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         """The earliest `run_at` of all waiting jobs (or only of those with a lane, or without), or None."""
 
-    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
         """The subject's first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
-        failed; of any subject if None.
+        failed; of any subject if None. The job with the id `apart_from` does not count.
         """
 
     def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:

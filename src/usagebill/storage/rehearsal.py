@@ -42,9 +42,8 @@ class _Jobs:
         self._completed = job
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
-        job = self._jobs.overdue(subject_id, now)
-        is_itself = job is not None and self._completed is not None and job.id == self._completed.id
-        return None if is_itself else job
+        # The rehearsed job is no longer there.
+        return self._jobs.overdue(subject_id, now, apart_from=None if self._completed is None else self._completed.id)
 
     add = claim = lease = give_back = cancel = postpone = retry = _end
 

@@ -154,10 +154,13 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
     # Notes made before may have taken a cent of rounding too much; a void adds none.
     most = [max(limit, had) for limit, had in zip(whole, sums(before), strict=True)]
     assert all(credited <= limit for credited, limit in zip(sums(after.notes), most, strict=True))
-    for note in after.notes:
-        assert note.credit_amount_cents + note.refund_amount_cents == note.total_amount_cents
-        assert note.sub_total_excluding_taxes_amount_cents + note.taxes_amount_cents == note.total_amount_cents
-        assert min(note.sub_total_excluding_taxes_amount_cents, note.taxes_amount_cents) >= 0
+    for credit_note in after.notes:
+        assert credit_note.credit_amount_cents + credit_note.refund_amount_cents == credit_note.total_amount_cents
+        assert (
+            credit_note.sub_total_excluding_taxes_amount_cents + credit_note.taxes_amount_cents
+            == credit_note.total_amount_cents
+        )
+        assert min(credit_note.sub_total_excluding_taxes_amount_cents, credit_note.taxes_amount_cents) >= 0
     for line in after.fees:
         assert after.left_of(line) >= 0
     for taxed in invoice.applied_taxes:

@@ -245,11 +245,14 @@ class PostgresJobs:
                     waiting.append(datetime.fromisoformat(row[0]))
         return min(waiting, default=None)
 
-    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
         tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, sql_value(now)]
         if subject_id is not None:
             tests += " AND subject_id = ?"
             values.append(subject_id)
+        if apart_from is not None:
+            tests += " AND id != ?"
+            values.append(apart_from)
         return self._first(f"{tests} ORDER BY due_at, sequence", values)
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:

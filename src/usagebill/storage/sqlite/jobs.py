@@ -148,11 +148,14 @@ class SqliteJobs:
                     waiting.append(datetime.fromisoformat(row[0]))
         return min(waiting, default=None)
 
-    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
         tests, values = ["organization_id = ?", "lane = ''", "due_at <= ?"], [self._organization_id, sql_value(now)]
         if subject_id is not None:
             tests.append("subject_id = ?")
             values.append(subject_id)
+        if apart_from is not None:
+            tests.append("id != ?")
+            values.append(apart_from)
         row = self._connection.execute(
             f"SELECT {JOB_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
         ).fetchone()
