@@ -300,8 +300,10 @@ PARTS: dict[str, Callable[[Path], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=[*PARTS, []])
-    chosen = parser.parse_args().parts
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if none is named")
+    chosen = parser.parse_args().parts or list(PARTS)
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen:
             PARTS[name](Path(folder))
