@@ -22,6 +22,8 @@ from usagebill.core.draft_credit_notes import followed_item, followed_parts, wit
         (60, 30, 10, 35, (0, 30, 5)),
         (60, 30, 10, 20, (0, 20, 0)),
         (60, 30, 10, 0, (0, 0, 0)),
+        # Rounding cents below zero are no part of anything.
+        (60, 30, 10, -1, (0, 0, 0)),
         # One that only settles goes on settling whatever there is.
         (0, 0, 10, 100, (0, 0, 100)),
         (0, 30, 10, 100, (0, 30, 70)),

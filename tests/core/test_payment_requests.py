@@ -1,11 +1,15 @@
-"""What a payment of several invoices pays of each."""
+"""What a payment of several invoices pays of each, and when they can be charged together."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import NOW, invoice
 
-from usagebill.core.payment_requests import distributed
+from usagebill.core.payment_requests import RequestedInvoice, distributed, dues, is_ready, noted_payment
 
 _CENTS = st.integers(0, 10**12)
 
@@ -42,3 +46,69 @@ def test_what_was_asked_for_voided_invoices_comes_after_what_is_due_of_the_other
     returned = sum(shares[place] for place in voided)
     assert returned == (min(max(0, amount - wanted), unwanted) if payable else amount)
     assert sum(shares[place] for place in payable) == amount - returned
+
+
+def part(id: str, amount_cents: int, paid_cents: int = 0) -> RequestedInvoice:
+    return RequestedInvoice(
+        id=f"part-{id}",
+        organization_id="organization",
+        payment_request_id="request",
+        invoice_id=id,
+        amount_cents=amount_cents,
+        paid_cents=paid_cents,
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+@given(st.lists(st.tuples(_CENTS, _CENTS, st.booleans()), min_size=1, max_size=6), _CENTS)
+def test_a_payment_is_noted_on_parts_and_invoices_alike_to_the_cent(
+    requested: list[tuple[int, int, bool]], amount: int
+) -> None:
+    invoices = {
+        str(place): invoice(
+            id=str(place),
+            status="voided" if is_voided else "finalized",
+            total_amount_cents=total,
+            total_paid_amount_cents=min(paid, total),
+        )
+        for place, (total, paid, is_voided) in enumerate(requested)
+    }
+    parts = [part(id, requested_of.total_amount_cents) for id, requested_of in invoices.items()]
+    noted = noted_payment(amount, parts, invoices, NOW)
+    shares = {after.invoice_id: after.paid_cents for after in noted.parts}
+    assert sum(shares.values()) == amount
+    assert min(shares.values(), default=0) >= 0
+    for after in noted.invoices:
+        assert after.total_paid_amount_cents - invoices[after.id].total_paid_amount_cents == shares[after.id]
+    # What came for voided invoices goes back, and nothing else does.
+    voided = {id: cents for id, cents in shares.items() if invoices[id].status == "voided"}
+    assert noted.unwanted == voided
+
+
+def test_nothing_is_due_of_an_overpaid_invoice() -> None:
+    paid = invoice(status="finalized", total_amount_cents=100, total_paid_amount_cents=130)
+    assert dues([paid, invoice(status="finalized", total_amount_cents=50)]) == [0, 50]
+
+
+READY: dict[str, Any] = {"status": "finalized", "payment_status": "pending"}
+UNDER_WAY = {**READY, "ready_for_payment_processing": False}
+PAID = {"status": "finalized", "payment_status": "succeeded", "ready_for_payment_processing": False}
+VOIDED = {"status": "voided", "ready_for_payment_processing": False}
+
+
+@pytest.mark.parametrize(
+    ("invoices", "expected"),
+    [
+        ([READY], True),
+        ([READY, READY], True),
+        ([READY, UNDER_WAY], False),
+        ([READY, PAID], True),
+        ([READY, VOIDED], True),
+        ([VOIDED], False),
+        ([], False),
+        ([{**READY, "status": "draft"}], False),
+    ],
+)
+def test_a_request_is_charged_unless_another_charge_is_under_way(invoices: list[Any], expected: bool) -> None:
+    assert is_ready([invoice(**fields) for fields in invoices]) is expected

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from usagebill.core.customers import Customer
+from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.provider_requests import FailureKind, Payable, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -19,6 +21,7 @@ __all__ = [
     "Collectable",
     "Consequence",
     "charge_key",
+    "collectable_invoice",
     "consequence",
     "display_name",
     "first_email",
@@ -72,6 +75,24 @@ class Collectable:
     def column(self) -> str:
         """The field of a payment that names it."""
         return "invoice_id" if self.type is PayableType.INVOICE else "payment_request_id"
+
+
+def collectable_invoice(invoice: Invoice, payable: Payable, choice: PaymentMethodChoice | None) -> Collectable:
+    """An invoice as what is to be collected; `payable` is what the provider is told of it."""
+    return Collectable(
+        type=PayableType.INVOICE,
+        id=invoice.id,
+        customer_id=invoice.customer_id,
+        due_cents=max(0, invoice.due_cents),
+        currency=invoice.currency,
+        payment_status=invoice.payment_status,
+        is_ready=invoice.ready_for_payment_processing,
+        is_collectable=not invoice.self_billed and invoice.status not in NOT_TO_BE_PAID,
+        is_gated=invoice.status == InvoiceStatus.OPEN and invoice.invoice_type != InvoiceType.CREDIT,
+        is_shown=invoice.status in VISIBLE,
+        payable=payable,
+        choice=choice,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

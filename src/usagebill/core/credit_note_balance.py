@@ -20,7 +20,7 @@ from usagebill.core.credit_notes import (
     refundable_invoice,
 )
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
+from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
 from usagebill.core.statuses import PaymentStatus
@@ -83,6 +83,16 @@ class Balance:
         if self.unused_cents is not None:
             return max(0, min(self.unused_cents, paid - refunded))
         return refundable_invoice(self.creditable(), paid, refunded)
+
+    @property
+    def next_position(self) -> int:
+        """The place of the next note among the invoice's notes, from 1."""
+        return max((note.sequential_id for note in self.notes), default=0) + 1
+
+    @property
+    def status_of_notes(self) -> CreditNoteStatus:
+        """A note of an invoice that is still to be issued is a draft, and issued with it."""
+        return CreditNoteStatus.DRAFT if self.invoice.status in NOT_YET_ISSUED else CreditNoteStatus.FINALIZED
 
     @property
     def offsettable(self) -> int:

@@ -45,6 +45,7 @@ __all__ = [
     "fitted_to",
     "gross_total",
     "largest_parts",
+    "note_number",
     "proportional_items",
     "refundable_invoice",
     "restored",
@@ -351,6 +352,11 @@ def adjusted_parts(parts: Parts, result: Credited, most: Parts | None = None) ->
 def fitted_to(parts: Parts, result: Credited) -> Credited:
     """The amounts of items; rounding cents go to the amount before taxes, so that it and the taxes equal `parts`."""
     return replace(result, sub_total_cents=parts.total - result.taxes_cents)
+
+
+def note_number(invoice_number: str, position: int) -> str:
+    """The number of an invoice's note at this position, from 1: `<number of the invoice>-CN001`."""
+    return f"{invoice_number}-CN{position:03d}"
 
 
 def largest_parts(parts: Parts, others: Parts, *, gross_cents: int, total_cents: int, paid_cents: int) -> Parts:

@@ -16,8 +16,9 @@ __all__ = ["followed_item", "followed_parts", "within_due"]
 def followed_parts(note: CreditNote, whole_cents: int) -> Parts:
     """How a note that now comes to `whole_cents` is given: what it refunds and settles, as far as it goes, else credit.
 
-    One without credit settles whatever there is.
+    One without credit settles whatever there is. Rounding may bring the whole below zero, which no part goes.
     """
+    whole_cents = max(0, whole_cents)
     refund = min(note.refund_amount_cents, whole_cents)
     only_settles = note.credit_amount_cents == 0 and note.offset_amount_cents > 0
     offset = whole_cents - refund if only_settles else min(note.offset_amount_cents, whole_cents - refund)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core.customers import AccountType, Customer
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus
 
-__all__ = ["PaymentReceipt", "is_receipted", "receipt_number"]
+__all__ = ["PaymentReceipt", "is_receipted", "receipt_number", "remaining_cents"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +52,10 @@ def is_receipted(payment: Payment, customer: Customer) -> bool:
     """
     is_kept = payment.payment_status == ChargeStatus.SUCCEEDED and payment.status not in GIVEN_BACK
     return is_kept and customer.account_type != AccountType.PARTNER
+
+
+def remaining_cents(payment: Payment, invoices: Sequence[Invoice], requested_cents: int | None) -> int:
+    """What the receipt of a payment says is left to pay: of what was requested, or of the invoices that it paid."""
+    if requested_cents is not None:
+        return requested_cents - payment.amount_cents
+    return sum(invoice.due_cents for invoice in invoices)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = ["PaymentRequest", "RequestedInvoice", "distributed", "request_refusal"]
+__all__ = [
+    "NotedPayment",
+    "PaymentRequest",
+    "RequestedInvoice",
+    "distributed",
+    "dues",
+    "is_ready",
+    "noted_payment",
+    "request_refusal",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +66,57 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
     if any(not invoice.ready_for_payment_processing for invoice in invoices):
         return "invoices_not_ready_for_payment_processing"
     return None
+
+
+def dues(invoices: Iterable[Invoice]) -> list[int]:
+    """What is due of each invoice, in cents: nothing of one that was overpaid."""
+    return [max(0, invoice.due_cents) for invoice in invoices]
+
+
+def is_ready(invoices: Iterable[Invoice]) -> bool:
+    """Whether the request over these invoices can be charged: no other charge of one of them is under way.
+
+    Voided invoices do not count, and there has to be another one.
+    """
+    wanted = [invoice for invoice in invoices if invoice.status != InvoiceStatus.VOIDED]
+    return bool(wanted) and all(
+        invoice.payment_status == PaymentStatus.SUCCEEDED
+        or (invoice.ready_for_payment_processing and invoice.status == InvoiceStatus.FINALIZED)
+        for invoice in wanted
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedPayment:
+    """A payment of a request, noted on its parts and their invoices: both as they are then, where they change.
+
+    `unwanted` is what came for voided invoices, in cents by invoice id, and is to be given back.
+    """
+
+    parts: tuple[RequestedInvoice, ...]
+    invoices: tuple[Invoice, ...]
+    unwanted: Mapping[str, int]
+
+
+def noted_payment(
+    amount_cents: int, parts: Sequence[RequestedInvoice], invoices: Mapping[str, Invoice], now: datetime
+) -> NotedPayment:
+    """What each invoice of a request gets of a payment of it (see `distributed`); `invoices` are by id."""
+    voided = {
+        place: part.amount_cents - part.paid_cents
+        for place, part in enumerate(parts)
+        if invoices[part.invoice_id].status == InvoiceStatus.VOIDED
+    }
+    shares = distributed(amount_cents, dues(invoices[part.invoice_id] for part in parts), voided)
+    noted = [(part, invoices[part.invoice_id], share) for part, share in zip(parts, shares, strict=True) if share]
+    return NotedPayment(
+        parts=tuple(replace(part, paid_cents=part.paid_cents + share, updated_at=now) for part, _, share in noted),
+        invoices=tuple(
+            replace(invoice, total_paid_amount_cents=invoice.total_paid_amount_cents + share, updated_at=now)
+            for _, invoice, share in noted
+        ),
+        unwanted={parts[place].invoice_id: shares[place] for place in voided if shares[place]},
+    )
 
 
 def distributed(amount_cents: int, dues: Sequence[int], voided: Mapping[int, int] | None = None) -> list[int]:

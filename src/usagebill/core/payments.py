@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -26,7 +27,10 @@ __all__ = [
     "ProviderNotice",
     "RefundAttempt",
     "SurplusBack",
+    "money_back_word",
     "payment_errors",
+    "payment_event",
+    "refunded_payment",
 ]
 
 LONGEST_REFERENCE = 40
@@ -223,3 +227,31 @@ def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[
     if amount:
         errors["amount_cents"] = amount
     return errors
+
+
+def payment_event(invoice: Invoice, paid_cents: int) -> PaymentEvent:
+    """What a payment recorded by hand does to its invoice, of which `paid_cents` are paid then, this one included."""
+    completes = paid_cents + invoice.total_offset_amount_cents == invoice.total_amount_cents
+    return PaymentEvent.PAID_BY_HAND if completes else PaymentEvent.PAID_IN_PART
+
+
+def refunded_payment(payments: Iterable[Payment]) -> Payment | None:
+    """The payment of an invoice that refunds of it go back to: the newest that succeeded, if a provider knows it.
+
+    Money given by hand is given back by hand.
+    """
+    paid = [payment for payment in payments if payment.payment_status == ChargeStatus.SUCCEEDED]
+    newest = max(paid, key=lambda payment: (payment.created_at, payment.id), default=None)
+    return None if newest is None or newest.is_manual or newest.provider_payment_id is None else newest
+
+
+def money_back_word(payment: Payment, cents: int, refund: PaymentStatus) -> MoneyBack | SurplusBack:
+    """How a payment says that `cents` of it are given back: all of it, or a surplus; `refund` is pending, succeeded or
+    failed.
+    """
+    words = MoneyBack if cents == payment.amount_cents else SurplusBack
+    return {
+        PaymentStatus.PENDING: words.PENDING,
+        PaymentStatus.SUCCEEDED: words.DONE,
+        PaymentStatus.FAILED: words.OWED,
+    }[refund]

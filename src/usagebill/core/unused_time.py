@@ -5,18 +5,98 @@ How much is left is `core.subscription_fees.unused_time_credit`; of that, what w
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 
+from usagebill.core.credit_note_balance import Balance
 from usagebill.core.credit_notes import Parts
+from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
-from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, subtract, truncate_to
-from usagebill.core.periods import Period, Window
+from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, subtract, total, truncate_to
+from usagebill.core.periods import Cycle, Period, Succession, Window
 from usagebill.core.plans import Plan
-from usagebill.core.subscription_fees import prorated, used_days
+from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
 from usagebill.core.subscriptions import TerminationCredit
 
-__all__ = ["plan_amount_of", "refundable_of_fee", "termination_parts", "used_amount"]
+__all__ = [
+    "FeeCredit",
+    "late_activation_credit",
+    "plan_amount_of",
+    "refundable_of_fee",
+    "termination_credit",
+    "termination_parts",
+    "used_amount",
+]
+
+_DECIMALS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeeCredit:
+    """What to credit of a fee, in (fractions of) cents before taxes and coupons; without `parts` it is all balance."""
+
+    fee: Fee
+    amount: Decimal
+    parts: Parts | None = None
+
+
+def termination_credit(
+    balance: Balance,
+    fee: Fee,
+    plan_amount: int,
+    cycle: Cycle,
+    ended_at: datetime,
+    *,
+    option: str,
+    trial_end: datetime | None = None,
+) -> FeeCredit | None:
+    """What is given back of the last fee that a subscription paid in advance before it ended; None if it is nothing.
+
+    `balance` is that of the fee's invoice, `cycle` the one at the end, `option` a `TerminationCredit`.
+    """
+    ended_on = local_date(ended_at, cycle.tz)
+    if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, cycle.tz) < ended_on:
+        return None
+    invoice, period = balance.invoice, cycle.period(ended_on, cycle.interval)
+    upgraded = cycle.succession is Succession.UPGRADE
+    amount = unused_time_credit(
+        plan_amount,
+        unused_days(ended_at, period, cycle.tz, upgraded=upgraded, trial_end=trial_end),
+        period.days,
+        fee_amount_cents=fee.amount_cents,
+        credited_cents=total(item.precise_amount_cents for item in balance.items if item.fee_id == fee.id),
+    )
+    whole = balance.worth([(fee, amount)])
+    if amount == ZERO or whole <= 0:
+        return None
+    used = used_amount(plan_amount, period, fee, ended_at, cycle.tz, trial_end)
+    refundable = refundable_of_fee(
+        fee,
+        balance.worth([(fee, used)]),
+        paid_cents=invoice.total_paid_amount_cents,
+        invoice_cents=invoice.sub_total_including_taxes_amount_cents,
+        total_cents=whole,
+    )
+    left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
+    parts = termination_parts(option, whole, min(refundable, max(0, left)), invoice.due_cents)
+    return FeeCredit(fee=fee, amount=amount, parts=parts)
+
+
+def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: Cycle, until: date) -> FeeCredit | None:
+    """What is given back for the days before `until` of a fee in advance, on which its subscription was not active.
+
+    At most what is left of the fee; None if it is nothing.
+    """
+    if fee.from_datetime is None or fee.to_datetime is None:
+        return None
+    first, last = local_date(fee.from_datetime, cycle.tz), local_date(fee.to_datetime, cycle.tz)
+    days = max(0, min((until - first).days, (last - first).days + 1))
+    share = prorated(plan_amount, days, cycle.period(first, cycle.interval).days)
+    amount = min(truncate_to(share, _DECIMALS), Decimal(balance.left_of(fee)))
+    if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
+        return None
+    return FeeCredit(fee=fee, amount=amount)
 
 
 def refundable_of_fee(fee: Fee, used_cents: int, *, paid_cents: int, invoice_cents: int, total_cents: int) -> int:
@@ -57,4 +137,4 @@ def used_amount(
         return ZERO
     window = Window(start=fee.from_datetime, end=fee.to_datetime, duration=period.days)
     days = min(used_days(ended_at, window, tz, trial_end=trial_end), period.days)
-    return truncate_to(prorated(plan_amount, days, period.days), 5)
+    return truncate_to(prorated(plan_amount, days, period.days), _DECIMALS)

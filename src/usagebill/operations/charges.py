@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from usagebill.core.charge_attempts import ChargeStep, answered, charge_step, needs_no_method, refused
 from usagebill.core.collection import (
     AUTHENTICATION_REQUIRED,
     MOST_QUICK_ATTEMPTS,
@@ -46,7 +47,6 @@ from usagebill.work import Reader, Work
 
 __all__ = ["Sent", "conclude", "prepare"]
 
-_BANK_TRANSFER = ("customer_balance",)
 _log = structlog.get_logger("usagebill.payments")
 
 
@@ -89,12 +89,12 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | None:
     if collectable is None:
         return None
     live = live_payment(work, collectable.column, collectable.id)
-    if live is not None and live.unanswered and live.sent is not None:
-        # Whatever has changed: what came of this one has to be known first.
+    step = charge_step(collectable, live)
+    if live is not None and live.sent is not None and step is ChargeStep.SEND_AGAIN:
         connection = find_connection(work, live.connection_id)
         charge = replace(live.sent, since=live.sent_at, at=work.now)
         return None if connection is None else Sent(connection=connection, payment_id=live.id, charge=charge)
-    if collectable.payment_status == PaymentStatus.SUCCEEDED or not collectable.is_collectable:
+    if step is ChargeStep.NOTHING:
         return None
     customer = find_customer(work, collectable.customer_id)
     connection = None if customer is None else payment_connection_of(work, customer)
@@ -104,24 +104,16 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | None:
     if task.method_kind is not None:
         choice = PaymentMethodChoice(kind=task.method_kind, id=task.method_id)
     method = method_chosen(work, customer.id, choice)
-    if method is None and not _needs_no_method(customer, collectable, choice):
+    if method is None and not needs_no_method(customer, collectable, choice):
         return None
-    if collectable.due_cents == 0:
+    if step is ChargeStep.SETTLE:
         move(work, collectable, PaymentEvent.NOTHING_DUE)
-        return None
-    if live is not None and live.payment_status == ChargeStatus.PROCESSING:
+    if step is not ChargeStep.CHARGE:
         return None
     if live is not None:
         # Nothing was taken for it, and its key has served.
         work.tx.replace(replace(live, payment_status=ChargeStatus.FAILED, updated_at=work.now))
     return _begun(work, collectable, customer, connection, method)
-
-
-def _needs_no_method(customer: Customer, collectable: Collectable, choice: PaymentMethodChoice | None) -> bool:
-    """A customer that pays by bank transfer, or by a payment request, which the provider finds a method for."""
-    if choice is not None and (choice.is_by_hand or choice.id is not None):
-        return False
-    return customer.provider_payment_methods == _BANK_TRANSFER or collectable.column == "payment_request_id"
 
 
 def _begun(
@@ -199,26 +191,11 @@ def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Cha
 
 
 def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Charged) -> None:
-    payment = replace(
-        payment,
-        provider_payment_id=answer.provider_payment_id,
-        method=answer.method or payment.method,
-        attempts=payment.attempts + 1,
-        unanswered=False,
-        updated_at=work.now,
-    )
-    if payment.payment_status not in LIVE:
-        # A notice was faster than the answer.
-        work.tx.replace(payment)
-        return
-    payment = replace(
-        payment,
-        status=answer.status,
-        payment_status=answer.payment_status,
-        next_action=answer.next_action,
-        error_code=answer.error_code,
-    )
+    was_live = payment.payment_status in LIVE
+    payment = answered(payment, answer, work.now)
     work.tx.replace(payment)
+    if not was_live:
+        return
     PAYABLES[collectable.type].note(work, collectable.id, None)
     move(work, collectable, charge_event(answer.payment_status), payment)
     if answer.next_action:
@@ -261,17 +238,7 @@ def _refused(
         return
     asks_customer = (sent.connection.supports_3ds or collectable.is_gated) and not sent.charge.on_session
     follows = consequence(failure.kind, asks_customer=asks_customer)
-    is_unconfirmed = failure.kind is FailureKind.ACTION_REQUIRED
-    payment = replace(
-        payment,
-        status="failed",
-        payment_status=follows.payment_status,
-        provider_payment_id=failure.provider_payment_id or payment.provider_payment_id,
-        error_code=AUTHENTICATION_REQUIRED if is_unconfirmed else failure.code,
-        attempts=payment.attempts + 1,
-        unanswered=failure.kind is FailureKind.CONFLICT,
-        updated_at=work.now,
-    )
+    payment = refused(payment, failure, follows, work.now)
     work.tx.replace(payment)
     PAYABLES[collectable.type].note(work, collectable.id, failure if follows.notes else None)
     if follows.tells:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from usagebill.core.collection import Collectable
+from usagebill.core.collection import Collectable, collectable_invoice
 from usagebill.core.error_details import PAYMENT_ERROR, ErrorDetail, without
-from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, UNSEEN_BY_PROVIDERS, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_tasks import AskPaymentProvider
@@ -30,9 +30,6 @@ from usagebill.views.payment_providers import top_up_failure_view
 from usagebill.work import Reader, Work
 
 __all__ = ["PAYABLES", "InvoicePayables", "Payables", "find_payable", "move", "tell_failure"]
-
-_UNSEEN_BY_PROVIDERS = (InvoiceStatus.GENERATING, InvoiceStatus.DELETED, InvoiceStatus.DRAFT)
-_NOT_TO_BE_PAID = (InvoiceStatus.VOIDED, InvoiceStatus.CLOSED)
 
 
 class Payables(Protocol):
@@ -60,23 +57,9 @@ class InvoicePayables:
     def find(self, reader: Reader, id: str) -> Collectable | None:
         """See `Payables`."""
         invoice = find_invoice(reader, id)
-        if invoice is None or invoice.status in _UNSEEN_BY_PROVIDERS:
+        if invoice is None or invoice.status in UNSEEN_BY_PROVIDERS:
             return None
-        is_open = invoice.status == InvoiceStatus.OPEN
-        return Collectable(
-            type=PayableType.INVOICE,
-            id=invoice.id,
-            customer_id=invoice.customer_id,
-            due_cents=max(0, invoice.due_cents),
-            currency=invoice.currency,
-            payment_status=invoice.payment_status,
-            is_ready=invoice.ready_for_payment_processing,
-            is_collectable=not invoice.self_billed and invoice.status not in _NOT_TO_BE_PAID,
-            is_gated=is_open and invoice.invoice_type != InvoiceType.CREDIT,
-            is_shown=invoice.status in VISIBLE,
-            payable=_payable(reader, invoice),
-            choice=choice_for(reader, invoice),
-        )
+        return collectable_invoice(invoice, _payable(reader, invoice), choice_for(reader, invoice))
 
     def attempt(self, work: Work, id: str) -> None:
         """See `Payables`."""
@@ -90,7 +73,7 @@ class InvoicePayables:
         if is_voided and payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED:
             event = PaymentEvent.UNWANTED
         invoice = move_payment(work, invoice, event)
-        if payment is not None and invoice.status in _NOT_TO_BE_PAID:
+        if payment is not None and invoice.status in NOT_TO_BE_PAID:
             _refuse(work, payment, invoice)
         elif payment is not None:
             payment_receipts.issue(work, payment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from usagebill.core.errors import Invalid
-from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
+from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number, remaining_cents
 from usagebill.core.payments import Payment
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import synced_documents
@@ -49,9 +49,7 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
     if issued is not None:
         return issued
     invoices = paid_invoices(work, payment)
-    remaining = sum(invoice.due_cents for invoice in invoices)
-    if payment.payment_request_id is not None:
-        remaining = request_of(work, payment.payment_request_id).amount_cents - payment.amount_cents
+    request = None if payment.payment_request_id is None else request_of(work, payment.payment_request_id)
     position = work.tx.next_number(receipt_series(customer.id))
     parties = parties_of(work, invoices[0])
     receipt = PaymentReceipt(
@@ -62,7 +60,7 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
         payment_id=payment.id,
         sequential_id=position,
         number=receipt_number(customer.slug, position),
-        remaining_cents=remaining,
+        remaining_cents=remaining_cents(payment, invoices, None if request is None else request.amount_cents),
         created_at=work.now,
         updated_at=work.now,
         customer_snapshot=customer_summary(work, customer, parties.entity),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.changes import with_payment_status
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent, Telling, move
 from usagebill.core.invoices.records import Invoice
@@ -65,12 +66,7 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
     Once it has succeeded it is no longer overdue, and no page is left to pay it on. The credits of a top-up follow its
     invoice.
     """
-    changed = replace(
-        invoice,
-        payment_status=status,
-        payment_overdue=invoice.payment_overdue and status != PaymentStatus.SUCCEEDED,
-        updated_at=work.now,
-    )
+    changed = with_payment_status(invoice, status, work.now)
     work.tx.replace(changed)
     if invoice.payment_overdue and status == PaymentStatus.SUCCEEDED:
         was_paid(work, invoice)

@@ -10,9 +10,8 @@ from dateutil import parser
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.changes import payment_refusal
-from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment, payment_errors
+from usagebill.core.payments import Payment, payment_errors, payment_event
 from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
@@ -69,8 +68,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
         raise Invalid(problems)
     payment = payment_of(work, invoice, amount, reference, paid_at)
     work.tx.insert(payment)
-    completes = paid_cents(work, invoice.id) + invoice.total_offset_amount_cents == invoice.total_amount_cents
-    move_payment(work, invoice, PaymentEvent.PAID_BY_HAND if completes else PaymentEvent.PAID_IN_PART)
+    move_payment(work, invoice, payment_event(invoice, paid_cents(work, invoice.id)))
     payment_receipts.issue(work, payment)
     return payment
 

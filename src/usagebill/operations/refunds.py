@@ -12,9 +12,9 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
-from usagebill.core.payments import MoneyBack, Payment, RefundAttempt, SurplusBack
+from usagebill.core.payments import Payment, RefundAttempt, money_back_word, refunded_payment
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
-from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.core.statuses import PaymentStatus
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import payments_of_invoice
@@ -39,7 +39,7 @@ def order_refund(work: Work, note: CreditNote) -> None:
     invoice = work.tx.get(Invoice, note.invoice_id)
     if invoice is None or invoice.payment_dispute_lost_at is not None:
         return
-    payment = _refunded_payment(work, invoice)
+    payment = refunded_payment(payments_of_invoice(work, invoice.id))
     if payment is None:
         return
     connection = find_connection(work, payment.connection_id)
@@ -66,12 +66,7 @@ def give_back(work: Work, payment: Payment, invoice_id: str, cents: int) -> None
 
 def _mark(work: Work, payment: Payment, cents: int, refund: PaymentStatus, reason: str | None = None) -> None:
     """Have the payment say how the refund of so many cents stands."""
-    words = MoneyBack if cents == payment.amount_cents else SurplusBack
-    status = {
-        PaymentStatus.PENDING: words.PENDING,
-        PaymentStatus.SUCCEEDED: words.DONE,
-        PaymentStatus.FAILED: words.OWED,
-    }[refund]
+    status = money_back_word(payment, cents, refund)
     work.tx.replace(replace(payment, status=status.value, is_shown=True, updated_at=work.now))
     if refund is PaymentStatus.FAILED:
         _log.error(
@@ -114,17 +109,6 @@ def _order(
     )
     work.tx.insert(attempt)
     work.schedule(AskPaymentProvider(errand=ProviderErrand.REFUND, subject_id=attempt.id), work.now)
-
-
-def _refunded_payment(reader: Reader, invoice: Invoice) -> Payment | None:
-    """The newest payment that succeeded, if a provider knows it: money given by hand is given back by hand."""
-    paid = [
-        payment
-        for payment in payments_of_invoice(reader, invoice.id)
-        if payment.payment_status == ChargeStatus.SUCCEEDED
-    ]
-    newest = max(paid, key=lambda payment: (payment.created_at, payment.id), default=None)
-    return None if newest is None or newest.is_manual or newest.provider_payment_id is None else newest
 
 
 def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:

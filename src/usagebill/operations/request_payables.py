@@ -12,7 +12,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.payment_states import PaymentEvent, Telling, request_event
 from usagebill.core.invoices.payment_states import move as moved
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payment_requests import PaymentRequest, distributed
+from usagebill.core.payment_requests import PaymentRequest, dues, is_ready, noted_payment
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -44,17 +44,16 @@ class RequestPayables:
         if request is None:
             return None
         invoices = requested_invoices(reader, request)
-        wanted = [invoice for invoice in invoices if invoice.status != InvoiceStatus.VOIDED]
-        is_ready = bool(wanted) and all(map(_is_ready, wanted))
+        ready = is_ready(invoices)
         return Collectable(
             type=PayableType.PAYMENT_REQUEST,
             id=request.id,
             customer_id=request.customer_id,
-            due_cents=sum(_dues(invoices)),
+            due_cents=sum(dues(invoices)),
             currency=request.currency,
             payment_status=request.payment_status,
-            is_ready=is_ready,
-            is_collectable=is_ready,
+            is_ready=ready,
+            is_collectable=ready,
             is_gated=False,
             is_shown=True,
             payable=_payable(reader, request, invoices),
@@ -74,7 +73,7 @@ class RequestPayables:
             if payment.status in GIVEN_BACK:
                 event = PaymentEvent.UNWANTED
         _move_invoices(work, request, event)
-        if succeeded and any(_dues(requested_invoices(work, request))):
+        if succeeded and any(dues(requested_invoices(work, request))):
             # Less was paid than is due: the rest is still asked for.
             event = PaymentEvent.NOTICE_PROCESSING
         _move_request(work, request, event)
@@ -91,16 +90,6 @@ class RequestPayables:
         """A request shows nothing of that: listeners are told, and the customer is written to."""
 
 
-def _dues(invoices: Sequence[Invoice]) -> list[int]:
-    return [max(0, invoice.due_cents) for invoice in invoices]
-
-
-def _is_ready(invoice: Invoice) -> bool:
-    if invoice.payment_status == PaymentStatus.SUCCEEDED:
-        return True
-    return invoice.ready_for_payment_processing and invoice.status == InvoiceStatus.FINALIZED
-
-
 def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice]) -> Payable:
     entity = find_entity(reader, request.billing_entity_id)
     reference = f"{'' if entity is None else entity.name} - Overdue invoices"
@@ -113,7 +102,7 @@ def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice
         billing_entity_id=request.billing_entity_id,
         lines=tuple(
             PayableLine(name=invoice.number, amount_cents=due)
-            for invoice, due in zip(invoices, _dues(invoices), strict=True)
+            for invoice, due in zip(invoices, dues(invoices), strict=True)
             if due > 0
         ),
         created_at=request.created_at,
@@ -122,23 +111,13 @@ def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice
 
 def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> Payment:
     """The payment, which says so if something of it is to be given back."""
-    parts = parts_of_request(work, request)
     invoices = {invoice.id: invoice for invoice in requested_invoices(work, request)}
-    voided = {
-        place: part.amount_cents - part.paid_cents
-        for place, part in enumerate(parts)
-        if invoices[part.invoice_id].status == InvoiceStatus.VOIDED
-    }
-    shares = distributed(payment.amount_cents, _dues([invoices[part.invoice_id] for part in parts]), voided)
-    for part, share in zip(parts, shares, strict=True):
-        if share:
-            work.tx.replace(replace(part, paid_cents=part.paid_cents + share, updated_at=work.now))
-            paid = invoices[part.invoice_id]
-            now_paid = paid.total_paid_amount_cents + share
-            work.tx.replace(replace(paid, total_paid_amount_cents=now_paid, updated_at=work.now))
-    unwanted = {parts[place].invoice_id: shares[place] for place in voided if shares[place]}
-    if unwanted:
-        refunds.give_back(work, payment, next(iter(unwanted)), sum(unwanted.values()))
+    noted = noted_payment(payment.amount_cents, parts_of_request(work, request), invoices, work.now)
+    for part, paid in zip(noted.parts, noted.invoices, strict=True):
+        work.tx.replace(part)
+        work.tx.replace(paid)
+    if noted.unwanted:
+        refunds.give_back(work, payment, next(iter(noted.unwanted)), sum(noted.unwanted.values()))
         payment = work.tx.get(Payment, payment.id) or payment
     return payment
 

@@ -10,7 +10,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
-from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus, is_running
@@ -175,7 +175,7 @@ def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
         if spent.is_inbound or spent.invoice_id is None or spent.invoice_id in returned:
             continue
         invoice = reader.tx.get(Invoice, spent.invoice_id)
-        if invoice is None or invoice.status not in (InvoiceStatus.VOIDED, InvoiceStatus.CLOSED):
+        if invoice is None or invoice.status not in NOT_TO_BE_PAID:
             continue
         notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id))
         given_back = sum(note.total_amount_cents for note in notes)

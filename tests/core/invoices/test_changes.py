@@ -1,11 +1,24 @@
-"""Which changes of an invoice are refused, and with which codes, in tables."""
+"""Which changes of an invoice are refused, and what payments and time make of it, in tables."""
 
 from __future__ import annotations
 
-import pytest
-from tests.core.builders import NOW
+from datetime import UTC, date, datetime
+from typing import Any
 
-from usagebill.core.invoices.changes import metadata_problems, payment_refusal, update_refusal
+import pytest
+from tests.core.builders import NOW, invoice
+
+from usagebill.core.errors import NotAllowed
+from usagebill.core.invoices.changes import (
+    metadata_problems,
+    overdue_from,
+    payment_refusal,
+    update_refusal,
+    void_refusal,
+    voided,
+    with_offset,
+    with_payment_status,
+)
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import InvoiceMetadata
 from usagebill.core.statuses import PaymentStatus
@@ -60,3 +73,67 @@ def test_payments_are_recorded_for_what_is_issued_or_waits_for_its_payment(statu
     taken = status in (InvoiceStatus.FINALIZED, InvoiceStatus.OPEN)
     assert (payment_refusal(InvoiceType.SUBSCRIPTION, status) is None) is taken
     assert payment_refusal(InvoiceType.ADVANCE_CHARGES, status) is None
+
+
+ISSUED: dict[str, Any] = {"status": FINALIZED, "payment_due_date": date(2024, 5, 10), "total_amount_cents": 1000}
+
+
+@pytest.mark.parametrize(
+    ("fields", "overdue"),
+    [
+        ({}, datetime(2024, 5, 11, 0, 25, tzinfo=UTC)),
+        ({"payment_status": "failed"}, datetime(2024, 5, 11, 0, 25, tzinfo=UTC)),
+        ({"payment_status": "succeeded"}, None),
+        ({"payment_overdue": True}, None),
+        ({"payment_dispute_lost_at": NOW}, None),
+        ({"status": "draft"}, None),
+        ({"status": "voided"}, None),
+        ({"status": "closed"}, None),
+    ],
+)
+def test_when_an_invoice_becomes_overdue(fields: dict[str, Any], overdue: datetime | None) -> None:
+    assert overdue_from(invoice(**{**ISSUED, **fields})) == overdue
+
+
+@pytest.mark.parametrize(
+    ("was_overdue", "status", "is_overdue"),
+    [(True, "succeeded", False), (True, "failed", True), (True, "pending", True), (False, "pending", False)],
+)
+def test_what_is_paid_is_not_overdue_any_more(was_overdue: bool, status: str, is_overdue: bool) -> None:
+    after = with_payment_status(invoice(**ISSUED, payment_overdue=was_overdue), PaymentStatus(status), NOW)
+    assert (after.payment_status, after.payment_overdue) == (status, is_overdue)
+
+
+def test_what_credit_notes_settle_is_not_due() -> None:
+    once = with_offset(invoice(**ISSUED), 300, NOW)
+    assert once.due_cents == 1000 - 300
+    assert with_offset(once, 700, NOW).due_cents == 0
+
+
+@pytest.mark.parametrize(
+    ("payment_status", "gives_back", "is_refused"),
+    [
+        ("pending", False, False),
+        ("failed", False, False),
+        ("succeeded", False, True),
+        ("succeeded", True, False),
+    ],
+)
+def test_a_paid_invoice_is_voided_only_with_a_credit_note(
+    payment_status: str, gives_back: bool, is_refused: bool
+) -> None:
+    refusal = void_refusal(PaymentStatus(payment_status), gives_back=gives_back)
+    assert (refusal is not None) is is_refused
+
+
+def test_nothing_is_due_of_a_voided_invoice() -> None:
+    after = voided(invoice(**ISSUED, payment_overdue=True), NOW)
+    assert (after.status, after.due_cents, after.voided_at) == ("voided", 0, NOW)
+    assert not after.payment_overdue
+    assert not after.ready_for_payment_processing
+
+
+@pytest.mark.parametrize("status", ["draft", "pending", "failed", "voided", "closed"])
+def test_only_an_issued_invoice_is_voided(status: str) -> None:
+    with pytest.raises(NotAllowed, match="not_voidable"):
+        voided(invoice(status=InvoiceStatus(status)), NOW)

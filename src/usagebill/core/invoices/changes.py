@@ -1,16 +1,28 @@
-"""Changes of invoices that a request asks for: which are refused, and with which codes."""
+"""Changes of invoices: which requests are refused, and what payments, credit notes and time make of an invoice."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from usagebill.core.errors import BillingError, Forbidden, Invalid, NotAllowed
-from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceStatus, InvoiceType
-from usagebill.core.invoices.records import InvoiceMetadata
+from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceEvent, InvoiceStatus, InvoiceType, transition
+from usagebill.core.invoices.records import Invoice, InvoiceMetadata
+from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 
-__all__ = ["metadata_problems", "payment_refusal", "update_refusal"]
+__all__ = [
+    "metadata_problems",
+    "overdue_from",
+    "payment_refusal",
+    "update_refusal",
+    "void_refusal",
+    "voided",
+    "with_offset",
+    "with_payment_status",
+]
 
 _MOST_METADATA = 5
 _LONGEST_KEY = 20
@@ -58,3 +70,46 @@ def payment_refusal(invoice_type: InvoiceType, status: InvoiceStatus) -> Billing
     if invoice_type != InvoiceType.ADVANCE_CHARGES and status not in PAYABLE:
         return Forbidden("feature_unavailable")
     return None
+
+
+def void_refusal(payment_status: PaymentStatus, *, gives_back: bool) -> BillingError | None:
+    """Why an issued invoice is not voided; None if it is. One that is paid needs a credit note that `gives_back`."""
+    if payment_status == PaymentStatus.SUCCEEDED and not gives_back:
+        return NotAllowed("not_voidable", f"paid, its payment_status {payment_status}")
+    return None
+
+
+def voided(invoice: Invoice, now: datetime) -> Invoice:
+    """The invoice once it is voided: nothing is due of it, and nobody collects it. Raises `NotAllowed`."""
+    return replace(
+        invoice,
+        status=transition(invoice.status, InvoiceEvent.VOID),
+        voided_at=now,
+        payment_overdue=False,
+        ready_for_payment_processing=False,
+        updated_at=now,
+    )
+
+
+def with_offset(invoice: Invoice, cents: int, now: datetime) -> Invoice:
+    """The invoice once a credit note has settled so many cents of it."""
+    offset = invoice.total_offset_amount_cents + cents
+    return replace(invoice, total_offset_amount_cents=offset, updated_at=now)
+
+
+def with_payment_status(invoice: Invoice, status: PaymentStatus, now: datetime) -> Invoice:
+    """The invoice once it is pending, succeeded or failed: what is paid is not overdue any more."""
+    is_overdue = invoice.payment_overdue and status != PaymentStatus.SUCCEEDED
+    return replace(invoice, payment_status=status, payment_overdue=is_overdue, updated_at=now)
+
+
+def overdue_from(invoice: Invoice) -> datetime | None:
+    """From when on the invoice is overdue; None if it never will be as it is, or is already.
+
+    Only an issued invoice that is not paid becomes overdue, and not after a dispute over it was lost.
+    """
+    if invoice.status != InvoiceStatus.FINALIZED or invoice.payment_status == PaymentStatus.SUCCEEDED:
+        return None
+    if invoice.payment_overdue or invoice.payment_dispute_lost_at is not None:
+        return None
+    return overdue_at(invoice.payment_due_date)

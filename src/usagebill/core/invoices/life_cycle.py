@@ -23,12 +23,14 @@ __all__ = [
     "IN_ADVANCE_REASONS",
     "ISSUED",
     "NOT_COLLECTABLE",
+    "NOT_TO_BE_PAID",
     "NOT_YET_ISSUED",
     "PAYABLE",
     "REFUSALS",
     "STANDING",
     "TRANSITIONS",
     "UNDONE",
+    "UNSEEN_BY_PROVIDERS",
     "VISIBLE",
     "WHOLE_REASONS",
     "InvoiceEvent",
@@ -147,6 +149,10 @@ CREDITABLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED)
 PAYABLE = (_S.FINALIZED, _S.OPEN)
 # Not collectable: not due yet, or no longer.
 NOT_COLLECTABLE = (_S.DRAFT, _S.VOIDED)
+# No payment provider is to see it: it is not complete, or is gone.
+UNSEEN_BY_PROVIDERS = (_S.GENERATING, _S.DELETED, _S.DRAFT)
+# What was collected of it is given back, and nothing more is.
+NOT_TO_BE_PAID = (_S.VOIDED, _S.CLOSED)
 # A tax provider's answer still matters.
 AWAITING_PROVIDER_TAXES = (_S.DRAFT, _S.PENDING)
 

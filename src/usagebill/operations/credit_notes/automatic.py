@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from datetime import date
-from decimal import Decimal
 
 from usagebill.core.contracts import Contract
 from usagebill.core.credit_note_remainders import within_parts
 from usagebill.core.credit_note_requests import takes_void_parts
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, proportional_items, surplus_items
-from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
+from usagebill.core.invoices.progressive import passed_on
 from usagebill.core.invoices.records import CreditType, Invoice
-from usagebill.core.numbers import ZERO, round_cents, total, truncate_to
-from usagebill.core.periods import Succession
-from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit
+from usagebill.core.numbers import round_cents
 from usagebill.core.subscriptions import Subscription, TerminationCredit
-from usagebill.core.unused_time import plan_amount_of, refundable_of_fee, termination_parts, used_amount
+from usagebill.core.unused_time import late_activation_credit, plan_amount_of, termination_credit
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
 from usagebill.queries.credit_note_balance import balance_of
@@ -42,44 +39,20 @@ def on_termination(work: Work, contract: Contract, *, option: str = TerminationC
     invoice = work.tx.get(Invoice, fee.invoice_id)
     if invoice is None or invoice.status in UNDONE:
         return None
-    periods = cycle_at_end(contract)
-    ended_on = local_date(ended.terminated_at, periods.tz)
-    period = periods.period(ended_on, periods.interval)
-    if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, periods.tz) < ended_on:
-        return None
-    plan_amount = plan_amount_of(fee, plan)
-    trial_end = end_of_trial(work, ended, plan.trial_period)
     balance = balance_of(work, invoice)
-    credited_items = [item for item in balance.items if item.fee_id == fee.id]
-    days = unused_days(
-        ended.terminated_at,
-        period,
-        periods.tz,
-        upgraded=periods.succession is Succession.UPGRADE,
-        trial_end=trial_end,
-    )
-    amount = unused_time_credit(
-        plan_amount,
-        days,
-        period.days,
-        fee_amount_cents=fee.amount_cents,
-        credited_cents=total(item.precise_amount_cents for item in credited_items),
-    )
-    items = [(fee, amount)]
-    whole = balance.worth(items)
-    if amount == ZERO or whole <= 0:
-        return None
-    used = used_amount(plan_amount, period, fee, ended.terminated_at, periods.tz, trial_end)
-    refundable = refundable_of_fee(
+    owed = termination_credit(
+        balance,
         fee,
-        balance.worth([(fee, used)]),
-        paid_cents=invoice.total_paid_amount_cents,
-        invoice_cents=invoice.sub_total_including_taxes_amount_cents,
-        total_cents=whole,
+        plan_amount_of(fee, plan),
+        cycle_at_end(contract),
+        ended.terminated_at,
+        option=option,
+        trial_end=end_of_trial(work, ended, plan.trial_period),
     )
-    left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
-    parts = termination_parts(option, whole, min(refundable, max(0, left)), invoice.due_cents)
-    return make(work, balance, items, parts, reason=CreditNoteReason.ORDER_CANCELLATION)
+    if owed is None:
+        return None
+    items = [(owed.fee, owed.amount)]
+    return make(work, balance, items, owed.parts, reason=CreditNoteReason.ORDER_CANCELLATION)
 
 
 def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNote | None:
@@ -94,20 +67,13 @@ def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNot
         order=[asc("from_datetime"), asc("created_at"), asc("id")],
     )
     invoice = None if fee is None else work.tx.get(Invoice, fee.invoice_id or "")
-    if fee is None or invoice is None or fee.from_datetime is None or fee.to_datetime is None:
+    if fee is None or invoice is None:
         return None
-    periods = contract.cycle()
-    first, last = local_date(fee.from_datetime, periods.tz), local_date(fee.to_datetime, periods.tz)
-    days = min((until - first).days, (last - first).days + 1)
-    period = periods.period(first, periods.interval)
     balance = balance_of(work, invoice)
-    amount = min(
-        truncate_to(prorated(plan_amount_of(fee, contract.plan), max(0, days), period.days), 5),
-        Decimal(balance.left_of(fee)),
-    )
-    items = [(fee, amount)]
-    if amount <= ZERO or balance.worth(items) <= 0:
+    owed = late_activation_credit(balance, fee, plan_amount_of(fee, contract.plan), contract.cycle(), until)
+    if owed is None:
         return None
+    items = [(owed.fee, owed.amount)]
     return make(work, balance, items, None, reason=CreditNoteReason.ORDER_CHANGE, automatic=True)
 
 
@@ -137,11 +103,10 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     if items and balance.worth(items) > 0:
         request.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
     remaining = cents - sum(piece_cents for _, _, piece_cents in pieces)
-    for credit in earlier:
+    for credit, share in passed_on(remaining, earlier):
         source = _standing(work, credit.source_id)
-        if source is not None and remaining > 0:
-            request += on_surplus(work, source, min(remaining, credit.amount_cents))
-            remaining -= min(remaining, credit.amount_cents)
+        if source is not None:
+            request += on_surplus(work, source, share)
     return request
 
 

@@ -17,13 +17,15 @@ from usagebill.core.credit_notes import (
     CreditNoteStatus,
     Parts,
     fitted_to,
+    note_number,
     voided,
     with_amounts,
 )
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, VISIBLE, InvoiceType
+from usagebill.core.invoices.changes import with_offset
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.metadata import Metadata, metadata_errors
 from usagebill.core.numbers import round_cents, round_to
@@ -52,7 +54,6 @@ __all__ = [
     "create",
     "credited_invoice",
     "make",
-    "note_number",
     "sent_metadata",
     "settle_invoice",
     "tell",
@@ -154,20 +155,20 @@ def make(
         request = fitting_parts(balance, asked, result)
         result = fitted_to(request, result)
     parties = parties_of(work, invoice)
-    number = max((note.sequential_id for note in balance.notes), default=0) + 1
+    position = balance.next_position
     note = CreditNote(
         id=note_id,
         organization_id=invoice.organization_id,
         customer_id=invoice.customer_id,
         invoice_id=invoice.id,
         billing_entity_id=invoice.billing_entity_id,
-        number=note_number(invoice, number),
-        sequential_id=number,
+        number=note_number(invoice.number, position),
+        sequential_id=position,
         issuing_date=local_date(work.now, ZoneInfo(parties.timezone)),
         currency=invoice.currency,
         reason=reason,
         description=description,
-        status=CreditNoteStatus.DRAFT if invoice.status in NOT_YET_ISSUED else CreditNoteStatus.FINALIZED,
+        status=balance.status_of_notes,
         refund_status=PaymentStatus.PENDING if request.refund > 0 else None,
         items=stored,
         metadata=metadata,
@@ -196,11 +197,6 @@ def make(
     return note
 
 
-def note_number(invoice: Invoice, sequential_id: int) -> str:
-    """`<number of the invoice>-CN001`."""
-    return f"{invoice.number}-CN{sequential_id:03d}"
-
-
 def tell(work: Work, note: CreditNote) -> None:
     """Send the message that the note has been issued."""
     work.emit("credit_note.created", lambda: issued_credit_note(work, note), note.id)
@@ -218,6 +214,6 @@ def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
     if cents == 0:
         return invoice
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
-    settled = replace(current, total_offset_amount_cents=current.total_offset_amount_cents + cents, updated_at=work.now)
+    settled = with_offset(current, cents, work.now)
     work.tx.replace(settled)
     return set_payment_status(work, settled, PaymentStatus.SUCCEEDED) if settled.due_cents <= 0 else settled

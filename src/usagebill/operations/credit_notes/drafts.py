@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, fitted_to, with_amounts
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, fitted_to, note_number, with_amounts
 from usagebill.core.days import local_date
 from usagebill.core.draft_credit_notes import followed_item, followed_parts, within_due
 from usagebill.core.errors import NotAllowed
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
-from usagebill.operations.credit_notes.creation import note_number, settle_invoice, tell
+from usagebill.operations.credit_notes.creation import settle_invoice, tell
 from usagebill.operations.issuers import version_of
 from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
@@ -49,8 +49,7 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
             now=work.now,
             new_id=work.new_id,
         )
-        whole = max(0, result.sub_total_cents + result.taxes_cents)
-        parts = followed_parts(note, whole)
+        parts = followed_parts(note, result.sub_total_cents + result.taxes_cents)
         changed = with_amounts(note, parts, fitted_to(parts, result))
         work.tx.replace(replace(changed, items=items, updated_at=work.now))
 
@@ -66,7 +65,7 @@ def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
         issued = replace(
             note,
             status=CreditNoteStatus.FINALIZED,
-            number=note_number(invoice, note.sequential_id),
+            number=note_number(invoice.number, note.sequential_id),
             issuing_date=day,
             customer_snapshot=customer_summary(work, parties.customer, parties.entity),
             issuer_version_id=version_of(work, parties.issuer),

@@ -11,6 +11,7 @@ from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.changes import overdue_from
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payment_tasks import AskPaymentProvider
@@ -186,15 +187,9 @@ def _watch_payment(work: Work, invoice: Invoice) -> None:
 def mark_overdue(work: Work, task: MarkOverdue) -> None:
     """Job: an unpaid invoice whose due date has passed is overdue, unless a dispute over it was lost."""
     invoice = work.tx.get(Invoice, task.invoice_id)
-    if (
-        invoice is None
-        or invoice.status != InvoiceStatus.FINALIZED
-        or invoice.payment_status == PaymentStatus.SUCCEEDED
-    ):
+    due = None if invoice is None else overdue_from(invoice)
+    if invoice is None or due is None:
         return
-    if invoice.payment_overdue or invoice.payment_dispute_lost_at is not None:
-        return
-    due = overdue_at(invoice.payment_due_date)
     if due > work.now:
         _watch_payment(work, invoice)
         return

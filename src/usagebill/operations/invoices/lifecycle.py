@@ -7,8 +7,8 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.errors import Invalid, NotAllowed
-from usagebill.core.invoices.changes import metadata_problems, update_refusal
-from usagebill.core.invoices.life_cycle import ISSUED, InvoiceEvent, InvoiceStatus, transition
+from usagebill.core.invoices import changes
+from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue
@@ -60,7 +60,7 @@ def update(work: Work, invoice_id: str, request: InvoiceUpdate) -> Invoice:
     invoice = visible_invoice(work, invoice_id)
     metadata = value_or(request.metadata, None)
     sent = request.payment_status if is_given(request.payment_status) else None
-    refusal = update_refusal(
+    refusal = changes.update_refusal(
         invoice.status,
         invoice.payment_status,
         sent_status=str(sent) if is_given(request.payment_status) else None,
@@ -86,7 +86,7 @@ def _metadata(reader: Reader, invoice: Invoice, sent: tuple[MetadataItemInput, .
         key = known.key if item.key is ABSENT else value_or(item.key, "")
         value = known.value if item.value is ABSENT else value_or(item.value, "")
         items.append(replace(known, key=key, value=value))
-    problems = metadata_problems(items)
+    problems = changes.metadata_problems(items)
     if problems:
         raise Invalid(problems)
     return tuple(items)
@@ -127,17 +127,10 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     credit, refund = value_or(request.credit_amount, 0), value_or(request.refund_amount, 0)
     if generate:
         check_void_amounts(work, invoice, credit_cents=credit, refund_cents=refund)
-    status = transition(invoice.status, InvoiceEvent.VOID)
-    if not generate and invoice.payment_status == PaymentStatus.SUCCEEDED:
-        raise NotAllowed("not_voidable", f"paid, its payment_status {invoice.payment_status}")
-    voided = replace(
-        invoice,
-        status=status,
-        voided_at=work.now,
-        payment_overdue=False,
-        ready_for_payment_processing=False,
-        updated_at=work.now,
-    )
+    voided = changes.voided(invoice, work.now)
+    refusal = changes.void_refusal(invoice.payment_status, gives_back=generate)
+    if refusal is not None:
+        raise refusal
     work.tx.replace(voided)
     end_pages(work, "invoice_id", voided.id)
     cancel_charges(work, voided.id)

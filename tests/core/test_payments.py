@@ -1,0 +1,103 @@
+"""Payments: which one completes an invoice, and where money goes back to, in tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.core.builders import NOW, invoice
+
+from usagebill.core.invoices.payment_states import PaymentEvent
+from usagebill.core.payment_receipts import remaining_cents
+from usagebill.core.payments import Payment, money_back_word, payment_event, refunded_payment
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+
+
+def payment(id: str = "payment", *, at: int = 0, **fields: Any) -> Payment:
+    """A payment of 10 euros that succeeded `at` minutes after `NOW`, through a provider."""
+    values: dict[str, Any] = {
+        "id": id,
+        "organization_id": "organization",
+        "customer_id": "customer",
+        "invoice_id": "invoice",
+        "amount_cents": 1000,
+        "amount_currency": "EUR",
+        "created_at": NOW + timedelta(minutes=at),
+        "updated_at": NOW,
+        "connection_id": "connection",
+        "provider_payment_id": f"provider-{id}",
+        **fields,
+    }
+    return Payment(**values)
+
+
+@pytest.mark.parametrize(
+    ("total", "offset", "paid", "event"),
+    [
+        (1000, 0, 1000, PaymentEvent.PAID_BY_HAND),
+        (1000, 0, 999, PaymentEvent.PAID_IN_PART),
+        # Credit notes have settled the rest.
+        (1000, 300, 700, PaymentEvent.PAID_BY_HAND),
+        (1000, 300, 699, PaymentEvent.PAID_IN_PART),
+    ],
+)
+def test_a_payment_completes_an_invoice_once_nothing_is_due(
+    total: int, offset: int, paid: int, event: PaymentEvent
+) -> None:
+    assert payment_event(invoice(total_amount_cents=total, total_offset_amount_cents=offset), paid) is event
+
+
+@pytest.mark.parametrize(
+    ("payments", "refunded"),
+    [
+        ([], None),
+        ([payment("a")], "a"),
+        ([payment("a"), payment("b", at=1)], "b"),
+        ([payment("b", at=1), payment("a")], "b"),
+        # Of one instant, the one with the later id.
+        ([payment("b"), payment("a")], "b"),
+        # One that failed moved no money.
+        ([payment("a"), payment("b", at=1, payment_status=ChargeStatus.FAILED)], "a"),
+        # The newest was given by hand, and is given back by hand.
+        ([payment("a"), payment("b", at=1, connection_id=None, provider_payment_id=None)], None),
+        ([payment("a", provider_payment_id=None)], None),
+    ],
+)
+def test_refunds_go_back_to_the_newest_payment_if_a_provider_knows_it(
+    payments: list[Payment], refunded: str | None
+) -> None:
+    chosen = refunded_payment(payments)
+    assert (chosen and chosen.id) == refunded
+
+
+@pytest.mark.parametrize(
+    ("cents", "refund", "word"),
+    [
+        (1000, PaymentStatus.PENDING, "refund_pending"),
+        (1000, PaymentStatus.SUCCEEDED, "refunded"),
+        (1000, PaymentStatus.FAILED, "to_be_refunded"),
+        (400, PaymentStatus.PENDING, "surplus_refund_pending"),
+        (400, PaymentStatus.SUCCEEDED, "surplus_refunded"),
+        (400, PaymentStatus.FAILED, "surplus_to_be_refunded"),
+    ],
+)
+def test_a_payment_says_whether_all_of_it_goes_back_or_a_surplus(cents: int, refund: PaymentStatus, word: str) -> None:
+    assert money_back_word(payment(), cents, refund).value == word
+
+
+@pytest.mark.parametrize(
+    ("invoices", "requested", "remaining"),
+    [
+        ([(1500, 1000)], None, 500),
+        ([(1000, 1000)], None, 0),
+        # Of a request: what was asked for less what was paid of it, whatever else is due of its invoices now.
+        ([(1500, 1000), (700, 0)], 1000, 0),
+        ([(1500, 600), (700, 400)], 2200, 2200 - 1000),
+    ],
+)
+def test_what_a_receipt_says_is_left(invoices: list[tuple[int, int]], requested: int | None, remaining: int) -> None:
+    paid = [
+        invoice(status="finalized", total_amount_cents=total, total_paid_amount_cents=paid) for total, paid in invoices
+    ]
+    assert remaining_cents(payment(), paid, requested) == remaining
