@@ -293,6 +293,8 @@ class SqliteStore:
                 connection = self._idle.pop()
             except IndexError:
                 connection = self._connect()
+                # Once and for all: whenever it is set, SQLite recompiles every statement of the connection.
+                connection.execute("PRAGMA query_only = ON")
                 self._readers.append(connection)
             try:
                 return self._answer(connection, organization_id, question)
@@ -302,15 +304,18 @@ class SqliteStore:
     def _answer(
         self, connection: sqlite3.Connection, organization_id: str | None, question: Callable[[SqliteTransaction], T]
     ) -> T:
-        connection.execute("PRAGMA query_only = ON")
         # Before the snapshot is taken: if it sees a later commit, the versions differ.
         version = self._version
+        changes = connection.total_changes
         connection.execute("BEGIN")
         try:
-            return question(SqliteTransaction(connection, organization_id, version=version, wants=self._wants))
+            answer = question(SqliteTransaction(connection, organization_id, version=version, wants=self._wants))
         finally:
             connection.execute("ROLLBACK")
-            connection.execute("PRAGMA query_only = OFF")
+        # Memory has one connection for reads and writes, which cannot be `query_only`.
+        if connection.total_changes != changes:
+            raise RuntimeError("a read is read-only, and something was written")
+        return answer
 
     def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
         mine = _Write(organization_id, change)
