@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -65,12 +66,14 @@ _FILLED = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What one test asks for: requests (verb and path), methods of the library, and types of message it names."""
+    """What one test asks for: requests (verb and path), methods of the library, and types of message it names; the
+    functions that it calls by their bare name."""
 
     test: str
     requests: frozenset[tuple[str, str]]
     methods: frozenset[tuple[str, str]]
     messages: frozenset[str]
+    functions: frozenset[str]
 
 
 def _address(node: ast.expr) -> str | None:
@@ -103,6 +106,7 @@ def _calls_of(test: str, function: ast.AST) -> Calls:
     requests: set[tuple[str, str]] = set()
     methods: set[tuple[str, str]] = set()
     messages: set[str] = set()
+    functions: set[str] = set()
     for node in ast.walk(function):
         match node:
             case ast.Call():
@@ -110,22 +114,22 @@ def _calls_of(test: str, function: ast.AST) -> Calls:
                 match node.func:
                     case ast.Attribute(attr=method, value=ast.Attribute(attr=resource)) if resource in RESOURCES:
                         methods.add((resource, method))
+                    case ast.Name(id=name):
+                        functions.add(name)
             case ast.Constant(value=str(text)) if text in OBJECT_TYPES:
                 messages.add(text)
-    return Calls(test, frozenset(requests), frozenset(methods), frozenset(messages))
+    return Calls(test, frozenset(requests), frozenset(methods), frozenset(messages), frozenset(functions))
 
 
-def _with_helpers(test: Calls, function: ast.AST, helpers: Mapping[str, Calls]) -> Calls:
+def _with_helpers(test: Calls, helpers: Mapping[str, Calls]) -> Calls:
     """What a test asks for itself and through the functions of its own file that it calls."""
-    named = {
-        node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    used = [helpers[name] for name in named if name in helpers]
+    used = [helpers[name] for name in test.functions if name in helpers]
     return Calls(
         test.test,
         test.requests.union(*(helper.requests for helper in used)),
         test.methods.union(*(helper.methods for helper in used)),
         test.messages.union(*(helper.messages for helper in used)),
+        test.functions,
     )
 
 
@@ -143,7 +147,7 @@ def calls() -> tuple[Calls, ...]:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 test = _calls_of(f"{file.relative_to(TESTS.parent)}::{node.name}", node)
-                gathered.append(_with_helpers(test, node, helpers))
+                gathered.append(_with_helpers(test, helpers))
     return tuple(gathered)
 
 
@@ -168,14 +172,16 @@ def built(verb: str, path: str) -> Endpoint | None:
     return None
 
 
-def _library(endpoint: Endpoint) -> set[tuple[str, str]]:
-    """The methods of the library that are the endpoint's operation."""
-    return {
-        (name, method)
-        for name, resource in RESOURCES.items()
-        for method in dir(resource)
-        if getattr(getattr(resource, method), "function", None) is endpoint.call
-    }
+@cache
+def _methods() -> Mapping[Any, frozenset[tuple[str, str]]]:
+    """The methods of the library, by the operation that each is."""
+    by_operation: dict[Any, set[tuple[str, str]]] = {}
+    for name, resource in RESOURCES.items():
+        for method in dir(resource):
+            operation = getattr(getattr(resource, method), "function", None)
+            if operation is not None:
+                by_operation.setdefault(operation, set()).add((name, method))
+    return {operation: frozenset(methods) for operation, methods in by_operation.items()}
 
 
 @cache
@@ -215,13 +221,20 @@ def _scenarios() -> Mapping[str, str]:
     return {str(file.relative_to(SCENARIOS)): file.read_text("utf-8") for file in files if file.exists()}
 
 
-def _scenarios_asking(verb: str, path: str) -> list[str]:
+@cache
+def _asked_by_scenarios(verb: str) -> Mapping[str, frozenset[str]]:
+    """Every path that each scenario asks for with a verb."""
     called = re.compile(rf"call: {verb} ([^\s?]+)")
-    return [
-        name
+    return {
+        name: frozenset(re.sub(r"\${\w+}", _FILLED, called_path) for called_path in called.findall(text))
         for name, text in _scenarios().items()
-        if any(matching(re.sub(r"\${\w+}", _FILLED, called_path), path) for called_path in called.findall(text))
-    ]
+    }
+
+
+def _scenarios_asking(verb: str, path: str) -> list[str]:
+    scenarios = _asked_by_scenarios(verb)
+    asking = {called_path for called_path in frozenset().union(*scenarios.values()) if matching(called_path, path)}
+    return [name for name, called_paths in scenarios.items() if called_paths & asking]
 
 
 def asked_by(verb: str, path: str) -> list[str]:
@@ -229,7 +242,7 @@ def asked_by(verb: str, path: str) -> list[str]:
     endpoint = built(verb, path)
     if endpoint is None:
         return []
-    call = _library(endpoint)
+    call = _methods().get(endpoint.call, frozenset())
     asking = _asking(verb, path)
     tests = [test.test for test in calls() if asking & test.requests or call & test.methods]
     everywhere = [] if (verb, endpoint.path) in NEVER else [EVERY_OPERATION]

@@ -6,6 +6,8 @@ import importlib
 import inspect
 import json
 import pkgutil
+import ssl
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -13,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import certifi
 import lago_python_client
 import pytest
 from lago_python_client import Client, models
@@ -199,7 +202,19 @@ def _past(file: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def running_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def few_authorities() -> Iterator[None]:
+    """One certificate authority to trust: the client reads all of them for each request, which takes longer than the
+    request. None is needed, for the server speaks plain HTTP."""
+    loaded = ssl.create_default_context(cafile=certifi.where()).get_ca_certs(binary_form=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file, pytest.MonkeyPatch.context() as patch:
+        file.write(ssl.DER_cert_to_PEM_cert(loaded[0]))
+        file.flush()
+        patch.setenv("SSL_CERT_FILE", file.name)
+        yield
+
+
+@pytest.fixture(scope="module")
+def running_shop(few_authorities: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     folder = tmp_path_factory.mktemp("client")
     file = folder / "billing.db"
     key = _past(file)
