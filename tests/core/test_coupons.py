@@ -13,7 +13,16 @@ from tests.core.builders import NOW, changed, coupon, fee, fees, settle, tax
 from tests.money import percent, share
 
 from usagebill.core.coupon_rules import overlaps
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back, remaining_amount, used
+from usagebill.core.coupons import (
+    AppliedCoupon,
+    Coupon,
+    CouponStatus,
+    applied_to,
+    expires_at,
+    given_back,
+    remaining_amount,
+    used,
+)
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress
 from usagebill.core.numbers import total
 
@@ -367,3 +376,51 @@ def test_which_coupons_of_a_customer_overlap(
 
     held = limited(other_plans, other_metrics)
     assert overlaps(limited(plans, metrics), CHARGED, [held]) is expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent", "amount", "rate"),
+    [
+        ({"coupon_type": "fixed_amount", "amount_cents": 500}, {}, (500, "EUR"), None),
+        ({"coupon_type": "fixed_amount", "amount_cents": 500}, {"amount_cents": 300}, (300, "EUR"), None),
+        ({"coupon_type": "fixed_amount", "amount_cents": 500}, {"amount_currency": "USD"}, (500, "USD"), None),
+        # What is not of its type counts for nothing, whoever says it.
+        ({"coupon_type": "fixed_amount", "amount_cents": 500, "percentage_rate": Decimal(10)}, {}, (500, "EUR"), None),
+        ({"coupon_type": "fixed_amount", "amount_cents": 500}, {"percentage_rate": Decimal(10)}, (500, "EUR"), None),
+        ({"coupon_type": "percentage", "percentage_rate": Decimal(10)}, {"amount_cents": 1}, (None, None), 10),
+        (
+            {"coupon_type": "percentage", "percentage_rate": Decimal(10)},
+            {"percentage_rate": Decimal(5)},
+            (None, None),
+            5,
+        ),
+    ],
+)
+def test_what_a_customer_gets_of_a_coupon(
+    fields: dict[str, Any], sent: dict[str, Any], amount: tuple[int | None, str | None], rate: int | None
+) -> None:
+    of = replace(coupon(cents=1).coupon, amount_currency="EUR", **fields)
+    applied = applied_to(of, "customer", id="applied", now=NOW, **sent)
+    assert (applied.amount_cents, applied.amount_currency) == amount
+    assert applied.percentage_rate == rate
+
+
+def test_a_customer_gets_a_coupon_for_as_many_invoices_as_it_says() -> None:
+    of = replace(coupon(rate="10", frequency="recurring").coupon, frequency_duration=3)
+    applied = applied_to(of, "customer", id="applied", now=NOW)
+    assert (applied.frequency, applied.frequency_duration, applied.frequency_duration_remaining) == ("recurring", 3, 3)
+    longer = applied_to(of, "customer", id="applied", now=NOW, frequency_duration=6)
+    assert (longer.frequency_duration, longer.frequency_duration_remaining) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expires"),
+    [
+        ({"expiration": "time_limit", "expiration_at": NOW}, NOW),
+        ({"expiration": "no_expiration", "expiration_at": NOW}, None),
+        ({"expiration": "time_limit", "expiration_at": NOW, "status": CouponStatus.TERMINATED}, None),
+        ({"expiration": "time_limit"}, None),
+    ],
+)
+def test_when_a_coupon_expires(fields: dict[str, Any], expires: object) -> None:
+    assert expires_at(replace(coupon(cents=1).coupon, **fields)) == expires

@@ -1,10 +1,11 @@
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usagebill.core.days import calendar_days, days_between, local_date
+from usagebill.core.days import calendar_days, days_between, local_date, next_time_of_day
 
 PARIS = ZoneInfo("Europe/Paris")
 NEW_YORK = ZoneInfo("America/New_York")
@@ -65,3 +66,17 @@ def test_a_span_split_at_a_local_midnight_keeps_its_calendar_days(tz: ZoneInfo, 
     a, middle, b = sorted(instants)
     whole = calendar_days(a, b, tz)
     assert calendar_days(a, middle, tz) + calendar_days(middle, b, tz) - 1 == whole
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("2024-05-01T05:59:59+00:00", "2024-05-01T06:00:00+00:00"),
+        ("2024-05-01T06:00:00+00:00", "2024-05-02T06:00:00+00:00"),
+        ("2024-05-31T23:00:00+00:00", "2024-06-01T06:00:00+00:00"),
+        # Days are those of the time of day's own zone.
+        ("2024-05-02T01:00:00+05:00", "2024-05-02T06:00:00+00:00"),
+    ],
+)
+def test_the_next_time_that_it_is_six_o_clock(now: str, expected: str) -> None:
+    assert next_time_of_day(time(6, tzinfo=UTC), datetime.fromisoformat(now)) == datetime.fromisoformat(expected)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import invoice
 
 from usagebill.core.dunning import (
     DunningCampaign,
@@ -19,8 +20,10 @@ from usagebill.core.dunning import (
     is_finished,
     next_run_at,
     reaches_a_threshold,
+    requested_together,
     reset,
 )
+from usagebill.core.invoices.records import Invoice
 
 NOW = datetime(2025, 1, 3, 10, 45, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -157,3 +160,35 @@ def test_what_is_wrong_with_a_campaign_is_named(fields: dict[str, Any], errors: 
     assert (
         campaign_errors(campaign((1, "EUR"), **fields) if "thresholds" not in fields else campaign(**fields)) == errors
     )
+
+
+def overdue(cents: int, *, currency: str = "EUR", entity: str = "entity", ready: bool = True) -> Invoice:
+    return invoice(
+        total_amount_cents=cents, currency=currency, billing_entity_id=entity, ready_for_payment_processing=ready
+    )
+
+
+@pytest.mark.parametrize(
+    ("invoices", "requested"),
+    [
+        ([overdue(600), overdue(400)], {"entity": [600, 400]}),
+        ([overdue(600), overdue(400, entity="other")], {"entity": [600], "other": [400]}),
+        # Together they do not come to the threshold, some because they are being paid, or in another currency.
+        ([overdue(600), overdue(399)], {}),
+        ([overdue(600), overdue(400, ready=False)], {}),
+        ([overdue(600), overdue(400, currency="USD")], {}),
+        ([overdue(1000), overdue(400, ready=False)], {"entity": [1000]}),
+        ([], {}),
+    ],
+)
+def test_one_request_to_each_billing_entity_if_enough_can_be_paid_now(
+    invoices: list[Invoice], requested: dict[str, list[int]]
+) -> None:
+    by_entity = requested_together(campaign((1000, "EUR")), "EUR", invoices)
+    assert {
+        entity: [of_entity.total_amount_cents for of_entity in together] for entity, together in by_entity.items()
+    } == requested
+
+
+def test_nobody_is_asked_in_a_currency_that_the_campaign_leaves_out() -> None:
+    assert requested_together(campaign((1, "EUR")), "USD", [overdue(100, currency="USD")]) == {}

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, invoice
 
-from usagebill.core.payment_requests import RequestedInvoice, distributed, dues, is_ready, noted_payment
+from usagebill.core.payment_requests import (
+    RequestedInvoice,
+    distributed,
+    dues,
+    dues_by_currency,
+    is_ready,
+    noted_payment,
+)
 
 _CENTS = st.integers(0, 10**12)
 
@@ -112,3 +119,22 @@ VOIDED = {"status": "voided", "ready_for_payment_processing": False}
 )
 def test_a_request_is_charged_unless_another_charge_is_under_way(invoices: list[Any], expected: bool) -> None:
     assert is_ready([invoice(**fields) for fields in invoices]) is expected
+
+
+@pytest.mark.parametrize(
+    ("owed", "expected"),
+    [
+        ([], {}),
+        ([("USD", 100, 0), ("EUR", 50, 20)], {"EUR": 30, "USD": 100}),
+        ([("EUR", 50, 50)], {}),
+        # What was overpaid counts against the rest.
+        ([("EUR", 50, 60), ("EUR", 100, 0)], {"EUR": 90}),
+        ([("EUR", 50, 160), ("EUR", 100, 0), ("USD", 1, 0)], {"USD": 1}),
+    ],
+)
+def test_what_is_due_in_each_currency(owed: list[tuple[str, int, int]], expected: dict[str, int]) -> None:
+    invoices = [
+        invoice(status="finalized", currency=currency, total_amount_cents=total, total_paid_amount_cents=paid)
+        for currency, total, paid in owed
+    ]
+    assert list(dues_by_currency(invoices).items()) == list(expected.items())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.builders import contract
+from tests.core.builders import contract, fee, subscription
 
 from usagebill.core.contracts import Contract
-from usagebill.core.sharing import sharing
+from usagebill.core.sharing import sharing, sharing_fees
 
 
 def billable(id: str, *, currency: str = "EUR", entity: str = "entity", **fields: Any) -> Contract:
@@ -49,3 +49,19 @@ def test_invoices_come_in_the_order_of_their_first_subscriptions() -> None:
 def test_each_subscription_that_is_not_consolidated_is_alone() -> None:
     row = [billable("a", consolidate_invoice=False), billable("b"), billable("c", consolidate_invoice=False)]
     assert shared(*row, billable("d")) == [["a"], ["b", "d"], ["c"]]
+
+
+def test_fees_that_were_paid_one_by_one_share_an_invoice_by_order_and_currency() -> None:
+    owners = {
+        id: subscription(id=id, purchase_order_number=order) for id, order in (("a", "PO"), ("b", "PO"), ("c", None))
+    }
+    paid = [
+        fee(1, id=f"{place}", subscription_id=id, currency=currency)
+        for place, (id, currency) in enumerate([("a", "EUR"), ("c", "EUR"), ("b", "EUR"), ("a", "USD")])
+    ]
+    invoices = sharing_fees(paid, owners)
+    assert {key: [line.id for line in lines] for key, lines in invoices.items()} == {
+        ("PO", "EUR"): ["0", "2"],
+        (None, "EUR"): ["1"],
+        ("PO", "USD"): ["3"],
+    }

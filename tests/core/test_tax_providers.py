@@ -26,6 +26,7 @@ from usagebill.core.tax_providers import (
     provider_taxed,
     retry_delay,
     withdrawal_after,
+    withdrawn,
 )
 from usagebill.core.taxes import invoice_taxes
 
@@ -219,3 +220,9 @@ def test_usage_is_taxed_as_an_invoice_of_it_would_be(amount: int, rate: Decimal,
 def test_usage_that_went_on_is_taxed_with_the_part_that_was_told_of_what_was_asked() -> None:
     answer = answered_taxes(50, line("0.1", 50), asked=1000)
     assert items_taxes_cents({"f0": Decimal(2000)}, ProviderTaxes(items=(answer,))) == 100
+
+
+def test_what_is_withdrawn_is_what_was_reported_the_other_way_round() -> None:
+    items = fee_items([fee(1000), fee(-200, id="credit")], {}, named_by=lambda line: line.id)
+    assert [item.amount_cents for item in withdrawn(items)] == [-1000, 200]
+    assert withdrawn(withdrawn(items)) == items

@@ -23,6 +23,7 @@ from usagebill.core.vat import (
     code_at_once,
     code_by_country,
     eu_taxes,
+    is_decided_again,
     is_eu_code,
     next_rate_change,
     parse_number,
@@ -467,3 +468,23 @@ def test_a_check_counts_its_attempts_and_keeps_the_last_reason() -> None:
     down = Unavailable(kind=RegistryError.TIMEOUT, message="no answer within 10 s")
     twice = check.unanswered(down).unanswered(Unavailable(kind=RegistryError.BLOCKED, message="no"))
     assert (twice.attempts, twice.last_error, twice.last_message) == (2, "blocked", "no")
+
+
+@pytest.mark.parametrize(
+    ("is_new", "moved", "differs", "codes", "expected"),
+    [
+        (True, False, False, [], True),
+        (False, True, False, ["svc_eu_fr_standard"], True),
+        (False, False, True, ["svc_eu_fr_standard"], True),
+        # It has an EU tax, in whatever case, and nothing that decides it has changed.
+        (False, False, False, ["svc_eu_fr_standard"], False),
+        (False, False, False, ["own", "SVC_EU_reverse_charge"], False),
+        # Somebody took it away.
+        (False, False, False, ["own"], True),
+        (False, False, False, [], True),
+    ],
+)
+def test_when_the_tax_of_a_customer_is_decided_again(
+    is_new: bool, moved: bool, differs: bool, codes: list[str], expected: bool
+) -> None:
+    assert is_decided_again(is_new=is_new, moved=moved, differs=differs, codes=codes) is expected

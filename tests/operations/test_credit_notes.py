@@ -11,8 +11,8 @@ from tests.money import gross, percent, share
 from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payments import payment_by_hand
 from usagebill.core.statuses import PaymentStatus
-from usagebill.operations.payment_status import payment_of
 from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2023-10-01T00:00:00Z")
@@ -41,7 +41,7 @@ def paid(box: Scenario, invoice: Any, cents: int) -> None:
         assert record is not None
         status = PaymentStatus.SUCCEEDED if cents == record.total_amount_cents else record.payment_status
         work.tx.replace(replace(record, total_paid_amount_cents=cents, payment_status=status))
-        work.tx.insert(payment_of(work, record, cents, "bank", work.now))
+        work.tx.insert(payment_by_hand(record, cents, "bank", work.now, id=work.new_id(), now=work.now))
 
     box.billing.writing(pay)
 

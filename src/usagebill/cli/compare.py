@@ -17,9 +17,9 @@ from usagebill.cli.options import database, opened, organization_option, print_t
 from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import PlanDefinition
-from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription, LineKind, summed
+from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription, LineKind, last_month, summed
 from usagebill.json_text import parse_json
-from usagebill.operations.price_comparisons import comparisons, drafted_plan, last_month
+from usagebill.operations.price_comparisons import comparisons, drafted_plan
 
 __all__ = ["compare"]
 

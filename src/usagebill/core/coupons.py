@@ -23,7 +23,9 @@ __all__ = [
     "CouponStatus",
     "CouponType",
     "Targets",
+    "applied_to",
     "apply_coupon",
+    "expires_at",
     "given_back",
     "in_order",
     "remaining_amount",
@@ -159,6 +161,51 @@ class Targets:
         if self.plan_ids is not None:
             return plan_id in self.plan_ids
         return True
+
+
+def applied_to(
+    coupon: Coupon,
+    customer_id: str,
+    *,
+    id: str,
+    now: datetime,
+    frequency: str | None = None,
+    frequency_duration: int | None = None,
+    amount_cents: int | None = None,
+    amount_currency: str | None = None,
+    percentage_rate: Decimal | None = None,
+) -> AppliedCoupon:
+    """The coupon as a customer has it: what is not None takes the place of the coupon's own values.
+
+    Only an amount counts of a fixed coupon, and only a rate of one that takes off a percentage.
+    """
+    is_fixed = coupon.coupon_type == CouponType.FIXED_AMOUNT
+    duration = coupon.frequency_duration if frequency_duration is None else frequency_duration
+    currency = coupon.amount_currency if amount_currency is None else amount_currency
+    cents = coupon.amount_cents if amount_cents is None else amount_cents
+    rate = coupon.percentage_rate if percentage_rate is None else percentage_rate
+    return AppliedCoupon(
+        id=id,
+        organization_id=coupon.organization_id,
+        coupon_id=coupon.id,
+        customer_id=customer_id,
+        status=CouponStatus.ACTIVE,
+        frequency=coupon.frequency if frequency is None else frequency,
+        frequency_duration=duration,
+        frequency_duration_remaining=duration,
+        amount_cents=cents if is_fixed else None,
+        amount_currency=currency if is_fixed else None,
+        percentage_rate=None if is_fixed else rate,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def expires_at(coupon: Coupon) -> datetime | None:
+    """When an active coupon is to expire; None if it never does, or has ended."""
+    if coupon.status != CouponStatus.ACTIVE or coupon.expiration != CouponExpiration.TIME_LIMIT:
+        return None
+    return coupon.expiration_at
 
 
 def in_order(coupons: Sequence[tuple[AppliedCoupon, Targets]]) -> list[tuple[AppliedCoupon, Targets]]:

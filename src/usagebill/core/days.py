@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta, tzinfo
 
-__all__ = ["calendar_days", "days_between", "local_date"]
+__all__ = ["calendar_days", "days_between", "local_date", "next_time_of_day"]
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
@@ -33,3 +33,9 @@ def days_between(a: datetime, b: datetime, tz: tzinfo) -> int:
         end = (b + _SECOND).astimezone(tz)
     wall_clock = end.replace(tzinfo=None) - a.astimezone(tz).replace(tzinfo=None)
     return -(-wall_clock // _DAY)
+
+
+def next_time_of_day(at: time, now: datetime) -> datetime:
+    """The next instant after `now` at which it is `at`, a time of day with a fixed offset such as UTC."""
+    today = datetime.combine(now.astimezone(at.tzinfo).date(), at)
+    return today if today > now else today + _DAY

@@ -23,6 +23,7 @@ __all__ = [
     "next_run_at",
     "overdue_balances",
     "reaches_a_threshold",
+    "requested_together",
     "reset",
     "threshold_of",
 ]
@@ -149,6 +150,23 @@ def currencies_to_attempt(
         if threshold is not None and threshold <= balances[currency] and left:
             wanted.append(currency)
     return wanted
+
+
+def requested_together(
+    campaign: DunningCampaign, currency: str, invoices: Iterable[Invoice]
+) -> dict[str, list[Invoice]]:
+    """The overdue invoices of a currency that a customer is asked for now, by billing entity: one request each.
+
+    Only those that can be paid now, and none at all if together they do not come to the threshold.
+    """
+    payable = [invoice for invoice in invoices if invoice.currency == currency and invoice.ready_for_payment_processing]
+    threshold = threshold_of(campaign, currency)
+    if threshold is None or overdue_balances(payable).get(currency, 0) < threshold:
+        return {}
+    by_entity: dict[str, list[Invoice]] = {}
+    for invoice in payable:
+        by_entity.setdefault(invoice.billing_entity_id, []).append(invoice)
+    return by_entity
 
 
 # Attempts

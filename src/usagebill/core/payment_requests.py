@@ -16,6 +16,7 @@ __all__ = [
     "RequestedInvoice",
     "distributed",
     "dues",
+    "dues_by_currency",
     "is_ready",
     "noted_payment",
     "request_refusal",
@@ -71,6 +72,17 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
 def dues(invoices: Iterable[Invoice]) -> list[int]:
     """What is due of each invoice, in cents: nothing of one that was overpaid."""
     return [max(0, invoice.due_cents) for invoice in invoices]
+
+
+def dues_by_currency(invoices: Iterable[Invoice]) -> dict[str, int]:
+    """What is due of invoices in each currency, in cents, in the order of currencies; none of which nothing is due.
+
+    What was overpaid of one counts against the others.
+    """
+    due: dict[str, int] = {}
+    for invoice in invoices:
+        due[invoice.currency] = due.get(invoice.currency, 0) + invoice.due_cents
+    return {currency: cents for currency, cents in sorted(due.items()) if cents > 0}
 
 
 def is_ready(invoices: Iterable[Invoice]) -> bool:

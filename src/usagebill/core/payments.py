@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
@@ -28,6 +28,7 @@ __all__ = [
     "RefundAttempt",
     "SurplusBack",
     "money_back_word",
+    "payment_by_hand",
     "payment_errors",
     "payment_event",
     "refunded_payment",
@@ -227,6 +228,24 @@ def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[
     if amount:
         errors["amount_cents"] = amount
     return errors
+
+
+def payment_by_hand(
+    invoice: Invoice, amount_cents: int, reference: str, paid_at: datetime, *, id: str, now: datetime
+) -> Payment:
+    """A payment of the invoice that no provider collected; the invoice itself does not change here."""
+    return Payment(
+        id=id,
+        organization_id=invoice.organization_id,
+        customer_id=invoice.customer_id,
+        invoice_id=invoice.id,
+        amount_cents=amount_cents,
+        amount_currency=invoice.currency,
+        reference=reference,
+        created_at=paid_at,
+        updated_at=now,
+        is_shown=invoice.status != InvoiceStatus.OPEN,
+    )
 
 
 def payment_event(invoice: Invoice, paid_cents: int) -> PaymentEvent:

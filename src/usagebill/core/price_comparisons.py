@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
@@ -18,6 +18,7 @@ __all__ = [
     "PricedLine",
     "compared_lines",
     "interval_days",
+    "last_month",
     "summed",
 ]
 
@@ -148,3 +149,9 @@ def summed(
             )
         )
     return sums
+
+
+def last_month(today: date) -> tuple[date, date]:
+    """The first and the last day of the calendar month before that of `today`."""
+    first = today.replace(day=1)
+    return add_months(first, -1), first - timedelta(days=1)

@@ -1,12 +1,14 @@
-"""Which subscriptions share an invoice."""
+"""Which subscriptions share an invoice, and which fees that were paid one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from usagebill.core.contracts import Contract
+from usagebill.core.fees import Fee
+from usagebill.core.subscriptions import Subscription
 
-__all__ = ["sharing"]
+__all__ = ["sharing", "sharing_fees"]
 
 
 def sharing(contracts: Iterable[Contract], *, succeeding: bool = False) -> list[list[Contract]]:
@@ -29,3 +31,15 @@ def sharing(contracts: Iterable[Contract], *, succeeding: bool = False) -> list[
             key += (subscription.payment_method_type, subscription.payment_method_id, alone)
         invoices.setdefault(key, []).append(contract)
     return list(invoices.values())
+
+
+def sharing_fees(fees: Iterable[Fee], owners: Mapping[str, Subscription]) -> dict[tuple[str | None, str], list[Fee]]:
+    """Fees that were paid one by one, by the invoices that they share: by purchase order and currency, in their order.
+
+    `owners` are the subscriptions of the fees, by id.
+    """
+    invoices: dict[tuple[str | None, str], list[Fee]] = {}
+    for fee in fees:
+        order = owners[fee.subscription_id or ""].purchase_order_number
+        invoices.setdefault((order, fee.currency), []).append(fee)
+    return invoices

@@ -46,6 +46,7 @@ __all__ = [
     "provider_taxed",
     "retry_delay",
     "withdrawal_after",
+    "withdrawn",
 ]
 
 # The kinds of provider, by the names that `integration_type` has for them.
@@ -208,6 +209,11 @@ def _item(fee: Fee, item_codes: Mapping[str, str], id: str, cents: int) -> Taxed
         units=fee.units,
         amount_cents=cents,
     )
+
+
+def withdrawn(items: Iterable[TaxedItem]) -> tuple[TaxedItem, ...]:
+    """The items with what they come to the other way round: what a voided invoice reported is taken back so."""
+    return tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
 
 
 def credit_note_items(

@@ -36,6 +36,7 @@ __all__ = [
     "code_at_once",
     "code_by_country",
     "eu_taxes",
+    "is_decided_again",
     "is_eu_code",
     "is_vat_number",
     "next_rate_change",
@@ -331,6 +332,15 @@ def _counts(territory: Territory, number: str | None) -> bool:
 def with_code(codes: Iterable[str], code: str) -> tuple[str, ...]:
     """The codes with one more, each once."""
     return tuple(dict.fromkeys((*codes, code)))
+
+
+def is_decided_again(*, is_new: bool, moved: bool, differs: bool, codes: Iterable[str]) -> bool:
+    """Whether the tax of a customer of an entity that manages EU taxes is decided (again).
+
+    It is for a new customer, one that `moved` to the entity, one whose country, zip code or number `differs`, and one
+    none of whose taxes, which have these `codes`, is an EU tax.
+    """
+    return is_new or moved or differs or not any(is_eu_code(code) for code in codes)
 
 
 # The check of a number

@@ -37,6 +37,7 @@ __all__ = [
     "drawn",
     "paid",
     "pending_credits",
+    "refunding",
     "returned",
     "transition",
     "unpaid",
@@ -224,6 +225,28 @@ def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, no
         voided_invoice_id=voided_invoice_id,
         billing_entity_id=outbound.billing_entity_id,
         purchase_order_number=outbound.purchase_order_number,
+        settled_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def refunding(
+    purchase: WalletTransaction, cents: int, credits: Decimal, *, credit_note_id: str, id: str, now: datetime
+) -> WalletTransaction:
+    """The transaction that takes out bought credits whose money a credit note refunds."""
+    return WalletTransaction(
+        id=id,
+        organization_id=purchase.organization_id,
+        wallet_id=purchase.wallet_id,
+        customer_id=purchase.customer_id,
+        transaction_type=TransactionType.OUTBOUND,
+        transaction_status=TransactionKind.VOIDED,
+        status=WalletTransactionStatus.SETTLED,
+        amount_cents=cents,
+        credit_amount=credits,
+        credit_note_id=credit_note_id,
+        billing_entity_id=purchase.billing_entity_id,
         settled_at=now,
         created_at=now,
         updated_at=now,

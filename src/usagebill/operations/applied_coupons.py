@@ -8,7 +8,7 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.coupon_rules import applied_coupon_problems, overlaps
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, CouponType, given_back
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, applied_to, given_back
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import UNDONE
@@ -68,29 +68,22 @@ def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     had = work.tx.count(AppliedCoupon, eq("customer_id", customer.id), eq("coupon_id", coupon.id))
     if not coupon.reusable and had:
         raise Invalid(coupon="coupon_is_not_reusable")
-    fixed = coupon.coupon_type == CouponType.FIXED_AMOUNT
-    frequency = value_or(request.frequency, coupon.frequency)
-    duration = value_or(request.frequency_duration, coupon.frequency_duration)
-    applied = AppliedCoupon(
+    applied = applied_to(
+        coupon,
+        customer.id,
         id=work.new_id(),
-        organization_id=work.organization.id,
-        coupon_id=coupon.id,
-        customer_id=customer.id,
-        status=CouponStatus.ACTIVE,
-        frequency=frequency,
-        frequency_duration=duration,
-        frequency_duration_remaining=duration,
-        amount_cents=value_or(request.amount_cents, coupon.amount_cents) if fixed else None,
-        amount_currency=value_or(request.amount_currency, coupon.amount_currency) if fixed else None,
-        percentage_rate=None if fixed else value_or(request.percentage_rate, coupon.percentage_rate),
-        created_at=work.now,
-        updated_at=work.now,
+        now=work.now,
+        frequency=value_or(request.frequency, None),
+        frequency_duration=value_or(request.frequency_duration, None),
+        amount_cents=value_or(request.amount_cents, None),
+        amount_currency=value_or(request.amount_currency, None),
+        percentage_rate=value_or(request.percentage_rate, None),
     )
     problems = applied_coupon_problems(applied)
     if problems:
         raise Invalid(problems)
     work.tx.insert(applied)
-    if fixed and customer.currency is None:
+    if applied.amount_currency is not None and customer.currency is None:
         work.tx.replace(replace(customer, currency=applied.amount_currency, updated_at=work.now))
     return applied
 

@@ -38,7 +38,9 @@ from usagebill.core.invoices.life_cycle import (
     InvoiceType,
     InvoicingReason,
 )
+from usagebill.core.invoices.numbering import customer_series, entity_series
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.number_audit import audited_last_number, audited_number
 from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
@@ -47,7 +49,6 @@ from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.receipt_audit import audited_payments
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.payments import paid_cents
@@ -198,7 +199,7 @@ def _audited_invoice(
     yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
     request = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
     yield from audited_notes_of_invoice(invoice, fees, request)
-    yield from _audited_number(customer, invoice)
+    yield from audited_number(customer, invoice)
     if recounts is not None:
         yield from recounted(reader, invoice, fees, periods, recounts)
 
@@ -242,26 +243,6 @@ def _audited_prepaid(reader: Reader, invoice: Invoice) -> Iterator[Finding]:
 # Numbers
 
 
-def _audited_number(customer: Customer, invoice: Invoice) -> Iterator[Finding]:
-    """The number names the invoice's position in one of its two series."""
-    of_customer, of_entity = invoice.sequential_id, invoice.entity_sequential_id
-    endings = []
-    if of_customer is not None:
-        endings.append(f"-{customer.sequential_id:03d}-{of_customer:03d}")
-    if of_entity is not None:
-        endings.append(f"-{of_entity:03d}")
-    missing = of_customer is None or (of_entity is None and not invoice.self_billed)
-    if missing or not invoice.number.endswith(tuple(endings)):
-        yield Finding(
-            check="number",
-            subject=f"invoice {invoice.number}",
-            subject_id=invoice.id,
-            detail="number",
-            expected=" or ".join(f"…{ending}" for ending in endings) or "a position in its series",
-            found=invoice.number,
-        )
-
-
 def _numbered(customer: Customer, invoice: Invoice, position: int) -> Numbered:
     series = f"customer {customer.external_id} (billing entity {invoice.billing_entity_id})"
     return Numbered(id=invoice.id, number=invoice.number, series=series, position=position)
@@ -270,21 +251,7 @@ def _numbered(customer: Customer, invoice: Invoice, position: int) -> Numbered:
 def _counted(reader: Reader, sequence: str, invoices: list[Numbered]) -> Iterator[Finding]:
     invoices.sort(key=lambda invoice: (invoice.position, invoice.id))
     yield from audited_numbers(invoices)
-    yield from _ends(reader, sequence, invoices[-1])
-
-
-def _ends(reader: Reader, sequence: str, last: Numbered) -> Iterator[Finding]:
-    """The last invoice of a series has the number that was given last."""
-    request = reader.tx.last_number(sequence)
-    if request != last.position:
-        yield Finding(
-            check="number_gap" if request > last.position else "number_repeated",
-            subject=f"invoice {last.number}",
-            subject_id=last.id,
-            detail=f"last position in the series of {last.series}",
-            expected=str(request),
-            found=str(last.position),
-        )
+    yield from audited_last_number(invoices[-1], reader.tx.last_number(sequence))
 
 
 def _entity_numbers(reader: Reader, entity: BillingEntity) -> Iterator[Finding]:
@@ -308,7 +275,7 @@ def _entity_numbers(reader: Reader, entity: BillingEntity) -> Iterator[Finding]:
 
     yield from audited_numbers(in_order())
     if last is not None:
-        yield from _ends(reader, entity_series(entity.id), last)
+        yield from audited_last_number(last, reader.tx.last_number(entity_series(entity.id)))
 
 
 # Periods

@@ -28,6 +28,7 @@ from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
 from usagebill.core.emails import addresses
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.numbering import series_of, with_numbers
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
@@ -37,7 +38,6 @@ from usagebill.core.webhooks import WebhookMessage
 from usagebill.json_text import JsonObject
 from usagebill.operations.activity_logs import invoice_text
 from usagebill.operations.invoices.issue import search_text
-from usagebill.operations.invoices.numbering import series_of, with_numbers
 from usagebill.operations.subscriptions.schedule import is_due, next_run
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.cohorts import Pattern, bill_alike, pattern_of

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponExpiration, CouponStatus, transition
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponStatus, expires_at, transition
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.plans import Plan
@@ -139,9 +139,9 @@ def _checked(reader: Reader, coupon: Coupon, request: CouponInput) -> Coupon:
 def _watch(work: Work, coupon: Coupon) -> None:
     task = ExpireCoupon(coupon_id=coupon.id)
     work.cancel(task)
-    expires = coupon.status == CouponStatus.ACTIVE and coupon.expiration == CouponExpiration.TIME_LIMIT
-    if expires and coupon.expiration_at is not None:
-        work.schedule(task, max(expiry_run(coupon.expiration_at), work.now))
+    expiry = expires_at(coupon)
+    if expiry is not None:
+        work.schedule(task, max(expiry_run(expiry), work.now))
 
 
 def create(work: Work, request: CouponInput) -> Coupon:

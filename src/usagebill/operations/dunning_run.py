@@ -12,7 +12,7 @@ from usagebill.core.dunning import (
     is_finished,
     next_run_at,
     overdue_balances,
-    threshold_of,
+    requested_together,
 )
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import ChaseCustomer, ReviewDunning
@@ -74,13 +74,9 @@ def chase(work: Work, task: ChaseCustomer) -> None:
 
 def _attempt(work: Work, customer: Customer, campaign: DunningCampaign, currency: str, invoices: list[Invoice]) -> None:
     """A request to each billing entity's invoices that can be paid now, if they still come to the threshold."""
-    payable = [invoice for invoice in invoices if invoice.currency == currency and invoice.ready_for_payment_processing]
-    threshold = threshold_of(campaign, currency)
-    if threshold is None or overdue_balances(payable).get(currency, 0) < threshold:
+    by_entity = requested_together(campaign, currency, invoices)
+    if not by_entity:
         return
-    by_entity: dict[str, list[Invoice]] = {}
-    for invoice in payable:
-        by_entity.setdefault(invoice.billing_entity_id, []).append(invoice)
     # Billing entities in the order in which they were made, so that requests are.
     for entity in work.tx.find(BillingEntity, order=[asc("created_at"), asc("id")], deleted=True):
         if entity.id in by_entity:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.changes import with_payment_status
@@ -21,27 +20,11 @@ from usagebill.queries.payment_requests import requested_invoices, requests_of_i
 from usagebill.queries.payments import paid_cents
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Reader, Work
+from usagebill.work import Work
 
-__all__ = ["cancel_charges", "end_pages", "move_payment", "payment_of", "set_payment_status"]
+__all__ = ["cancel_charges", "end_pages", "move_payment", "set_payment_status"]
 
 _UPDATED = "invoice.payment_status_updated"
-
-
-def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: str, paid_at: datetime) -> Payment:
-    """A payment of the invoice made by hand, not stored yet; the invoice itself does not change here."""
-    return Payment(
-        id=reader.new_id(),
-        organization_id=reader.organization.id,
-        customer_id=invoice.customer_id,
-        invoice_id=invoice.id,
-        amount_cents=amount_cents,
-        amount_currency=invoice.currency,
-        reference=reference,
-        created_at=paid_at,
-        updated_at=reader.now,
-        is_shown=invoice.status != InvoiceStatus.OPEN,
-    )
 
 
 def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:

@@ -11,11 +11,11 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.changes import payment_refusal
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment, payment_errors, payment_event
+from usagebill.core.payments import Payment, payment_by_hand, payment_errors, payment_event
 from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
-from usagebill.operations.payment_status import move_payment, payment_of
+from usagebill.operations.payment_status import move_payment
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_requests import requests_of_invoice
 from usagebill.queries.payments import paid_cents
@@ -66,7 +66,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
         problems["base"] = ["payment_request_is_already_succeeded"]
     if problems:
         raise Invalid(problems)
-    payment = payment_of(work, invoice, amount, reference, paid_at)
+    payment = payment_by_hand(invoice, amount, reference, paid_at, id=work.new_id(), now=work.now)
     work.tx.insert(payment)
     move_payment(work, invoice, payment_event(invoice, paid_cents(work, invoice.id)))
     payment_receipts.issue(work, payment)

@@ -14,6 +14,7 @@ from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_providers import KINDS
+from usagebill.core.payment_requests import dues_by_currency
 from usagebill.core.payments import PaymentPage
 from usagebill.core.portal import is_good_token, portal_token, subject_of_token
 from usagebill.core.statuses import PaymentStatus
@@ -75,11 +76,7 @@ def portal(reader: Reader, customer_id: str, page: int) -> Portal:
     entity = entity_of(reader, customer)
     wallets = active_wallets(reader, customer.id)
     unpaid = ne("payment_status", PaymentStatus.SUCCEEDED)
-    due: dict[str, int] = {}
-    for invoice in reader.tx.find(
-        Invoice, eq("customer_id", customer.id), eq("status", InvoiceStatus.FINALIZED), unpaid
-    ):
-        due[invoice.currency] = due.get(invoice.currency, 0) + invoice.due_cents
+    owed = reader.tx.find(Invoice, eq("customer_id", customer.id), eq("status", InvoiceStatus.FINALIZED), unpaid)
     return Portal(
         customer=customer,
         entity=entity,
@@ -93,7 +90,7 @@ def portal(reader: Reader, customer_id: str, page: int) -> Portal:
             paging=Paging(page=page, per_page=_PER_PAGE),
             order=[desc("issuing_date"), desc("created_at"), desc("id")],
         ),
-        due={currency: cents for currency, cents in sorted(due.items()) if cents > 0},
+        due=dues_by_currency(owed),
         wallets=tuple(refreshed_wallets(reader, wallets, unbilled_nets(reader, customer)) if wallets else ()),
     )
 

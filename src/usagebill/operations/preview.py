@@ -12,7 +12,15 @@ from datetime import date, datetime, timedelta
 from functools import partial
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponExpiration, CouponFrequency, CouponStatus, CouponType
+from usagebill.core.coupons import (
+    AppliedCoupon,
+    Coupon,
+    CouponExpiration,
+    CouponFrequency,
+    CouponStatus,
+    CouponType,
+    applied_to,
+)
 from usagebill.core.customers import Customer
 from usagebill.core.days import local_date
 from usagebill.core.errors import BadRequest, Invalid, NotFound
@@ -20,9 +28,9 @@ from usagebill.core.instants import parse_instant
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods import day_start, next_period
+from usagebill.core.periods import day_start
 from usagebill.core.periods.calendar import BillingTime
-from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, trial_end_run
+from usagebill.core.periods.schedule import ending_at_instant, next_close, trial_end_run
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import preview_problem
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
@@ -138,23 +146,7 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
                 "expiration": CouponExpiration.NO_EXPIRATION,
             }
             coupon = coupons.create(work, read(CouponInput, described))
-        work.tx.insert(
-            AppliedCoupon(
-                id=work.new_id(),
-                organization_id=work.organization.id,
-                coupon_id=coupon.id,
-                customer_id=customer.id,
-                status=CouponStatus.ACTIVE,
-                frequency=coupon.frequency,
-                amount_cents=coupon.amount_cents,
-                amount_currency=coupon.amount_currency,
-                percentage_rate=coupon.percentage_rate,
-                frequency_duration=coupon.frequency_duration,
-                frequency_duration_remaining=coupon.frequency_duration,
-                created_at=work.now,
-                updated_at=work.now,
-            )
-        )
+        work.tx.insert(applied_to(coupon, customer.id, id=work.new_id(), now=work.now))
 
 
 def _external_ids(request: PreviewInput) -> tuple[str, ...]:
@@ -225,14 +217,8 @@ def _next_run(work: Work, subscription: Subscription) -> datetime:
     """The local midnight at which the running period of the subscription is over."""
     contract = contract_of(work, subscription)
     periods = contract.cycle()
-    day = max(local_date(work.now, periods.tz), periods.start_date)
-    period = periods.period(day, periods.billing_interval)
     billed = billed_through_day(work, contract, periods)
-    now = max(work.now, day_start(day, periods.tz))
-    if is_unbilled(periods, now, billed_on=billed, known_since=known_since(subscription)):
-        return day_start(period.start, periods.tz)
-    following = next_period(period, periods.billing_interval, periods.billing_time, periods.anchor)
-    return day_start(following.start, periods.tz)
+    return next_close(periods, work.now, billed_on=billed, known_since=known_since(subscription))
 
 
 def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:

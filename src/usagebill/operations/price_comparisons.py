@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import Invalid, NotFound, placed
-from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.price_comparisons import ComparedSubscription
 from usagebill.core.subscriptions import Subscription
@@ -22,13 +21,7 @@ from usagebill.rating.comparison import compared
 from usagebill.storage.conditions import asc, eq, present, within
 from usagebill.work import Reader, Work
 
-__all__ = ["comparisons", "drafted_plan", "last_month"]
-
-
-def last_month(today: date) -> tuple[date, date]:
-    """The first and the last day of the calendar month before that of `today`."""
-    first = today.replace(day=1)
-    return add_months(first, -1), first - timedelta(days=1)
+__all__ = ["comparisons", "drafted_plan"]
 
 
 def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:

@@ -21,10 +21,16 @@ from usagebill.core.invoices.life_cycle import (
     InvoiceType,
     InvoicingReason,
 )
+from usagebill.core.invoices.progressive import applied_threshold, billed_so_far, is_invoiced_already
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.periods import Boundaries
 from usagebill.core.plans import Plan, UsageThreshold
-from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
+from usagebill.core.progressive_billing import (
+    Completion,
+    LifetimeUsage,
+    completions,
+    passed_thresholds,
+)
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
@@ -126,18 +132,13 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
 
 def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
     """Whether there has been an invoice for these thresholds already, voided since or not."""
-    highest = max(threshold.amount_cents for threshold in passed)
     periods = reader.tx.find(
         BillingPeriod,
         within("subscription_id", _life(reader, subscription)),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
     )
-    return any(
-        applied[0].invoiced_usage_amount_cents == invoiced
-        and max(threshold.amount_cents for threshold in applied) == highest
-        for invoice in reader.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
-        if (applied := invoice.applied_usage_thresholds)
-    )
+    invoices = reader.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
+    return is_invoiced_already(invoices, invoiced, passed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,18 +164,13 @@ class _Reached:
         return progressive_bill(reader, self.contract, self.boundaries, applied)
 
     def _applied(self, reader: Reader, threshold: UsageThreshold) -> AppliedThreshold:
-        return AppliedThreshold(
+        return applied_threshold(
+            threshold,
             id=reader.new_id(),
-            usage_threshold_id=threshold.id,
-            amount_cents=threshold.amount_cents,
-            recurring=threshold.recurring,
-            threshold_display_name=threshold.threshold_display_name,
-            lifetime_usage_amount_cents=self.invoiced_cents + self.current_cents,
-            created_at=reader.now,
-            threshold_created_at=threshold.created_at,
-            threshold_updated_at=threshold.updated_at,
-            invoiced_usage_amount_cents=self.invoiced_cents + self.billed_cents,
-            current_usage_amount_cents=self.current_cents,
+            now=reader.now,
+            invoiced_cents=self.invoiced_cents,
+            current_cents=self.current_cents,
+            billed_cents=self.billed_cents,
         )
 
 
@@ -204,12 +200,7 @@ def _billed_cents(reader: Reader, subscription: Subscription, boundaries: Bounda
         related(Invoice, "invoice_id", within("status", BILLED_AHEAD)),
         order=[desc("timestamp"), desc("id")],
     )
-    invoice = None if last is None else reader.tx.get(Invoice, last.invoice_id)
-    if invoice is None:
-        return 0
-    applied = invoice.applied_usage_thresholds
-    known = applied[0].current_usage_amount_cents if applied else None
-    return invoice.fees_amount_cents if known is None else known
+    return billed_so_far(None if last is None else reader.tx.get(Invoice, last.invoice_id))
 
 
 # Lifetime usage

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 
 from usagebill.core.billable_metrics import declared_values
+from usagebill.core.days import next_time_of_day
 from usagebill.core.events import Event, property_of
 from usagebill.core.filters import undeclared_keys
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
@@ -144,6 +145,5 @@ def schedule(work: Work, *, counted_at: datetime | None = None, counted: Mapping
     `counted_at` is when that was last due, and `counted` what it came to, by reason.
     """
     now = work.now if counted_at is None else max(work.now, counted_at)
-    due = datetime.combine(now.astimezone(UTC).date(), _COUNTED_AT)
     task = CountUnbilledEvents(organization_id=work.organization.id, counted=counted)
-    work.schedule(task, due if due > now else due + timedelta(days=1))
+    work.schedule(task, next_time_of_day(_COUNTED_AT, now))

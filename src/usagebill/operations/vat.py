@@ -110,7 +110,7 @@ def assign(
     entity = entity_of(work, after)
     moved = before is not None and before.billing_entity_id != after.billing_entity_id
     check = after.vat_check if entity.eu_tax_management else None
-    if entity.eu_tax_management and (before is None or moved or _is_affected(work, before, sent)):
+    if entity.eu_tax_management and _is_decided_again(work, before, sent, moved=moved):
         code = vat.code_at_once(
             country=after.country,
             zipcode=after.zipcode,
@@ -131,9 +131,13 @@ def assign(
     return replace(after, vat_check=check)
 
 
-def _is_affected(reader: Reader, before: Customer, sent: Mapping[str, object]) -> bool:
-    differs = any(getattr(before, name) != value for name, value in sent.items())
-    return differs or not any(vat.is_eu_code(tax.code) for tax in _taxes(reader, before.tax_ids))
+def _is_decided_again(reader: Reader, before: Customer | None, sent: Mapping[str, object], *, moved: bool) -> bool:
+    return vat.is_decided_again(
+        is_new=before is None,
+        moved=moved,
+        differs=any(getattr(before, name, None) != value for name, value in sent.items()),
+        codes=[] if before is None else [tax.code for tax in _taxes(reader, before.tax_ids)],
+    )
 
 
 def _taxes(reader: Reader, ids: Collection[str]) -> list[Tax]:

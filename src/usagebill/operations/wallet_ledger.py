@@ -16,13 +16,12 @@ from usagebill.core.alerts import Alert
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallet_transactions import (
-    TransactionKind,
     TransactionType,
     WalletConsumption,
     WalletTransaction,
-    WalletTransactionStatus,
     after_draw,
     drawn,
+    refunding,
     returned,
 )
 from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased, taken_credits
@@ -162,23 +161,8 @@ def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: 
 
     Raises `ValueError` if less is left of it: callers check before.
     """
-    wallet = wallet_of(work, purchase)
-    void = WalletTransaction(
-        id=work.new_id(),
-        organization_id=work.organization.id,
-        wallet_id=wallet.id,
-        customer_id=wallet.customer_id,
-        transaction_type=TransactionType.OUTBOUND,
-        transaction_status=TransactionKind.VOIDED,
-        status=WalletTransactionStatus.SETTLED,
-        amount_cents=cents,
-        credit_amount=taken_credits(wallet, cents),
-        credit_note_id=credit_note_id,
-        billing_entity_id=purchase.billing_entity_id,
-        settled_at=work.now,
-        created_at=work.now,
-        updated_at=work.now,
-    )
+    credits = taken_credits(wallet_of(work, purchase), cents)
+    void = refunding(purchase, cents, credits, credit_note_id=credit_note_id, id=work.new_id(), now=work.now)
     work.tx.insert(void)
     take_out(work, void, source=purchase, webhook_type=None)
     return void

@@ -10,6 +10,7 @@ from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.payments import PaymentPage
+from usagebill.core.top_ups import TopUp, new_transaction
 from usagebill.core.wallet_checks import (
     metadata_pairs,
     order_number_of,
@@ -32,7 +33,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
 from usagebill.operations.wallets.inputs import CustomSectionChoice, selection_of
-from usagebill.operations.wallets.top_ups import TopUp, new_transaction, top_up
+from usagebill.operations.wallets.top_ups import top_up
 from usagebill.queries.invoices import find_invoice
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import wallet_by_id, wallet_transaction_by_id
@@ -149,7 +150,7 @@ def _void(work: Work, wallet: Wallet, request: WalletTransactionInput, order: To
     if amount is None:
         return None
     cents, credits = amount
-    void = new_transaction(work, wallet, order, TransactionKind.VOIDED, cents, credits)
+    void = new_transaction(wallet, order, TransactionKind.VOIDED, cents, credits, id=work.new_id(), now=work.now)
     if target is not None:
         void = replace(void, billing_entity_id=target.billing_entity_id or wallet.billing_entity_id)
     keep(work, void)

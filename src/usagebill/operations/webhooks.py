@@ -13,6 +13,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from usagebill.core.days import next_time_of_day
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import CleanWebhookMessages, DeliverWebhook
@@ -343,9 +344,8 @@ def public_key(work: Work) -> str:
 
 def schedule_cleaning(work: Work) -> None:
     """Have old messages removed the next time that it is 01:00 UTC."""
-    today = datetime.combine(work.now.astimezone(UTC).date(), _CLEANED_AT)
-    due = today if today > work.now else today + timedelta(days=1)
-    work.schedule(CleanWebhookMessages(organization_id=work.organization.id), due)
+    task = CleanWebhookMessages(organization_id=work.organization.id)
+    work.schedule(task, next_time_of_day(_CLEANED_AT, work.now))
 
 
 def _is_to_be_delivered(reader: Reader, message: WebhookMessage) -> bool:

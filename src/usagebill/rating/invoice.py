@@ -5,7 +5,7 @@ The same functions make invoices, previews and refreshed drafts; `operations.inv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -21,8 +21,10 @@ from usagebill.core.invoice_triggers import KINDS, Trigger, step_of
 from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
+from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE, payment_by_hand
 from usagebill.core.periods import Boundaries
 from usagebill.core.plans import FixedCharge
+from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import (
     BillingContext,
     billing_context,
@@ -58,6 +60,7 @@ __all__ = [
     "progressive_bill",
     "recomputed_bill",
     "redated",
+    "regrouped_bill",
     "settled_bill",
     "subscription_bill",
     "taxed_bill",
@@ -254,6 +257,43 @@ def progressive_bill(
     return replace(
         settled_bill(reader, invoice, [period], rated.fees, contracts=[contract]),
         may_be_empty=KINDS[Trigger.THRESHOLD].may_be_empty,
+    )
+
+
+def regrouped_bill(
+    reader: Reader,
+    newest: Contract,
+    owners: Mapping[str, Subscription],
+    boundaries: Boundaries,
+    fees: Sequence[Fee],
+    *,
+    at: datetime,
+    order: str | None,
+    currency: str,
+) -> Bill:
+    """An invoice of `fees` that have been paid one by one: they are only added up. `owners` are by subscription id."""
+    empty = opened(reader, newest, at=at, trigger=Trigger.PAID_FEES)
+    empty = replace(empty, currency=currency, purchase_order_number=order)
+    # The fees are of usage: the period that is shown is that of the charges.
+    boundaries = replace(boundaries, subscription=boundaries.charges or boundaries.subscription)
+    billed = dict.fromkeys(fee.subscription_id or "" for fee in fees)
+    periods = [
+        billing_period(reader, empty, owners[id], boundaries, InvoicingReason.IN_ADVANCE_PERIODIC) for id in billed
+    ]
+    bill = settled_bill(reader, empty, periods, fees)
+    whole = bill.invoice.total_amount_cents
+    invoice = replace(bill.invoice, total_paid_amount_cents=whole)
+    return replace(
+        bill,
+        invoice=invoice,
+        # They are stored already, and have been paid with their taxes.
+        fees=(),
+        changed=tuple(
+            replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=reader.now) for fee in fees
+        ),
+        payment=payment_by_hand(
+            invoice, whole, CHARGES_PAID_IN_ADVANCE, reader.now, id=reader.new_id(), now=reader.now
+        ),
     )
 
 

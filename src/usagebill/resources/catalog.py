@@ -11,11 +11,11 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import Coupon
 from usagebill.core.plans import Charge, FixedCharge, Plan
-from usagebill.core.price_comparisons import ComparedSubscription
+from usagebill.core.price_comparisons import ComparedSubscription, last_month
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
-from usagebill.operations.price_comparisons import comparisons, drafted_plan, last_month
+from usagebill.operations.price_comparisons import comparisons, drafted_plan
 from usagebill.queries.plans import plan_by_code
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view

@@ -20,6 +20,7 @@ from usagebill.core.periods.schedule import (
     is_billing_day,
     latest_boundary,
     next_billing_run,
+    next_close,
     next_termination_alert,
     overdue_at,
     termination_alerts,
@@ -230,3 +231,23 @@ def test_billing_days_since_the_start(until: str, days: int) -> None:
     listed = list(billing_days(monthly, until=date.fromisoformat(until)))
     assert listed == [date(2024, month, 1) for month in range(2, 2 + days)]
     assert all(is_billing_day(monthly, day) for day in listed)
+
+
+@pytest.mark.parametrize(
+    ("plan", "started_at", "now", "billed_on", "closes"),
+    [
+        # A period of a month that began on the first is open, and closes with the next one.
+        ("monthly calendar", "2024-01-17T10:00", "2024-05-15T12:00", date(2024, 5, 1), "2024-06-01T00:00"),
+        # Today is the first, and today's run has come already, or not yet.
+        ("monthly calendar", "2024-01-17T10:00", "2024-05-01T12:00", date(2024, 5, 1), "2024-06-01T00:00"),
+        ("monthly calendar", "2024-01-17T10:00", "2024-05-01T00:05", date(2024, 4, 1), "2024-05-01T00:00"),
+        ("yearly anniversary", "2024-01-17T10:00", "2024-05-15T12:00", None, "2025-01-17T00:00"),
+        ("yearly anniversary F", "2024-01-17T10:00", "2024-05-15T12:00", date(2024, 4, 17), "2024-05-17T00:00"),
+        # It starts later: what closes first is its first period.
+        ("monthly calendar", "2024-06-10T10:00", "2024-05-15T12:00", None, "2024-07-01T00:00"),
+        ("monthly anniversary", "2024-06-10T10:00", "2024-05-15T12:00", None, "2024-07-10T00:00"),
+    ],
+)
+def test_which_period_closes_next(plan: str, started_at: str, now: str, billed_on: date | None, closes: str) -> None:
+    of = cycle(plan, started_at)
+    assert next_close(of, instant(now), billed_on=billed_on, known_since=of.started_at) == instant(closes)

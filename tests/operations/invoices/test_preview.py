@@ -71,6 +71,14 @@ def test_fields_of_the_customer_count_for_the_preview_only(box: Scenario) -> Non
     assert box.get("/customers/acme")["customer"]["name"] is None
 
 
+def test_a_fixed_coupon_takes_off_its_amount_whatever_rate_it_was_sent(box: Scenario) -> None:
+    box.tax(50)
+    box.plan(amount_cents=100)
+    coupon = {"code": "two", "name": "Two", "coupon_type": "fixed_amount", "amount_cents": 2, "amount_currency": "EUR"}
+    invoice = preview(box, plan_code="basic", coupons=[{**coupon, "percentage_rate": "100"}])
+    assert (invoice["coupons_amount_cents"], invoice["total_amount_cents"]) == (2, 6)
+
+
 def test_coupons_are_taken_off(box: Scenario) -> None:
     box.tax(50)
     box.plan(amount_cents=100)

@@ -26,6 +26,7 @@ __all__ = [
     "is_unbilled",
     "latest_boundary",
     "next_billing_run",
+    "next_close",
     "next_termination_alert",
     "overdue_at",
     "run_is_past",
@@ -108,6 +109,17 @@ def next_billing_run(
         if day > earliest and day != spared and (in_time or _is_missed(cycle, day, after, billed_on, known_since)):
             return run
         day = cycle.period(day, cycle.billing_interval).end + _DAY
+
+
+def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_since: datetime) -> datetime:
+    """The local midnight at which the period closes that is billed next: one of today's that no run has billed yet,
+    else that of the open period. Before the subscription starts, its first period is the open one.
+    """
+    day = max(local_date(now, cycle.tz), cycle.start_date)
+    period = cycle.period(day, cycle.billing_interval)
+    if is_unbilled(cycle, max(now, day_start(day, cycle.tz)), billed_on=billed_on, known_since=known_since):
+        return day_start(period.start, cycle.tz)
+    return day_start(period.end + _DAY, cycle.tz)
 
 
 def run_is_past(cycle: Cycle, now: datetime) -> bool:

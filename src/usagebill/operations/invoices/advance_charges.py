@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from usagebill.core.bills import Bill
-from usagebill.core.contracts import Contract
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoice_triggers import Trigger
-from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
-from usagebill.core.periods import Boundaries, billing_boundaries
+from usagebill.core.periods import billing_boundaries
 from usagebill.core.plans import Charge
 from usagebill.core.pricing.charges import REGROUPED
+from usagebill.core.sharing import sharing_fees
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.record import record
-from usagebill.operations.payment_status import payment_of
-from usagebill.queries.billing_periods import billing_period
 from usagebill.queries.contracts import contract_of
-from usagebill.rating.invoice import opened, settled_bill
+from usagebill.rating.invoice import regrouped_bill
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.work import Reader, Work
 
@@ -48,15 +41,11 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
     if not _asks(work, {subscription.plan_id for subscription in known}):
         return []
     owners = {subscription.id: subscription for subscription in known}
-    groups: dict[tuple[str | None, str], list[Fee]] = {}
-    for fee in _paid(work, list(owners), at, renewing=renewing):
-        order = owners[fee.subscription_id or ""].purchase_order_number
-        groups.setdefault((order, fee.currency), []).append(fee)
     contract = contract_of(work, newest)
     boundaries = billing_boundaries(contract.cycle(), at)
     return [
-        record(work, _regrouped_bill(work, contract, owners, boundaries, fees, at=at, order=order, currency=currency))
-        for (order, currency), fees in groups.items()
+        record(work, regrouped_bill(work, contract, owners, boundaries, fees, at=at, order=order, currency=currency))
+        for (order, currency), fees in sharing_fees(_paid(work, list(owners), at, renewing=renewing), owners).items()
     ]
 
 
@@ -83,38 +72,3 @@ def _paid(reader: Reader, subscription_ids: Sequence[str], at: datetime, *, rene
     if renewing:
         conditions.append(at_most("charges_to_datetime", at))
     return reader.tx.find(Fee, *conditions, order=[asc("created_at"), asc("id")])
-
-
-def _regrouped_bill(
-    reader: Reader,
-    newest: Contract,
-    owners: dict[str, Subscription],
-    boundaries: Boundaries,
-    fees: Sequence[Fee],
-    *,
-    at: datetime,
-    order: str | None,
-    currency: str,
-) -> Bill:
-    """An invoice of `fees` that have been paid one by one: they are only added up."""
-    empty = opened(reader, newest, at=at, trigger=Trigger.PAID_FEES)
-    empty = replace(empty, currency=currency, purchase_order_number=order)
-    # The fees are of usage: the period that is shown is that of the charges.
-    boundaries = replace(boundaries, subscription=boundaries.charges or boundaries.subscription)
-    billed = dict.fromkeys(fee.subscription_id or "" for fee in fees)
-    periods = [
-        billing_period(reader, empty, owners[id], boundaries, InvoicingReason.IN_ADVANCE_PERIODIC) for id in billed
-    ]
-    bill = settled_bill(reader, empty, periods, fees)
-    whole = bill.invoice.total_amount_cents
-    invoice = replace(bill.invoice, total_paid_amount_cents=whole)
-    return replace(
-        bill,
-        invoice=invoice,
-        # They are stored already, and have been paid with their taxes.
-        fees=(),
-        changed=tuple(
-            replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=reader.now) for fee in fees
-        ),
-        payment=payment_of(reader, invoice, whole, CHARGES_PAID_IN_ADVANCE, reader.now),
-    )

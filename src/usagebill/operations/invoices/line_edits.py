@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
@@ -18,8 +17,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import ZERO
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.invoices.regeneration import copied_line, relinked
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
@@ -117,7 +115,7 @@ def _regenerated_bill(reader: Reader, voided: Invoice, request: RegenerationInpu
         replace(period, id=reader.new_id(), invoice_id=invoice.id, created_at=invoice.created_at)
         for period in reader.tx.find(BillingPeriod, eq("invoice_id", voided.id), order=[asc("id")])
     ]
-    fees = _relinked([(sent.id, _line(reader, voided, invoice, periods, sent)) for sent in request.fees or ()])
+    fees = relinked([(sent.id or None, _line(reader, voided, invoice, periods, sent)) for sent in request.fees or ()])
     return settled_bill(reader, invoice, periods, fees)
 
 
@@ -140,22 +138,6 @@ def _opened(reader: Reader, voided: Invoice, request: RegenerationInput) -> Invo
         purchase_order_number=number,
     )
     return replace(invoice, voided_invoice_id=voided.id, applied_usage_thresholds=voided.applied_usage_thresholds)
-
-
-def _relinked(kept: Sequence[tuple[Maybe[str], Fee]]) -> list[Fee]:
-    """The new lines, those that bring charges up to a minimum hung on the copies of the lines they hung on before.
-
-    Each comes with the id of the line that it is a copy of.
-    """
-    copies = {id: fee.id for id, fee in kept if id}
-    return [
-        replace(
-            fee,
-            true_up_fee_id=copies.get(fee.true_up_fee_id or ""),
-            true_up_parent_fee_id=copies.get(fee.true_up_parent_fee_id or ""),
-        )
-        for _, fee in kept
-    ]
 
 
 def _line(
@@ -185,25 +167,7 @@ def _kept(reader: Reader, voided: Invoice, invoice: Invoice, id: str) -> Fee:
     fee = reader.tx.get(Fee, id)
     if fee is None or fee.invoice_id != voided.id:
         raise NotFound("fee", id)
-    return replace(
-        fee,
-        id=reader.new_id(),
-        invoice_id=invoice.id,
-        self_billed=invoice.self_billed,
-        original_fee_id=fee.original_fee_id or fee.id,
-        payment_status=PaymentStatus.PENDING,
-        succeeded_at=None,
-        failed_at=None,
-        refunded_at=None,
-        applied_taxes=(),
-        taxes_amount_cents=0,
-        taxes_precise_amount_cents=ZERO,
-        taxes_rate=ZERO,
-        precise_coupons_amount_cents=ZERO,
-        precise_credit_notes_amount_cents=ZERO,
-        created_at=reader.now,
-        updated_at=reader.now,
-    )
+    return copied_line(fee, invoice, id=reader.new_id(), now=reader.now)
 
 
 def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, sent_fields: RegeneratedFeeInput) -> Fee:

@@ -1,34 +1,17 @@
-"""Numbers of invoices: taken when an invoice is finalized, in the same transaction, so that none is lost or repeated.
-
-Two sequences are counted for every invoice, whichever of them its number shows: one for each customer and billing
-entity, one for each billing entity (which leaves out self-billed invoices). Switching the numbering therefore never
-loses count.
-"""
+"""Numbers are taken when an invoice is finalized, in the same transaction, so that none is lost or repeated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
+from usagebill.core.invoices.numbering import series_of, with_numbers
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work
 
-__all__ = ["customer_series", "entity_series", "numbered", "series_of", "with_numbers"]
-
-
-def customer_series(entity_id: str, customer_id: str) -> str:
-    """The name of the sequence that counts a billing entity's invoices for one customer."""
-    return f"invoices of {entity_id} for {customer_id}"
-
-
-def entity_series(entity_id: str) -> str:
-    """The name of the sequence that counts a billing entity's invoices, self-billed ones left out."""
-    return f"invoices of {entity_id}"
+__all__ = ["numbered"]
 
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
@@ -36,21 +19,3 @@ def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEn
     series = series_of(invoice, customer, entity)
     month = work.now.astimezone(ZoneInfo(entity.timezone))
     return work.take_numbers(series, invoice, partial(with_numbers, customer=customer, entity=entity, month=month))
-
-
-def series_of(invoice: Invoice, customer: Customer, entity: BillingEntity) -> tuple[str, ...]:
-    """The names of the sequences that count the invoice: that of its customer first."""
-    of_customer = customer_series(entity.id, customer.id)
-    return (of_customer,) if invoice.self_billed else (of_customer, entity_series(entity.id))
-
-
-def with_numbers(
-    invoice: Invoice, numbers: Sequence[int], *, customer: Customer, entity: BillingEntity, month: datetime
-) -> Invoice:
-    """The invoice with its place in each of its sequences. `month` is the instant of issue in the entity's zone."""
-    of_customer, of_entity = numbers[0], numbers[1] if len(numbers) > 1 else None
-    if of_entity is None or entity.document_numbering == "per_customer":
-        number = f"{entity.document_number_prefix}-{customer.sequential_id:03d}-{of_customer:03d}"
-    else:
-        number = f"{entity.document_number_prefix}-{month:%Y%m}-{of_entity:03d}"
-    return replace(invoice, sequential_id=of_customer, entity_sequential_id=of_entity, number=number)

@@ -34,6 +34,7 @@ from usagebill.core.tax_providers import (
     provider_taxed,
     retry_delay,
     withdrawal_after,
+    withdrawn,
 )
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.invoices.awaiting_taxes import wait_again
@@ -141,7 +142,7 @@ def _prepare_void(reader: Reader, task: AskTaxProvider) -> Asked | None:
     purpose = task.purpose or Purpose.VOID
     items = fee_items(_fees(reader, invoice.id), connection.item_codes, named_by=_by_id)
     if purpose is not Purpose.VOID:
-        items = tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
+        items = withdrawn(items)
     customer = customer_of(reader, invoice)
     return question(
         reader, customer, connection, purpose, items, invoice, number=number_told(invoice), document_id=invoice.id

@@ -16,6 +16,7 @@ from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.recurring_rule_requests import check_limits
 from usagebill.core.recurring_rules import RecurringTransactionRule
+from usagebill.core.top_ups import TopUp
 from usagebill.core.wallet_checks import (
     metadata_pairs,
     order_number_of,
@@ -40,7 +41,7 @@ from usagebill.operations.wallets.inputs import (
 from usagebill.operations.wallets.metadata import checked_metadata
 from usagebill.operations.wallets.rules import keep_rules, sent_rules
 from usagebill.operations.wallets.termination import watch_expiration
-from usagebill.operations.wallets.top_ups import TopUp, queue_top_up
+from usagebill.operations.wallets.top_ups import queue_top_up
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_providers import names_method
 from usagebill.storage.conditions import eq, missing, within

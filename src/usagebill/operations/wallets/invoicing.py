@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import InvoiceTopUp, SettleTopUp
+from usagebill.core.top_ups import purchase_event
 from usagebill.core.wallet_transactions import WalletTransaction, WalletTransactionEvent, paid, unpaid
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.record import record
@@ -40,19 +40,16 @@ def settle_top_up(work: Work, task: SettleTopUp) -> None:
     purchase = None if invoice is None else transaction_of_invoice(work, invoice.id)
     if invoice is None or purchase is None:
         return
-    if task.payment_status == PaymentStatus.FAILED:
-        _fail(work, purchase, WalletTransactionEvent.PAYMENT_FAILED)
-        return
-    if invoice.status == InvoiceStatus.VOIDED and invoice.payment_status != PaymentStatus.SUCCEEDED:
-        return
-    if invoice.total_offset_amount_cents > 0:
-        _fail(work, purchase, WalletTransactionEvent.OFFSET)
-    else:
+    event = purchase_event(task.payment_status, invoice)
+    if event is WalletTransactionEvent.PAID:
         settled = paid(purchase, work.now)
         if settled is not purchase:
             work.tx.replace(settled)
             bring_in(work, settled, webhook_type=_UPDATED)
-    _issue_if_kept(work, invoice)
+    elif event is not None:
+        _fail(work, purchase, event)
+    if event in (WalletTransactionEvent.PAID, WalletTransactionEvent.OFFSET):
+        _issue_if_kept(work, invoice)
 
 
 def _fail(work: Work, purchase: WalletTransaction, event: WalletTransactionEvent) -> None:

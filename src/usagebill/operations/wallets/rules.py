@@ -23,6 +23,7 @@ from usagebill.core.recurring_rules import (
     top_up_credits,
 )
 from usagebill.core.tasks import TopUpAtInterval
+from usagebill.core.top_ups import TopUp
 from usagebill.core.wallet_transactions import (
     TransactionKind,
     TransactionSource,
@@ -33,7 +34,7 @@ from usagebill.core.wallet_transactions import (
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.inputs import changes, value_or
 from usagebill.operations.wallets.inputs import RuleInput, selection_of
-from usagebill.operations.wallets.top_ups import TopUp, queue_top_up, top_up_if_possible, withdraw_top_up
+from usagebill.operations.wallets.top_ups import queue_top_up, top_up_if_possible, withdraw_top_up
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import pending_transactions, running_rule, wallet_by_id

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 
 import msgspec
 import structlog
 
 from usagebill.core.errors import Invalid
-from usagebill.core.invoice_custom_sections import Selection
-from usagebill.core.numbers import ZERO
-from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.tasks import InvoiceTopUp, TopUpWallet
+from usagebill.core.top_ups import TopUp, new_transaction
 from usagebill.core.wallet_checks import limit_code
-from usagebill.core.wallet_transactions import (
-    MetadataPair,
-    TransactionKind,
-    TransactionSource,
-    TransactionType,
-    WalletTransaction,
-    WalletTransactionStatus,
-)
-from usagebill.core.wallets import LOWEST_PRIORITY, Wallet, WalletStatus, whole_cent_credits
+from usagebill.core.wallet_transactions import TransactionKind, TransactionSource, WalletTransaction
+from usagebill.core.wallets import Wallet, WalletStatus, whole_cent_credits
 from usagebill.operations.wallet_ledger import bring_in, keep, tell_transaction
 from usagebill.queries.wallets import wallet_by_id
 from usagebill.work import Work
@@ -31,32 +21,12 @@ from usagebill.work import Work
 _log = structlog.get_logger("usagebill.wallets")
 
 __all__ = [
-    "TopUp",
-    "new_transaction",
     "perform_top_up",
     "queue_top_up",
     "top_up",
     "top_up_if_possible",
     "withdraw_top_up",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopUp:
-    """Credits to add to a wallet, and what its transactions are to say. `ignore_limits` is about bought credits."""
-
-    paid: Decimal = ZERO
-    granted: Decimal = ZERO
-    source: TransactionSource = TransactionSource.MANUAL
-    rule_id: str | None = None
-    ignore_limits: bool = False
-    requires_payment: bool = False
-    priority: int = LOWEST_PRIORITY
-    name: str | None = None
-    metadata: tuple[MetadataPair, ...] = ()
-    purchase_order_number: str | None = None
-    payment_method: PaymentMethodChoice | None = None
-    sections: Selection = field(default_factory=Selection)
 
 
 def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
@@ -70,13 +40,17 @@ def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
         problem = None if order.ignore_limits else limit_code(wallet, order.paid)
         if problem is not None:
             raise Invalid(paid_credits=problem)
-        purchase = new_transaction(work, wallet, order, TransactionKind.PURCHASED, paid_cents, paid_credits)
+        purchase = new_transaction(
+            wallet, order, TransactionKind.PURCHASED, paid_cents, paid_credits, id=work.new_id(), now=work.now
+        )
         made.append(keep(work, replace(purchase, payment_method=order.payment_method)))
         tell_transaction(work, "wallet_transaction.created", made[-1])
         work.schedule(InvoiceTopUp(customer_id=wallet.customer_id, wallet_transaction_id=purchase.id), work.now)
     granted_cents, granted_credits = whole_cent_credits(order.granted, wallet.rate_amount, wallet.currency)
     if granted_cents > 0:
-        grant = new_transaction(work, wallet, order, TransactionKind.GRANTED, granted_cents, granted_credits)
+        grant = new_transaction(
+            wallet, order, TransactionKind.GRANTED, granted_cents, granted_credits, id=work.new_id(), now=work.now
+        )
         made.append(keep(work, grant))
         bring_in(work, grant)
     return made
@@ -117,41 +91,3 @@ def top_up_if_possible(work: Work, wallet: Wallet, order: TopUp) -> list[WalletT
         # The limits were checked when it was ordered, and have changed since.
         _log.warning("top_up_dropped", wallet_id=wallet.id, source=order.source, reason=str(problem))
         return []
-
-
-def new_transaction(
-    work: Work,
-    wallet: Wallet,
-    order: TopUp,
-    kind: TransactionKind,
-    cents: int,
-    credits: Decimal,
-) -> WalletTransaction:
-    """A transaction of the wallet, not stored yet; bought credits wait for their payment, all others are settled."""
-    inbound = kind in (TransactionKind.PURCHASED, TransactionKind.GRANTED)
-    pending = kind == TransactionKind.PURCHASED
-    return WalletTransaction(
-        id=work.new_id(),
-        organization_id=work.organization.id,
-        wallet_id=wallet.id,
-        customer_id=wallet.customer_id,
-        transaction_type=TransactionType.INBOUND if inbound else TransactionType.OUTBOUND,
-        transaction_status=kind,
-        status=WalletTransactionStatus.PENDING if pending else WalletTransactionStatus.SETTLED,
-        amount_cents=cents,
-        credit_amount=credits,
-        remaining_amount_cents=cents if kind == TransactionKind.GRANTED else None,
-        source=order.source,
-        priority=order.priority,
-        billing_entity_id=wallet.billing_entity_id,
-        rule_id=order.rule_id,
-        invoice_requires_successful_payment=order.requires_payment,
-        name=order.name,
-        purchase_order_number=order.purchase_order_number if inbound else None,
-        metadata=order.metadata,
-        skip_invoice_custom_sections=order.sections.skip,
-        invoice_custom_section_ids=order.sections.section_ids,
-        settled_at=None if pending else work.now,
-        created_at=work.now,
-        updated_at=work.now,
-    )
