@@ -352,6 +352,14 @@ class ShapeChecker:
             schema = hook["post"]["requestBody"]["content"]["application/json"]["schema"]
             for name in schema["properties"]["webhook_type"]["enum"]:
                 self._webhooks[name] = schema
+        # The templates of a verb by their number of parts, those first that win; None for a part in braces.
+        self._templates: dict[tuple[str, int], list[tuple[str, list[str | None]]]] = {}
+        for template, operations in document["paths"].items():
+            parts = [None if part.startswith("{") else part for part in template.strip("/").split("/")]
+            for verb in operations:
+                self._templates.setdefault((verb, len(parts)), []).append((template, parts))
+        for templates in self._templates.values():
+            templates.sort(key=lambda row: (row[1].count(None), row[0]))
         self._validators: dict[int, Draft202012Validator] = {}
         self._quick: dict[int, jsonschema_rs.Draft202012Validator] = {}
         self._spelled_out = _spelled_out if reading is None else _as_it_is
@@ -397,15 +405,10 @@ class ShapeChecker:
 
     def _template(self, verb: str, path: str) -> str | None:
         segments = path.strip("/").split("/")
-        best: tuple[int, str] | None = None
-        for template, operations in self._document["paths"].items():
-            parts = template.strip("/").split("/")
-            if verb not in operations or len(parts) != len(segments):
-                continue
-            variable = [part.startswith("{") for part in parts]
-            if all(free or part == segment for free, part, segment in zip(variable, parts, segments, strict=True)):
-                best = min(best or (len(parts) + 1, ""), (sum(variable), template))
-        return best[1] if best else None
+        for template, parts in self._templates.get((verb, len(segments)), ()):
+            if all(part is None or part == segment for part, segment in zip(parts, segments, strict=True)):
+                return template
+        return None
 
     def check(self, method: str, path: str, status: int, body: Any) -> list[str]:
         """What is wrong with `body`, the parsed JSON that `method` at `path` answered with `status`."""

@@ -363,7 +363,7 @@ def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(tmp_pat
 
 
 def test_workers_on_one_run_seldom_work_out_the_same_invoice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    count, worked_out = 300, []
+    count, worked_out = 200, []
     invoices = Cohort.invoices
 
     def counted(cohort: Cohort, *args: Any) -> list[AlikeInvoice]:

@@ -176,6 +176,7 @@ def test_a_change_through_another_opening_of_the_file_is_seen_at_once(tmp_path: 
             assert billing.entitlements.of("sub")["seats"]["max"] == 6
 
 
+@pytest.mark.slow
 def test_a_change_by_another_process_is_seen_after_a_second(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     with Billing(file) as billing:

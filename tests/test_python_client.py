@@ -28,6 +28,8 @@ from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
 
+pytestmark = pytest.mark.slow
+
 # Methods of operations that the interface does not have: they answer 404.
 NOT_IN_THE_INTERFACE = {
     "OrderClient.execute",

@@ -20,6 +20,8 @@ from usagebill.core.errors import BillingError
 from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.databases import temporary_database
 
+pytestmark = pytest.mark.second_engine
+
 Connection = psycopg.Connection[Any]
 
 

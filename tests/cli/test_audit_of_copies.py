@@ -11,9 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.service import command
+from click.testing import CliRunner
+from tests.service import command_here
 
 from usagebill import Billing
+from usagebill.cli import main
 
 NOBODY = 65534
 
@@ -29,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_an_audit_changes_nothing(file: Path) -> None:
     before = file.read_bytes()
-    assert command("audit", "--db", str(file)).stdout.startswith("Default organization: 0 found")
+    assert command_here("audit", "--db", str(file)).startswith("Default organization: 0 found")
     assert file.read_bytes() == before
 
 
@@ -82,6 +84,6 @@ def test_a_copy_of_an_earlier_version_says_what_to_do(file: Path) -> None:
     connection = sqlite3.connect(file)
     connection.execute("PRAGMA user_version = 2")
     connection.close()
-    refused = command("audit", "--db", str(file), check=False)
-    assert refused.returncode == 1
+    refused = CliRunner().invoke(main, ["audit", "--db", str(file)])
+    assert refused.exit_code == 1
     assert "any command that writes brings it" in refused.stderr

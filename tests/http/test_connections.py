@@ -55,6 +55,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
+@own_server
 @pytest.mark.parametrize("sent", [b"GET /rea", b"GET /ready HTTP/1.1\r\nHost: x\r\nX-Slow: "])
 def test_half_a_head_is_not_waited_for_for_ever(impatient: Service, sent: bytes) -> None:
     with connect(impatient, sent) as connection:
@@ -63,6 +64,7 @@ def test_half_a_head_is_not_waited_for_for_ever(impatient: Service, sent: bytes)
     assert for_programs(body_of(answer)) == TIMED_OUT
 
 
+@own_server
 def test_nor_is_half_a_head_that_follows_another_request(impatient: Service) -> None:
     with connect(impatient, b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
         answers = b""
@@ -72,16 +74,19 @@ def test_nor_is_half_a_head_that_follows_another_request(impatient: Service) -> 
         assert for_programs(body_of(received(connection))) == TIMED_OUT
 
 
+@own_server
 def test_a_connection_that_says_nothing_ends(impatient: Service) -> None:
     with connect(impatient) as connection:
         assert received(connection) == b""
 
 
+@own_server
 def test_half_a_body_is_not_waited_for_for_ever(impatient: Service) -> None:
     with connect(impatient, head(impatient, "Content-Length: 100") + b'{"customer": ') as connection:
         assert for_programs(body_of(received(connection))) == TIMED_OUT
 
 
+@own_server
 def test_a_body_may_take_long_that_goes_on(impatient: Service) -> None:
     """40 parts, each of which buys the time that the next one needs."""
     with connect(impatient, head(impatient, "Transfer-Encoding: chunked", "Connection: close")) as connection:

@@ -21,6 +21,8 @@ from tests.service import Service
 from usagebill import Billing
 from usagebill.http.app import MOST_BYTES, create_app
 
+own_server = pytest.mark.slow
+
 BAD_REQUEST = {"status": 400, "error": "Bad Request"}
 NOT_FOUND = {"status": 404, "error": "Not Found", "code": "resource_not_found"}
 
@@ -60,6 +62,7 @@ def line(service: Service, target: str) -> bytes:
     )
 
 
+@own_server
 @pytest.mark.parametrize(
     "body",
     [
@@ -78,6 +81,7 @@ def test_bodies_that_are_not_json_are_400(service: Service, body: bytes) -> None
     assert (answer.status_code, for_programs(answer.json())) == (400, BAD_REQUEST)
 
 
+@own_server
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b'"text"', b"1", b'{"customer": null}', b'{"customer": []}'])
 def test_json_without_the_root_is_400_and_names_it(service: Service, body: bytes) -> None:
     answer = service.client.post("/api/v1/customers", content=body)
@@ -85,16 +89,19 @@ def test_json_without_the_root_is_400_and_names_it(service: Service, body: bytes
     assert answer.json()["error"].endswith("invalid: customer")
 
 
+@own_server
 @pytest.mark.parametrize("target", ["/api/v1/customers/%", "/api/v1/customers/%zz", "/api/v1/customers/%ff"])
 def test_bad_percent_encoding_is_400(service: Service, target: str) -> None:
     assert_unread(raw(service, line(service, target)))
 
 
+@own_server
 @pytest.mark.parametrize("query", ["page=%ff", "%zz=1", "search_term=%"])
 def test_bad_percent_encoding_of_a_query_is_400(service: Service, query: str) -> None:
     assert_unread(raw(service, line(service, f"/api/v1/customers?{query}")))
 
 
+@own_server
 @pytest.mark.parametrize(
     "path", ["/", "/api", "/api/v1", "/api/v1/", "/api/v2/customers", "/api/v1/customers/a/b/c", "/favicon.ico"]
 )
@@ -103,18 +110,21 @@ def test_unknown_paths_are_404(service: Service, path: str) -> None:
     assert (answer.status_code, for_programs(answer.json())) == (404, NOT_FOUND)
 
 
+@own_server
 @pytest.mark.parametrize("code", ["a%0Ab", "%0A", "a%0D%0Ab", "%00", "a%2Fb", "a.b.json", "%E2%80%A8"])
 def test_codes_of_any_character_reach_the_api(service: Service, code: str) -> None:
     answer = service.client.get(f"/api/v1/plans/{code}")
     assert (answer.status_code, answer.json()["code"]) == (404, "plan_not_found")
 
 
+@own_server
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT"])
 def test_verbs_that_a_path_does_not_know_are_404(service: Service, verb: str) -> None:
     answer = service.client.request(verb, "/api/v1/customers")
     assert (answer.status_code, for_programs(answer.json())) == (404, NOT_FOUND)
 
 
+@own_server
 @pytest.mark.parametrize(
     "request_bytes",
     [
@@ -131,6 +141,7 @@ def test_what_is_no_request_is_refused_and_does_no_harm(service: Service, reques
     assert service.client.get("/ready").status_code == 200
 
 
+@own_server
 def test_head_is_get_without_a_body(service: Service) -> None:
     whole = service.client.get("/api/v1/customers")
     head = service.client.head("/api/v1/customers")
@@ -138,6 +149,7 @@ def test_head_is_get_without_a_body(service: Service) -> None:
     assert head.headers["content-length"] == whole.headers["content-length"]
 
 
+@own_server
 def test_bodies_have_a_limit(service: Service) -> None:
     padded = b'{"customer": {"external_id": "large", "name": "x"}}'
     fits = service.client.post("/api/v1/customers", content=padded + b" " * (MOST_BYTES - len(padded)))
@@ -147,11 +159,13 @@ def test_bodies_have_a_limit(service: Service) -> None:
     assert service.client.get("/ready").status_code == 200
 
 
+@own_server
 def test_a_body_that_comes_without_its_length_has_the_same_limit(service: Service) -> None:
     answer = service.client.post("/api/v1/customers", content=(b" " * 65536 for _ in range(MOST_BYTES // 65536 + 1)))
     assert (answer.status_code, for_programs(answer.json())) == (400, BAD_REQUEST)
 
 
+@own_server
 @pytest.mark.parametrize("header", [None, "", "Bearer", "nonsense", "Bearer nonsense", "Bearer \xff\xfe"])
 def test_without_a_valid_key_it_is_401(service: Service, header: str | None) -> None:
     headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
@@ -159,12 +173,14 @@ def test_without_a_valid_key_it_is_401(service: Service, header: str | None) -> 
     assert (answer.status_code, for_programs(answer.json())) == (401, {"status": 401, "error": "Unauthorized"})
 
 
+@own_server
 @pytest.mark.parametrize("content", [b"{", b" " * 2 * MOST_BYTES])
 def test_the_key_comes_before_the_body(service: Service, content: bytes) -> None:
     answer = httpx.post(service.announced["url"] + "/api/v1/customers", content=content)
     assert (answer.status_code, for_programs(answer.json())) == (401, {"status": 401, "error": "Unauthorized"})
 
 
+@own_server
 @pytest.mark.parametrize("path", ["/health", "/ready", "/openapi.json", "/docs", "/api/v1/customers", "/nowhere"])
 def test_every_answer_carries_its_request_id(service: Service, path: str) -> None:
     fresh = [service.client.get(path).headers["x-request-id"] for _ in range(2)]
@@ -173,6 +189,7 @@ def test_every_answer_carries_its_request_id(service: Service, path: str) -> Non
     assert sent.headers["x-request-id"] == ("mine-1_@b" + "x" * 300)[:255]
 
 
+@own_server
 def test_answers_are_json_whatever_is_asked_for(service: Service) -> None:
     answer = service.client.get("/api/v1/customers", headers={"Accept": "text/html"})
     assert answer.headers["content-type"] == "application/json; charset=utf-8"

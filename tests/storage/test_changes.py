@@ -100,6 +100,7 @@ def asked_again(tenant: Tenant, observation: Observation) -> tuple[bool, int]:
     return holds, sum(len(call.args[1]) for call in repeated.call_args_list)
 
 
+@pytest.mark.second_engine
 def test_what_another_machine_wrote_to_other_rows_leaves_nothing_to_be_asked_again() -> None:
     with opened() as (here, there):
         vat, levy = here.tax("vat"), here.tax("levy")
@@ -111,6 +112,7 @@ def test_what_another_machine_wrote_to_other_rows_leaves_nothing_to_be_asked_aga
         assert asked_again(here, observation)[0] is False
 
 
+@pytest.mark.second_engine
 def test_what_the_log_has_forgotten_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "_KEPT", 1)
     monkeypatch.setattr(changes, "_FORGETS_EVERY", 1)
@@ -125,6 +127,7 @@ def test_what_the_log_has_forgotten_is_asked_again(monkeypatch: pytest.MonkeyPat
         assert repeated == 2
 
 
+@pytest.mark.second_engine
 def test_a_record_that_was_deleted_does_not_hold() -> None:
     with opened() as (here, there):
         vat = here.tax("vat")

@@ -29,6 +29,8 @@ from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.testing import Sandbox
 
+pytestmark = pytest.mark.second_engine
+
 _databases = count(1)
 
 

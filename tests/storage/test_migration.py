@@ -25,6 +25,8 @@ from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.migration import MigrationFailed, migrate
 from usagebill.storage.tables import TABLES
 
+pytestmark = pytest.mark.second_engine
+
 START, BILLED = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 2, 1, 1, tzinfo=UTC)
 
 

@@ -39,6 +39,8 @@ from usagebill.storage.postgresql import PostgresStore, schema
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 
+pytestmark = pytest.mark.second_engine
+
 
 @pytest.fixture(scope="class")
 def store() -> Iterator[Store]:

@@ -22,6 +22,8 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
+pytestmark = pytest.mark.second_engine
+
 
 @pytest.fixture
 def tenant() -> Iterator[Tenant]:
