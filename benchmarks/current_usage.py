@@ -109,7 +109,8 @@ def copy_events(tx: Any, first: int, count: int) -> None:
         "WITH RECURSIVE numbers (number) AS (VALUES (?) UNION ALL SELECT number + 1 FROM numbers WHERE number + 1 < ?)"
         " INSERT INTO events SELECT NULL, printf('00000000-0000-7000-8000-%012x', number), organization_id,"
         " printf('copy-%012d', number), code, external_subscription_id, ? + (number % 2500000) * 1000000,"
-        " properties, precise_total_amount_cents, created_at, texts, millionths, long_numbers, in_advance, uncounted"
+        " properties, precise_total_amount_cents, created_at, texts, millionths, long_numbers, in_advance, uncounted,"
+        " filter_values"
         " FROM numbers JOIN events ON sequence = number % ? + 1",
         (first, first + count, 1704067200 * 1_000_000, FEW),
     )

@@ -1,9 +1,10 @@
 """How the cost of usage grows: ratios of the same operation on much and on little data, in one run.
 
 - Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First what whoever asks sees,
-  from running states if there are any. Then what counting itself costs, on 100,000 events. Filters of two keys are
-  asked about events with 30,000 combinations of values. A plain count reads no event, only an index: its filters stand
-  beside one filter, which is one scan of the events; beside none they are shown without a limit.
+  just imported, and once running states are built, where so many events have any. Then what counting itself costs, on
+  100,000 events; filters of two keys are asked about 30,000 combinations of values. Last, once only: filters
+  of a key that the metric did not declare when the events came, which have every event read.
+- Ingestion of events of a metric with filters beside ingestion that numbers no filter values: at most 1.1.
 - The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
   however it is priced.
 - Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every way of
@@ -28,9 +29,10 @@ from benchmarks.event_rows import START, sent
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.rating.current_usage import UsageOptions, current
+from usagebill.storage.sqlite import events
 
 ROUNDS = 5
-FILTERS, FILTERED_EVENTS = 50, 100_000
+FILTERS, FILTERED_EVENTS, MANY_FILTERED, INGESTED = 50, 100_000, 1_000_000, 40_000
 EARLY, LATE, NEIGHBOURS, WARM_UP = 100, 10_000, 40, 8
 FEW_EVENTS, MANY_EVENTS = 1_000, 300_000
 
@@ -90,26 +92,40 @@ def filters_as_seen(folder: Path) -> None:
             "field_name": field,
             "filters": [{"key": "user", "values": users}],
         }
-        for count in (2_900, 9_900, FILTERED_EVENTS):
+        sizes = (100, 1_000, 2_900, 9_900, FILTERED_EVENTS, *([MANY_FILTERED] if field is None else []))
+        for count in sizes:
             with opened(folder / f"seen-{aggregation_type}-{count}.db", metric, plans) as billing:
                 for plan in plans:
-                    for first in range(0, count, 10_000):
-                        rows: list[Any] = sent(first, min(10_000, count - first), subscription=f"sub-{plan}")
+                    sent_events = min(count, FILTERED_EVENTS)
+                    for first in range(0, sent_events, 10_000):
+                        rows: list[Any] = sent(first, min(10_000, sent_events - first), subscription=f"sub-{plan}")
                         for number, row in enumerate(rows, first):
-                            row["timestamp"] = 1704067200 + number * 2_500_000 // count
+                            row["timestamp"] = 1704067200 + number * 2_500_000 // sent_events
                             row["properties"]["user"] = f"user-{number % 100}"
                         billing.events.ingest(rows)
+                billing.store.write(None, lambda tx, times=count // FILTERED_EVENTS: copy_events(tx, times))  # type: ignore[misc]
 
                 def usage(plan: str, billing: Billing = billing) -> Callable[[], object]:
                     options = UsageOptions(external_subscription_id=f"sub-{plan}")
                     return lambda: billing.reading(lambda work: current(work, "acme", options))
 
-                for plan in plans:
-                    usage(plan)()
+                none, one = best(*map(usage, plans))
+                line(f"{aggregation_type} imported, {FILTERS} filters, {count:,} events", none, one, 3)
                 while billing.roll_up_usage():
                     pass
                 none, one = best(*map(usage, plans))
-                line(f"{aggregation_type} as asked, {FILTERS} filters, {count:,} events", none, one, 3)
+                line(f"{aggregation_type} later, {FILTERS} filters, {count:,} events", none, one, 3)
+
+
+def copy_events(tx: Any, times: int) -> None:
+    """Each event so many times, a second after each other."""
+    tx._connection.execute(
+        "WITH RECURSIVE copies (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n + 1 < ?)"
+        " INSERT INTO events SELECT NULL, id || '-' || n, organization_id, transaction_id || '-' || n, code,"
+        " external_subscription_id, timestamp + n * 1000000, properties, precise_total_amount_cents, created_at, texts,"
+        " millionths, long_numbers, in_advance, uncounted, filter_values FROM events JOIN copies ON n < ?",
+        (times, times),
+    )
 
 
 _FILTERED = (
@@ -134,18 +150,15 @@ def filters(folder: Path) -> None:
     declared = [
         {"values": {key: ["__ALL_FILTER_VALUES__"]}, "properties": {"amount": "0.002"}} for key in ("user", "region")
     ]
-    keys = [{"key": "user", "values": users}, {"key": "region", "values": ["eu", "us", "ap"]}]
+    keys: list[Any] = [{"key": "user", "values": users}, {"key": "region", "values": ["eu", "us", "ap"]}]
     for aggregation_type, field in _FILTERED:
         metric = {"aggregation_type": aggregation_type, "field_name": field, "filters": keys}
-        is_count = aggregation_type == "count_agg"
         plans: dict[str, list[dict[str, Any]]] = {
-            "none": [{**standard, "filters": filtered[:1]} if is_count else standard],
+            "none": [standard],
             "one-key": [{**standard, "filters": filtered}],
             "two-keys": [{**standard, "filters": by_region}],
             "declared": [{**standard, "filters": declared}],
         }
-        if is_count:
-            plans["bare"] = [standard]
         with opened(folder / f"filters-{aggregation_type}.db", metric, plans) as billing:
             for plan in plans:
                 load(billing, f"sub-{plan}", 0, FILTERED_EVENTS)
@@ -154,14 +167,38 @@ def filters(folder: Path) -> None:
                 options = UsageOptions(external_subscription_id=f"sub-{plan}")
                 return lambda: billing.reading(lambda work: current(work, "acme", options))
 
-            none, one, two, all_declared, *bare = best(*map(usage, plans))
-            beside = f"beside {'one' if is_count else 'none'}"
-            line(f"{aggregation_type}, {FILTERS} filters of one key {beside}", none, one, 3)
-            line(f"{aggregation_type}, {FILTERS} filters of two keys {beside}", none, two, 3)
-            line(f"{aggregation_type}, filters of whatever is declared {beside}", none, all_declared, 3)
-            for little in bare:
-                line(f"{aggregation_type}, {FILTERS} filters of one key beside none", little, one, None)
-                line(f"{aggregation_type}, filters of whatever is declared beside none", little, all_declared, None)
+            none, one, two, all_declared = best(*map(usage, plans))
+            line(f"{aggregation_type}, {FILTERS} filters of one key beside none", none, one, 3)
+            line(f"{aggregation_type}, {FILTERS} filters of two keys beside none", none, two, 3)
+            line(f"{aggregation_type}, filters of whatever is declared beside none", none, all_declared, 3)
+            if aggregation_type == "count_agg":
+                wider = [*keys, {"key": "device", "values": ["phone"]}]
+                billing.billable_metrics.update("api_calls", filters=wider)
+                later = [*filtered, {"values": {"device": ["phone"]}, "properties": {"amount": "0.002"}}]
+                metric_id = billing.billable_metrics.get("api_calls").id
+                charge = {"billable_metric_id": metric_id, **standard, "filters": later}
+                billing.plans.update("one-key", charges=[charge])
+                line("count_agg, filters of a key declared later", none, best(usage("one-key"))[0], None)
+
+
+def ingestion(folder: Path) -> None:
+    """The same batches with and without the numbers of their filter values, in turn; the best of each counts."""
+    keys = [
+        {"key": "user", "values": [f"user-{number}" for number in range(FILTERS)]},
+        {"key": "region", "values": ["eu", "us", "ap"]},
+    ]
+    metric = {"aggregation_type": "count_agg", "filters": keys}
+    standard = {"charge_model": "standard", "properties": {"amount": "0.001"}}
+    number_of = events.number_of  # type: ignore[attr-defined]
+    plans = {"a": [standard]}
+    with opened(folder / "plain.db", metric, plans) as plain, opened(folder / "numbered.db", metric, plans) as numbered:
+        times: dict[bool, list[float]] = {False: [], True: []}
+        for first in range(0, INGESTED, 1_000):
+            rows = sent(first, 1_000, subscription="sub-a")
+            for is_numbered, billing in ((False, plain), (True, numbered)):
+                events.number_of = number_of if is_numbered else lambda *_: lambda _: None  # type: ignore[attr-defined]
+                times[is_numbered].append(seconds(partial(billing.events.ingest, rows)))
+    line("1,000 events of a metric with filters, ingested", min(times[False]), min(times[True]), 1.1)
 
 
 _RANGES: list[dict[str, Any]] = [
@@ -293,6 +330,7 @@ def thresholds(folder: Path) -> None:
 PARTS: dict[str, Callable[[Path], None]] = {
     "filters_as_seen": filters_as_seen,
     "filters": filters,
+    "ingestion": ingestion,
     "in_advance": in_advance,
     "thresholds": thresholds,
 }

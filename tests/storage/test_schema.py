@@ -356,6 +356,7 @@ TABLES_OF_VERSIONS = {
     35: "9e1bb9b27476f0f6",
     36: "fb8c7ee41287673e",
     37: "391b327c5f77710a",
+    38: "fd951e2f13c00eaa",
 }
 
 

@@ -32,7 +32,7 @@ from usagebill.operations.alert_watch import watch_events
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
 from usagebill.storage.conditions import desc, eq, present, within
-from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.event_queries import CountedAs, EventFilter
 from usagebill.storage.ports import Page
 from usagebill.views.events import EventsErrors, event_error_view
 from usagebill.work import Reader, Work
@@ -183,7 +183,12 @@ def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
         in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
         uncounted = uncounted_ids(events, metrics)
-        append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted)
+        declared = {
+            code: {metric_filter.key: metric_filter.values for metric_filter in metric.filters}
+            for code, metric in metrics.items()
+            if metric.filters and metric.aggregation_type == CountedAs.COUNT
+        }
+        append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted, declared=declared)
         stored_before = work.dry_run(lambda _: append()) if repeated else append()
         problems = dict.fromkeys((*repeated, *stored_before), ALREADY_STORED)
     if not problems:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from usagebill.core.events import Event, EventOrder, cut_to_seconds, property_of
 from usagebill.core.filters import EventScope, accepts
@@ -15,9 +15,11 @@ from usagebill.core.grouping import Group
 __all__ = [
     "ALL_EVENTS",
     "COUNTED",
+    "NOTHING_DECLARED",
     "Arrival",
     "Counted",
     "CountedAs",
+    "Declared",
     "EventFilter",
     "EventQuery",
     "EventRange",
@@ -27,6 +29,10 @@ __all__ = [
 ]
 
 ALL_EVENTS: Final = EventScope(matches={})
+
+# Codes of events, and for each the values that its metric declares, by filter key.
+Declared: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
+NOTHING_DECLARED: Final[Declared] = {}
 
 
 class CountedAs(StrEnum):

@@ -13,7 +13,16 @@ from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job, QueueState, WorkerSeen
 from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
+from usagebill.storage.event_queries import (
+    NOTHING_DECLARED,
+    Counted,
+    Declared,
+    EventFilter,
+    EventQuery,
+    EventRange,
+    Group,
+    StateFault,
+)
 from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
@@ -245,12 +254,18 @@ class EventStore(EventLog, Protocol):
     """Events that can be appended, as part of the transaction."""
 
     def append(
-        self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
+        self,
+        events: Sequence[Event],
+        *,
+        in_advance: Collection[str] = (),
+        uncounted: Collection[str] = (),
+        declared: Declared = NOTHING_DECLARED,
     ) -> list[int]:
         """Store `events`; if any (subscription, transaction id) already exists, return their positions and store none.
 
         Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about. Those with the
-        ids `uncounted` are marked: their metric cannot count them.
+        ids `uncounted` are marked: their metric cannot count them. `declared` are the filter values of the codes that
+        are counted; an engine may use them to count by filters without reading the events.
         """
 
     def rebuild_states(self) -> int:

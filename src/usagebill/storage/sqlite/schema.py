@@ -20,6 +20,7 @@ from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
 from usagebill.storage.sqlite.counted_texts import common_definitions
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
+from usagebill.storage.sqlite.events.filter_values import FILTER_VALUE_TABLES, FILTER_VALUE_TRIGGER
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
 from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
@@ -45,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 37
+VERSION = 38
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 
@@ -141,12 +142,20 @@ def _name_events(connection: sqlite3.Connection) -> None:
             connection.execute(f"ALTER TABLE event_counts ADD COLUMN {column} INTEGER")
 
 
+def _number_filter_values(connection: sqlite3.Connection) -> None:
+    """The index by which usage is counted is rebuilt with a column that new events of metrics with filters fill."""
+    if "filter_values" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
+        connection.execute("ALTER TABLE events ADD COLUMN filter_values INTEGER")
+    connection.execute("DROP INDEX IF EXISTS events_usage")
+
+
 # version -> the migration of tables that are not of records, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
     35: _bring_lists_forward,
     37: _name_events,
+    38: _number_filter_values,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
@@ -253,7 +262,7 @@ CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT,
-    in_advance INTEGER, uncounted INTEGER);
+    in_advance INTEGER, uncounted INTEGER, filter_values INTEGER);
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
     n INTEGER NOT NULL, first_sequence INTEGER, last_sequence INTEGER,
@@ -266,7 +275,7 @@ CREATE TABLE IF NOT EXISTS workers (
     WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
-_FIXED += STATE_TABLES
+_FIXED += STATE_TABLES + FILTER_VALUE_TABLES
 _FIXED_INDEXES = """
 CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
 CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE failed = 0 AND run_at = due_at;
@@ -279,7 +288,7 @@ CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, du
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (
-    organization_id, external_subscription_id, code, timestamp, created_at);
+    organization_id, external_subscription_id, code, timestamp, created_at, filter_values);
 CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code)
     WHERE in_advance = 1;
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
@@ -557,7 +566,7 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
             for table in TABLES:
                 _make_lists(connection, table, anew=bool(steps))
             _run(connection, _FIXED_INDEXES)
-            for trigger in STATE_TRIGGERS:
+            for trigger in (*STATE_TRIGGERS, FILTER_VALUE_TRIGGER):
                 connection.execute(trigger)
             _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")

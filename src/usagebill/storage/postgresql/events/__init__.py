@@ -15,7 +15,16 @@ import psycopg
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, StateFault
+from usagebill.storage.event_queries import (
+    NOTHING_DECLARED,
+    Counted,
+    Declared,
+    EventFilter,
+    EventQuery,
+    EventRange,
+    Group,
+    StateFault,
+)
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import answer, answer_by_bucket, answer_of
 from usagebill.storage.postgresql.events.questions import changes_sql, rows_sql
@@ -52,7 +61,12 @@ class PostgresEvents:
     # Appending
 
     def append(
-        self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
+        self,
+        events: Sequence[Event],
+        *,
+        in_advance: Collection[str] = (),
+        uncounted: Collection[str] = (),
+        declared: Declared = NOTHING_DECLARED,
     ) -> list[int]:
         for event in events:
             if event.organization_id != self._organization_id:

@@ -11,9 +11,20 @@ from typing import Any, Final
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, CountedAs, EventFilter, EventQuery, EventRange, Group, StateFault
+from usagebill.storage.event_queries import (
+    NOTHING_DECLARED,
+    Counted,
+    CountedAs,
+    Declared,
+    EventFilter,
+    EventQuery,
+    EventRange,
+    Group,
+    StateFault,
+)
 from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
+from usagebill.storage.sqlite.events.filter_values import number_of
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
@@ -25,7 +36,9 @@ __all__ = ["SqliteEvents", "prepare"]
 
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
 _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
-_INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance, uncounted) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT_SOME: Final = (
+    f"INSERT INTO events ({_STORED}, in_advance, uncounted, filter_values) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000
 # Fewer events than this are no reason to keep states of them.
@@ -50,7 +63,12 @@ class SqliteEvents:
         return self._opened_for
 
     def append(
-        self, events: Sequence[Event], *, in_advance: Collection[str] = (), uncounted: Collection[str] = ()
+        self,
+        events: Sequence[Event],
+        *,
+        in_advance: Collection[str] = (),
+        uncounted: Collection[str] = (),
+        declared: Declared = NOTHING_DECLARED,
     ) -> list[int]:
         for event in events:
             if event.organization_id != self._organization_id:
@@ -60,12 +78,17 @@ class SqliteEvents:
         # Undone row by row where one is refused: a savepoint would cost a copy of every page that is changed.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
-            if in_advance or uncounted:
+            if in_advance or uncounted or declared:
+                numbers = {
+                    code: number_of(self._connection, self._organization_id, values)
+                    for code, values in declared.items()
+                }
                 rows = (
                     (
                         *row_of(event),
                         1 if event.code in in_advance else None,
                         1 if event.id in uncounted else None,
+                        None if (number := numbers.get(event.code)) is None else number(event),
                     )
                     for event in events
                 )

@@ -19,6 +19,7 @@ from usagebill.storage.sqlite.events.answers import (
     from_millionths,
     places_sql,
 )
+from usagebill.storage.sqlite.events.filter_values import counts_of
 
 __all__ = ["Cell", "Place", "Spread", "answer_by_bucket", "fill_in_latest"]
 
@@ -36,12 +37,21 @@ def answer_by_bucket(
     connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
 ) -> dict[int, dict[Group, AggregateResult]]:
     """See `storage.ports.EventStore.tallies_by_bucket`."""
-    spread = Spread(Asked(connection, organization_id, question), question, filters)
+    counts = counts_of(connection, organization_id, question, filters)
+    asked = Asked(connection, organization_id, question)
+    if counts is not None and counts.others is not None:
+        asked = asked.among_events("events INDEXED BY events_usage", counts.others)
+    spread = Spread(asked, question, filters)
     match question.aggregation_type:
         case CountedAs.LATEST:
             cells = _latest_cells(spread)
         case CountedAs.UNIQUE_COUNT:
             cells = _unique_cells(spread)
+        case _ if counts is not None:
+            cells = _added_cells(spread) if counts.others is not None else {}
+            for positions, count in counts.by_positions.items():
+                for position in positions:
+                    cells.setdefault((position, ()), Cell()).count(count)
         case _:
             cells = _added_cells(spread)
     buckets: dict[int, dict[Group, AggregateResult]] = {}
@@ -69,6 +79,10 @@ class Cell:
             events_count=self.events,
             amount_cents=self.amount,
         )
+
+    def count(self, events: int) -> None:
+        self.events += events
+        self.millionths += events * MILLION
 
     def pay(self, amount: str | None) -> None:
         if amount is not None:
@@ -231,8 +245,7 @@ def _added_cells(spread: Spread) -> dict[Place, Cell]:
         for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
             for place in places:
                 cell = cells.setdefault(place, Cell())
-                cell.events += count
-                cell.millionths += count * MILLION
+                cell.count(count)
                 cell.pay(amount)
         return cells
     counting = "(short IS NOT NULL OR long IS NOT NULL)"

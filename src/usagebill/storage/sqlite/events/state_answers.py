@@ -180,9 +180,7 @@ class StateAnswers:
             slots.append(_slots(asked, id, f"slot BETWEEN {start} AND {end}", partial))
         states = " UNION ALL ".join(f"SELECT * FROM usage_states WHERE {condition}" for condition in slots)
         kept = (
-            "(SELECT dims, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
-            " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
-            " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
+            f"(SELECT dims, SUM(n) AS n, {_NO_NUMBERS if shape.kind == COUNT else _NUMBERS}, MIN(first_at) AS first_at,"
             " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at"
             f" FROM ({states}) GROUP BY dims) AS s"
         )
@@ -313,6 +311,13 @@ def _slots(asked: Asked, series: int, among: str, without: Collection[int]) -> s
 
 _FIRST: Final = -(2**62)
 _LAST: Final = 2**62
+_NUMBERS: Final = (
+    "SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
+    " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
+    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top"
+)
+# The states of a count have none, of which there may be thousands.
+_NO_NUMBERS: Final = "0 AS low, 0 AS high, NULL AS top, 0 AS longs, NULL AS rest, NULL AS long_top"
 _SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "first_at", "first_sequence", "last_at")
 
 
