@@ -39,6 +39,7 @@ __all__ = [
     "metadata_errors",
     "net_payment_term",
     "timezone",
+    "without_links",
 ]
 
 
@@ -199,6 +200,11 @@ class Customer:
 def links_of(customer: Customer, category: IntegrationCategory) -> list[IntegrationCustomer]:
     """The customer's links to systems of a category, the default first."""
     return [link for link in customer.integration_customers if link.category is category]
+
+
+def without_links(customer: Customer, connection_id: str) -> tuple[IntegrationCustomer, ...]:
+    """The customer's links to all systems but this one."""
+    return tuple(link for link in customer.integration_customers if link.connection_id != connection_id)
 
 
 def timezone(customer: Customer, entity: BillingEntity) -> str:

@@ -7,13 +7,14 @@ from dataclasses import replace
 import attrs
 
 from usagebill.core.customers import Customer
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid
 from usagebill.core.payment_providers import KINDS, PaymentConnection, connection_errors
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.storage.conditions import asc, eq
+from usagebill.queries.connections import connection_by_code, connections_of
+from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
 __all__ = ["PaymentConnectionInput", "create", "delete", "get", "list_all", "unlinked", "update"]
@@ -100,15 +101,12 @@ def _connect(work: Work, connection: PaymentConnection) -> None:
 
 def list_all(reader: Reader) -> list[PaymentConnection]:
     """All connections, oldest first."""
-    return reader.tx.find(PaymentConnection, order=[asc("created_at"), asc("id")])
+    return connections_of(reader, PaymentConnection)
 
 
 def get(reader: Reader, code: str) -> PaymentConnection:
     """The connection with this code. Raises `NotFound`."""
-    connection = reader.tx.first(PaymentConnection, eq("code", code))
-    if connection is None:
-        raise NotFound("payment_connection", code)
-    return connection
+    return connection_by_code(reader, PaymentConnection, code)
 
 
 def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentConnection:

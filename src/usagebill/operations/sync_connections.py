@@ -7,13 +7,13 @@ from typing import Any
 
 import attrs
 
-from usagebill.core.customers import Customer
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.customers import without_links
+from usagebill.core.errors import Invalid
 from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS, SyncConnection
 from usagebill.core.tax_providers import connection_errors
 from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
 from usagebill.operations import synced_documents
-from usagebill.storage.conditions import asc, eq, has_item
+from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
 from usagebill.work import Reader, Work
 
 __all__ = ["SyncConnectionInput", "create", "delete", "get", "list_all", "update"]
@@ -55,7 +55,7 @@ def create(work: Work, request: SyncConnectionInput) -> SyncConnection:
         updated_at=work.now,
     )
     _check(connection)
-    if work.tx.first(SyncConnection, eq("kind", connection.kind), eq("code", code)) is not None:
+    if is_code_taken(work, connection):
         raise Invalid(code="value_already_exist")
     work.tx.insert(connection)
     return connection
@@ -71,15 +71,12 @@ def _check(connection: SyncConnection) -> None:
 
 def list_all(reader: Reader) -> list[SyncConnection]:
     """All connections, oldest first."""
-    return reader.tx.find(SyncConnection, order=[asc("created_at"), asc("id")])
+    return connections_of(reader, SyncConnection)
 
 
 def get(reader: Reader, code: str) -> SyncConnection:
     """The connection with this code, the oldest if several kinds have it. Raises `NotFound`."""
-    connection = reader.tx.first(SyncConnection, eq("code", code), order=[asc("created_at"), asc("id")])
-    if connection is None:
-        raise NotFound("sync_connection", code)
-    return connection
+    return connection_by_code(reader, SyncConnection, code)
 
 
 def update(work: Work, code: str, request: SyncConnectionInput) -> SyncConnection:
@@ -104,7 +101,7 @@ def delete(work: Work, code: str) -> SyncConnection:
     deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     work.invalidate(("sync_connection", connection.id))
-    for customer in work.tx.find(Customer, has_item("integration_customers", connection_id=connection.id)):
-        kept = tuple(link for link in customer.integration_customers if link.connection_id != connection.id)
+    for customer in linked_customers(work, connection.id):
+        kept = without_links(customer, connection.id)
         work.tx.replace(replace(customer, integration_customers=kept, updated_at=work.now))
     return deleted

@@ -8,13 +8,13 @@ from datetime import datetime
 
 import attrs
 
-from usagebill.core.customers import Customer, IntegrationCategory, links_of
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.customers import Customer, IntegrationCategory, links_of, without_links
+from usagebill.core.errors import Invalid
 from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
 from usagebill.core.tax_providers import Purpose, TaxConnection, TaxSubject, connection_errors
 from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
 from usagebill.operations import draft_invoices
-from usagebill.storage.conditions import asc, eq, has_item
+from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
 from usagebill.work import Reader, Work
 
 __all__ = [
@@ -58,7 +58,7 @@ def create(work: Work, request: TaxConnectionInput) -> TaxConnection:
         updated_at=work.now,
     )
     _check(connection)
-    if work.tx.first(TaxConnection, eq("kind", connection.kind), eq("code", code)) is not None:
+    if is_code_taken(work, connection):
         raise Invalid(code="value_already_exist")
     work.tx.insert(connection)
     return connection
@@ -72,15 +72,12 @@ def _check(connection: TaxConnection) -> None:
 
 def list_all(reader: Reader) -> list[TaxConnection]:
     """All connections, oldest first."""
-    return reader.tx.find(TaxConnection, order=[asc("created_at"), asc("id")])
+    return connections_of(reader, TaxConnection)
 
 
 def get(reader: Reader, code: str) -> TaxConnection:
     """The connection with this code, the oldest if several kinds have it. Raises `NotFound`."""
-    connection = reader.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
-    if connection is None:
-        raise NotFound("tax_connection", code)
-    return connection
+    return connection_by_code(reader, TaxConnection, code)
 
 
 def update(work: Work, code: str, request: TaxConnectionInput) -> TaxConnection:
@@ -103,8 +100,8 @@ def delete(work: Work, code: str) -> TaxConnection:
     connection = get(work, code)
     deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
-    for customer in work.tx.find(Customer, has_item("integration_customers", connection_id=connection.id)):
-        kept = tuple(link for link in customer.integration_customers if link.connection_id != connection.id)
+    for customer in linked_customers(work, connection.id):
+        kept = without_links(customer, connection.id)
         after = replace(customer, integration_customers=kept, tax_error=None, updated_at=work.now)
         work.tx.replace(after)
         follow(work, customer, after)

@@ -1,0 +1,48 @@
+"""Connections to others: those of one kind, or the one with a code."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from usagebill.core.customers import Customer
+from usagebill.core.errors import NotFound
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.sync_connections import SyncConnection
+from usagebill.core.tax_providers import TaxConnection
+from usagebill.storage.conditions import asc, eq, has_item
+from usagebill.work import Reader
+
+__all__ = ["connection_by_code", "connections_of", "is_code_taken", "linked_customers"]
+
+C = TypeVar("C", TaxConnection, SyncConnection, PaymentConnection)
+
+_RESOURCES: dict[type, str] = {
+    TaxConnection: "tax_connection",
+    SyncConnection: "sync_connection",
+    PaymentConnection: "payment_connection",
+}
+_OLDEST_FIRST = (asc("created_at"), asc("id"))
+
+
+def connections_of(reader: Reader, kind: type[C]) -> list[C]:
+    """All connections of this kind, oldest first."""
+    return reader.tx.find(kind, order=_OLDEST_FIRST)
+
+
+def connection_by_code(reader: Reader, kind: type[C], code: str) -> C:
+    """The connection with this code, the oldest if several have it. Raises `NotFound`."""
+    connection = reader.tx.first(kind, eq("code", code), order=_OLDEST_FIRST)
+    if connection is None:
+        raise NotFound(_RESOURCES[kind], code)
+    return connection
+
+
+def is_code_taken(reader: Reader, connection: TaxConnection | SyncConnection) -> bool:
+    """Whether there is a connection to a system of the same kind with the same code."""
+    alike = eq("kind", connection.kind), eq("code", connection.code)
+    return reader.tx.first(type(connection), *alike) is not None
+
+
+def linked_customers(reader: Reader, connection_id: str) -> list[Customer]:
+    """The customers with a link to a tax provider, accounting system or CRM."""
+    return reader.tx.find(Customer, has_item("integration_customers", connection_id=connection_id))
