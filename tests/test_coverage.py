@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import each
 from tests.coverage_table import (
     EVERY_OPERATION,
     NOT_SENT,
@@ -28,7 +29,7 @@ def is_known(test: str, tests: list[str]) -> bool:
     return test in (tests or ["none"]) or (test.startswith("scenarios/") and not SCENARIOS.exists())
 
 
-@pytest.mark.parametrize(("verb", "path", "is_built", "test"), rows("Operations"))
+@each("verb,path,is_built,test", rows("Operations"))
 def test_an_operation_is_built_and_asked_as_the_page_says(verb: str, path: str, is_built: str, test: str) -> None:
     assert (is_built == "yes") == (built(verb, path) is not None), ANEW
     assert is_known(test, asked_by(verb, path)), ANEW
@@ -51,7 +52,7 @@ def test_the_page_has_all_that_is_answered_beyond_the_interface() -> None:
         assert is_known(test, asked_by(verb, path)), ANEW
 
 
-@pytest.mark.parametrize("name", sorted(OBJECT_TYPES))
+@each("name", sorted(OBJECT_TYPES))
 def test_a_type_of_message_is_sent_and_tested_or_the_reason_is_known(name: str) -> None:
     (row,) = [row for row in rows("Webhooks") if row[0] == name]
     _, is_sent, cause, test = row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import each
 
 PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -13,7 +13,7 @@ MOST_LINES = 600
 VAGUE = re.compile(r"(utils?|helpers?|common|misc|base|managers?|shared)(_[a-z]+)?")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+@each("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_file_is_named_for_what_it_holds_and_is_not_too_long(file: Path) -> None:
     place = file.relative_to(PACKAGE)
     assert [part for part in place.with_suffix("").parts if VAGUE.fullmatch(part)] == []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each
 from tests.library_stubs import generated
 from usagebill import Billing
 from usagebill.bindings import Operation
@@ -83,7 +84,7 @@ def billing() -> Iterator[Billing]:
         yield billing
 
 
-@pytest.mark.parametrize(("name", "operation"), OPERATIONS.items(), ids=list(OPERATIONS))
+@each("name,operation", OPERATIONS.items(), ids=lambda case: case[0])
 def test_help_names_every_argument(name: str, operation: Operation[object], billing: Billing) -> None:
     resource, verb = name.split(".")
     method = getattr(getattr(billing, resource), verb)

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from tests.cases import each
 from usagebill import Billing, resources
 from usagebill.bindings import Operation, Resource
 from usagebill.http.app import endpoints
@@ -36,7 +37,7 @@ def operations() -> dict[str, Operation[object]]:
     }
 
 
-@pytest.mark.parametrize("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+@each("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_what_a_request_does_a_method_does_too(endpoint: Endpoint) -> None:
     if endpoint.method == "POST" and endpoint.path in _OWN_METHODS:
         return
@@ -51,7 +52,7 @@ def test_every_resource_hangs_on_billing() -> None:
     assert hung == declared
 
 
-@pytest.mark.parametrize("name", sorted(operations()))
+@each("name", sorted(operations()))
 def test_arguments_of_a_method_are_distinguished(name: str) -> None:
     operation = operations()[name]
     assert set(operation.path).isdisjoint({"request", "options", "paging"})

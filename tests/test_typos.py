@@ -10,6 +10,7 @@ from typing import Any, cast, get_args, get_origin
 import pytest
 from structlog.testing import capture_logs
 
+from tests.cases import each
 from tests.input_fields import nested, put
 from tests.scenarios import Scenario, charge_on, plan_fields
 from usagebill import Billing
@@ -252,7 +253,7 @@ def planted(kind: type, place: Place, model: str) -> tuple[dict[str, Any], str]:
 # Classes that anything may stand in.
 OPEN = {"CloudEventFields"}
 OPERATIONS = [
-    pytest.param(operation, kind, id=operation.name)
+    (operation, kind)
     for resource in RESOURCES.values()
     for operation in vars(resource).values()
     if isinstance(operation, Operation)
@@ -261,7 +262,7 @@ OPERATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("operation", "kind"), OPERATIONS)
+@each("operation,kind", OPERATIONS, ids=lambda case: f"{case[0].name} {case[1].__name__}")
 def test_no_operation_of_the_library_ignores_an_unknown_field(operation: Operation[Any], kind: type) -> None:
     for place, model in objects_in(kind):
         body, path = planted(kind, place, model)
@@ -371,7 +372,7 @@ def bodies() -> Iterator[Any]:
         if endpoint.body is not None and endpoint.many is None:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
             places = list(shown_objects(schema, described["components"]["schemas"]))
-            yield pytest.param(endpoint.method, endpoint.path, places, id=f"{endpoint.method} {endpoint.path}")
+            yield endpoint.method, endpoint.path, places
 
 
 @pytest.fixture(scope="module")
@@ -380,7 +381,7 @@ def strict_box() -> Iterator[Scenario]:
         yield box
 
 
-@pytest.mark.parametrize(("method", "path", "places"), list(bodies()))
+@each("method,path,places", bodies(), ids=lambda case: f"{case[0]} {case[1]}")
 def test_no_strict_request_has_an_unknown_field_ignored(
     strict_box: Scenario, method: str, path: str, places: list[Place]
 ) -> None:

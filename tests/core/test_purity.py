@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cases import each
 
 SOURCE = Path(__file__).parents[2] / "src"
 CORE = SOURCE / "usagebill" / "core"
@@ -103,7 +104,7 @@ def impurities(source: str) -> list[str]:
     return problems
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CORE)))
+@each("file", FILES, ids=lambda file: str(file.relative_to(CORE)))
 def test_core_file_is_free_of_floats_clocks_and_io(file: Path) -> None:
     source = file.read_text(encoding="utf-8")
     assert binary_floats(source) + impurities(source) == []

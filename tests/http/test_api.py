@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from tests.cases import each
 from tests.json_asserts import accepted, for_programs, missing, refused
 from tests.scenarios import plan_fields
 
@@ -140,15 +141,14 @@ def test_resource_with_no_mode_is_denied_in_both(box: Sandbox) -> None:
         assert box.request(method, "/api/v1/taxes", headers=key)[0] == 403
 
 
-@pytest.mark.parametrize("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
-def test_every_endpoint_needs_its_permission(endpoint: Endpoint) -> None:
+@each("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+def test_every_endpoint_needs_its_permission(box: Sandbox, endpoint: Endpoint) -> None:
     assert endpoint.permission in RESOURCES
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        others = {resource: ("read", "write") for resource in RESOURCES if resource != endpoint.permission}
-        mode = "read" if endpoint.method == "GET" else "write"
-        path = "/api/v1" + endpoint.path.replace("{", "").replace("}", "")
-        status, body = box.request(endpoint.method, path, headers=limited(box, **others))
-        assert (status, body["code"]) == (403, f"{mode}_action_not_allowed_for_{endpoint.permission}")
+    others = {resource: ("read", "write") for resource in RESOURCES if resource != endpoint.permission}
+    mode = "read" if endpoint.method == "GET" else "write"
+    path = "/api/v1" + endpoint.path.replace("{", "").replace("}", "")
+    status, body = box.request(endpoint.method, path, headers=limited(box, **others))
+    assert (status, body["code"]) == (403, f"{mode}_action_not_allowed_for_{endpoint.permission}")
 
 
 @pytest.mark.parametrize(

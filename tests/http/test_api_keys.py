@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cases import each
 from tests.scenarios import Scenario
 
 from usagebill.core.api_keys import MODES, RESOURCES
@@ -73,7 +74,7 @@ def owner_of(path: str) -> str:
     return OWNERS[first]
 
 
-@pytest.mark.parametrize("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+@each("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_every_operation_needs_the_permission_of_its_resource(endpoint: Any) -> None:
     assert endpoint.permission == owner_of(endpoint.path)
 

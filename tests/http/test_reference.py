@@ -8,6 +8,7 @@ from typing import Any, get_type_hints, is_typeddict
 
 import pytest
 from jsonschema import Draft202012Validator
+from tests.cases import each
 from tests.input_fields import nested
 from tests.sample_records import VERBS
 from tests.scenarios import Scenario
@@ -70,7 +71,7 @@ def by_name(kind: object) -> str:
     return str(kind)
 
 
-@pytest.mark.parametrize("kind", sorted(kinds(), key=by_name))
+@each("kind", sorted(kinds(), key=by_name))
 def test_no_field_is_without_a_description(kind: type) -> None:
     for name, hint in hints_of(kind).items():
         field = field_of(kind, name)
@@ -137,7 +138,7 @@ def library_views() -> list[type]:
     return [kind for kind in shown if is_typeddict(kind)]
 
 
-@pytest.mark.parametrize("view", library_views(), ids=by_name)
+@each("view", library_views(), ids=by_name)
 def test_no_field_of_a_record_is_without_a_description(view: type) -> None:
     for field in get_type_hints(view):
         about = shown_field(view.__name__.removesuffix("View"), field).about

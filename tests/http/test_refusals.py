@@ -11,6 +11,7 @@ import attrs
 import pytest
 import yaml
 from tests.api_shapes import SHAPES
+from tests.cases import each
 from tests.json_asserts import for_programs
 from tests.sample_records import NEVER, VERBS, in_order, invoiced, request_of, world
 from tests.scenarios import Scenario
@@ -58,7 +59,7 @@ def answer(box: Scenario, verb: str, path: str, body: Any = None, key: str | Non
     return box.request(verb, path, json=body, headers=headers)
 
 
-@pytest.mark.parametrize("row", VERBS, ids=named)
+@each("row", VERBS, ids=named)
 def test_nobody_is_answered_without_a_key(box: Scenario, row: Row) -> None:
     verb, endpoint = row
     for key in ("nobody", ""):
@@ -76,7 +77,7 @@ def keys(box: Scenario) -> dict[str, str]:
     return made
 
 
-@pytest.mark.parametrize("row", VERBS, ids=named)
+@each("row", VERBS, ids=named)
 def test_a_key_without_the_permission_is_refused(box: Scenario, keys: dict[str, str], row: Row) -> None:
     verb, endpoint = row
     mode = "read" if verb == "GET" else "write"
@@ -90,8 +91,8 @@ EMPTY = {"/customers/{external_customer_id}/past_usage"}
 NAMING = [row for row in VERBS if "{" in row[1].path and row[1].path not in EMPTY]
 
 
-@pytest.mark.parametrize("row", NAMING, ids=named)
-@pytest.mark.parametrize("unknown", ["unknown", "00000000-0000-4000-8000-000000000000"])
+@each("row", NAMING, ids=named)
+@each("unknown", ["unknown", "00000000-0000-4000-8000-000000000000"])
 def test_a_record_that_does_not_exist_is_not_found(box: Scenario, row: Row, unknown: str) -> None:
     verb, endpoint = row
     query = "?external_subscription_id=unknown" if endpoint.path.endswith("_usage") else ""
@@ -108,8 +109,8 @@ def test_a_record_that_does_not_exist_is_not_found(box: Scenario, row: Row, unkn
 ROOTED = [row for row in VERBS if row[1].root is not None]
 
 
-@pytest.mark.parametrize("row", ROOTED, ids=named)
-@pytest.mark.parametrize("body", [None, {}, {"other": 1}])
+@each("row", ROOTED, ids=named)
+@each("body", [None, {}, {"other": 1}])
 def test_a_body_without_its_root_is_a_bad_request(box: Scenario, row: Row, body: Any) -> None:
     verb, endpoint = row
     status, refused = answer(box, verb, path_to(endpoint, "unknown"), body)
@@ -127,8 +128,8 @@ NEEDING = [
 ]
 
 
-@pytest.mark.parametrize(("row", "field"), NEEDING, ids=lambda value: value if isinstance(value, str) else named(value))
-@pytest.mark.parametrize("value", [..., None, {}])
+@each("row,field", NEEDING, ids=lambda case: f"{named(case[0])} {case[1]}")
+@each("value", [..., None, {}])
 def test_a_field_that_is_needed_cannot_be_missing_or_of_another_kind(
     box: Scenario, known: dict[str, str], row: Row, field: str, value: Any
 ) -> None:
@@ -250,9 +251,7 @@ def months(box: Scenario, known: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")
-@pytest.mark.parametrize(
-    ("verb", "path", "status"), [row for row in described() if row[2] in (404, 405, 422)], ids=lambda value: str(value)
-)
+@each("verb,path,status", [row for row in described() if row[2] in (404, 405, 422)])
 def test_every_error_that_the_reference_describes_is_met(
     box: Scenario, months: dict[str, str], verb: str, path: str, status: int
 ) -> None:
@@ -284,7 +283,7 @@ def current(box: Scenario, endpoint: Endpoint, known: dict[str, str]) -> dict[st
     return {**known, "filter_id": filters[0]["svc_id"]} if filters else known
 
 
-@pytest.mark.parametrize("row", [row for row in VERBS if row[1].body is not None], ids=named)
+@each("row", [row for row in VERBS if row[1].body is not None], ids=named)
 def test_a_body_that_is_no_json_is_a_bad_request(box: Scenario, row: Row) -> None:
     verb, endpoint = row
     headers = {"authorization": f"Bearer {box.api_key}"}
