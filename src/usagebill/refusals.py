@@ -154,6 +154,8 @@ def shown(value: object) -> str:
         text = "[...]" if value else "[]"
     else:
         text = str(value)
+    # A value of a megabyte is not looked at to its end: no more than its beginning is shown.
+    text = text[: _LONGEST + 1]
     text = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
