@@ -24,7 +24,9 @@ __all__ = [
     "collectable_invoice",
     "consequence",
     "display_name",
+    "first_charge_delay",
     "first_email",
+    "is_collected_on_issue",
     "retry_delay",
 ]
 
@@ -93,6 +95,22 @@ def collectable_invoice(invoice: Invoice, payable: Payable, choice: PaymentMetho
         payable=payable,
         choice=choice,
     )
+
+
+def is_collected_on_issue(invoice: Invoice, customer: Customer) -> bool:
+    """Whether an invoice that can be paid from now on is charged: its customer has a provider that does so."""
+    if customer.payment_connection_id is None or invoice.skip_automatic_payment or invoice.self_billed:
+        return False
+    return invoice.payment_status != PaymentStatus.SUCCEEDED
+
+
+def first_charge_delay(invoice: Invoice, *, is_urgent: bool, has_pages: bool) -> timedelta:
+    """How long an invoice waits for its first charge: some minutes, if its customer may pay it on a page meanwhile.
+
+    What `is_urgent` does not wait: somebody waits for its payment.
+    """
+    waits = has_pages and not is_urgent and invoice.payment_attempts == 0
+    return FIRST_ATTEMPT_DELAY if waits else timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
-from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import (
     ISSUED,
@@ -40,11 +39,12 @@ from usagebill.core.invoices.life_cycle import (
 )
 from usagebill.core.invoices.numbering import customer_series, entity_series
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.life_audit import fee_until, life_of
 from usagebill.core.number_audit import audited_last_number, audited_number
-from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
+from usagebill.core.periods import Cycle, billed_through, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationInvoice
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
@@ -60,7 +60,6 @@ from usagebill.work import Reader
 
 __all__ = ["AuditReport", "audit"]
 
-_INSTANT = timedelta(microseconds=1)
 _HOUR = timedelta(hours=1)
 
 
@@ -291,7 +290,7 @@ def _audited_subscription(reader: Reader, subscription: Subscription) -> Iterato
         if invoice is not None and (invoice.status in STANDING or invoice.status == InvoiceStatus.VOIDED):
             invoices[invoice.id] = invoice
     whole = [period for period in periods if period.invoice_id in invoices and period.invoicing_reason in WHOLE_REASONS]
-    life = _life(reader, subscription, whole)
+    life = life_of(subscription, _cycle(reader, subscription, whole))
     usage = [period for period in whole if not invoices[period.invoice_id].skip_charges]
     yield from audited_windows("usage", _windows("charges", usage, invoices), life)
     fixed = [period for period in whole if period.invoicing_reason != InvoicingReason.STARTING]
@@ -317,28 +316,6 @@ def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = Fa
 def _cycle(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
     """The subscription's cycle where its last invoice saw its days begin and end."""
     return contract_of(reader, subscription).cycle(ZoneInfo(periods[-1].timezone) if periods else None)
-
-
-def _life(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Life:
-    """From its start until its end; of one that started in the past only from where it was told of."""
-    life_cycle = _cycle(reader, subscription, periods)
-    begins, ends = life_cycle.started_at, subscription.terminated_at
-    if subscription.succession is None and subscription.on_termination_invoice == TerminationInvoice.SKIP:
-        ends = None
-    elif ends is not None and (life_cycle.succession is Succession.DOWNGRADE or ended_on_boundary_day(life_cycle)):
-        # What the run of that day billed, or would have billed, is all: the day itself is the successor's, or free.
-        ends = (
-            day_start(
-                life_cycle.period(local_date(ends, life_cycle.tz), life_cycle.billing_interval).start, life_cycle.tz
-            )
-            - _INSTANT
-        )
-    return Life(
-        subscription_id=subscription.id,
-        external_id=subscription.external_id,
-        billed_from=max(begins, subscription.created_at),
-        billed_until=None if ends is None or ends <= begins else ends,
-    )
 
 
 def _audited_fees(
@@ -377,30 +354,13 @@ def _audited_fees(
                 subscription_id=subscription.id,
                 external_id=subscription.external_id,
                 billed_from=None,
-                billed_until=_fee_until(reader, subscription, periods) if kind == "subscription fee" else None,
+                billed_until=fee_until(subscription, plan_of(reader, subscription), periods)
+                if kind == "subscription fee"
+                else None,
             ),
             slack=max_zone_shift(_cycle(reader, subscription, periods)),
             may_pause=kind != "subscription fee",
         )
-
-
-def _fee_until(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> datetime | None:
-    """Until when fees must have been billed: the end of the last period whose invoice carries one."""
-    plan = plan_of(reader, subscription)
-    free_until = subscription.trial_ended_at
-    if plan.trial_period and free_until is None:
-        return None
-    ends = [
-        period.subscription_to_datetime
-        for period in periods
-        if period.subscription_to_datetime is not None
-        and (free_until is None or period.timestamp > free_until)
-        and (
-            (period.recurring and period.opens_interval)
-            or (period.invoicing_reason == InvoicingReason.TERMINATING and not plan.pay_in_advance)
-        )
-    ]
-    return max(ends, default=None)
 
 
 def _audited_wait(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usagebill.core.collection import FIRST_ATTEMPT_DELAY
+from usagebill.core.collection import first_charge_delay, is_collected_on_issue
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
@@ -10,7 +10,6 @@ from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.payment_tasks import CollectPayment
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_requests import PayableType
-from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallet_transactions import TransactionSource
 from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.work import Reader, Work
@@ -22,13 +21,12 @@ _AUTOMATIC = (TransactionSource.INTERVAL, TransactionSource.THRESHOLD)
 
 def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:
     """Have an invoice collected that can be paid from now on, if its customer has a provider that does so."""
-    if customer.payment_connection_id is None or invoice.skip_automatic_payment or invoice.self_billed:
+    if not is_collected_on_issue(invoice, customer):
         return
-    if invoice.payment_status == PaymentStatus.SUCCEEDED:
-        return
-    at = work.now
-    if invoice.payment_attempts == 0 and not _is_urgent(work, invoice) and _has_pages(work):
-        at += FIRST_ATTEMPT_DELAY
+    # Whether somebody waits for it matters only if there are pages to pay on.
+    has_pages = _has_pages(work)
+    delay = first_charge_delay(invoice, is_urgent=has_pages and _is_urgent(work, invoice), has_pages=has_pages)
+    at = work.now + delay
     work.schedule(CollectPayment(payable_type=PayableType.INVOICE, payable_id=invoice.id), at)
 
 
