@@ -225,7 +225,8 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@examples(12, few=3, deadline=None)
+@pytest.mark.slow
+@examples(12, deadline=None)
 @given(
     customers=_customers(),
     together=st.integers(1, 4),

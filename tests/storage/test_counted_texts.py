@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.storage.contract import NOW, Tenant, new_tenant
 
 from usagebill.core.customers import Customer
@@ -179,7 +180,7 @@ class _History:
 _STATUSES = st.sampled_from(["finalized", "finalized", "generating"])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, deadline=None)
 @given(data=st.data())
 def test_counts_follow_any_history(early: None, data: st.DataObject) -> None:
     store = SqliteStore(":memory:")
