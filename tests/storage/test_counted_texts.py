@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -17,16 +18,35 @@ from tests.storage.contract import NOW, Tenant, new_tenant
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import Invoice
-from usagebill.storage.conditions import Condition, any_of, contains, desc, eq, related, within
+from usagebill.storage.conditions import Compare, Condition, any_of, contains, desc, eq, related, within
 from usagebill.storage.ports import Transaction
 from usagebill.storage.sqlite import SqliteStore, counted_texts, text_counts
 from usagebill.storage.sqlite.counted_texts import CommonTexts, common_pieces
 from usagebill.storage.tables import CUSTOMER_COLUMNS, table_of
 
 _SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "email")
-_NAMES = st.sampled_from([None, "", "Ada", "ADA Lovelace", "Straße", "Ada & Ada", "Grace", "a\0b", "x_%"])
+_NAMES = st.sampled_from(
+    [None, "", "Ada", "ADA Lovelace", "Lovelac elace", "Straße", "Ada & Ada", "Grace", "a\0b", "x_%"]
+)
 _NUMBERS = st.sampled_from(["A-1", "ada-12", "x_%", "ß", "A-2"])
-_TERMS = ("a", "d", "ad", "ada", "ada l", "ss", "strass", "A-", "A-1", "x_%", "no such", "\0", "e", "customer")
+_TERMS = (
+    "a",
+    "d",
+    "ad",
+    "ada",
+    "ada l",
+    "lovelace",
+    "Ada Lovelace",
+    "ss",
+    "strass",
+    "A-",
+    "A-1",
+    "x_%",
+    "no such",
+    "\0",
+    "e",
+    "customer",
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +79,18 @@ def _recounted(store: SqliteStore, kind: type) -> None:
     _catch_up(store)
     connection, name = store._writer, table_of(kind).name
     common = [text for (text,) in connection.execute(f'SELECT text FROM "{name}_common" ORDER BY place')]
-    kept = Counter(
-        {
-            (text, code): number
-            for code, numbers in connection.execute(f'SELECT code, numbers FROM "{name}_common_counts"')
-            for text, number in zip(common, array("q", numbers), strict=True)
-            if number
-        }
-    )
+
+    def kept(suffix: str, key: str) -> Counter[tuple[object, ...]]:
+        rows = connection.execute(f'SELECT numbers, {key} FROM "{name}_common_{suffix}"').fetchall()
+        return Counter(
+            {
+                (text, *values): number
+                for numbers, *values in rows
+                for text, number in zip(common, array("i", numbers), strict=True)
+                if number
+            }
+        )
+
     table = table_of(kind)
     texts = ", ".join(counted_texts.searched_texts(table, "x", "c"))
     rows = connection.execute(
@@ -76,7 +100,21 @@ def _recounted(store: SqliteStore, kind: type) -> None:
     expected = Counter(
         (text, code) for code, *of_record in rows for text in common if any(text in one for one in of_record if one)
     )
-    assert kept == expected
+    assert kept("counts", "code") == expected
+    in_slots: Counter[tuple[object, ...]] = Counter()
+    for ranged, slot in counted_texts._slots(table):
+        rows = connection.execute(
+            f'SELECT f.organization_id, {slot}, {texts} FROM "{name}_texts" x{counted_texts.texts_join(table, "x")}'
+            f' JOIN "{name}_profiled" p ON p.sequence = x.sequence JOIN "{name}_profiles" f ON f.code = p.code'
+            " WHERE x.shown"
+        ).fetchall()
+        in_slots.update(
+            (text, organization_id, ranged, value)
+            for organization_id, value, *of_record in rows
+            for text in common
+            if value is not None and any(text in one for one in of_record if one)
+        )
+    assert kept("slots", "organization_id, ranged, slot") == in_slots
     assert not connection.execute(f'SELECT 1 FROM "{name}_common_changed"').fetchall()
 
 
@@ -118,13 +156,25 @@ class _History:
                 if action == "orphan":
                     person = self.own.customer(self.entity, name=draw(_NAMES), country="DE")
                     self.people.append(person)
-                invoice = self.own.invoice(person, number=draw(_NUMBERS), status=draw(_STATUSES), currency="EUR")
+                invoice = self.own.invoice(
+                    person,
+                    number=draw(_NUMBERS),
+                    status=draw(_STATUSES),
+                    currency="EUR",
+                    issuing_date=draw(_DATES),
+                    total_amount_cents=draw(_AMOUNTS),
+                )
                 self.invoices.append(invoice)
                 # Its customer may be written after it.
                 self.own.insert(*([invoice] if action == "invoice" else [person, invoice]))
             case "change":
                 place = draw(st.integers(0, len(self.invoices) - 1))
-                changes: dict[str, Any] = {"number": draw(_NUMBERS), "status": draw(_STATUSES)}
+                changes: dict[str, Any] = {
+                    "number": draw(_NUMBERS),
+                    "status": draw(_STATUSES),
+                    "issuing_date": draw(_DATES),
+                    "total_amount_cents": draw(_AMOUNTS),
+                }
                 changed = replace(self.invoices[place], **changes, currency=draw(st.sampled_from(["EUR", "USD"])))
                 self.invoices[place] = changed
                 self.own.write(lambda tx: tx.replace(changed))
@@ -144,19 +194,21 @@ class _History:
             if person.deleted_at is None and _is_in(term, person, _SEARCHED) and country in (None, person.country)
         }
 
-    def matching_invoices(self, term: str, currency: str | None) -> set[str]:
+    def matching_invoices(self, term: str, currency: str | None, bounds: tuple[Condition, ...] = ()) -> set[str]:
         people = {person.id: person for person in self.people}
         return {
             invoice.id
             for invoice in self.invoices
             if invoice.status in VISIBLE
             and currency in (None, invoice.currency)
+            and all(_lies_within(invoice, bound) for bound in bounds)
             and (_is_in(term, invoice, ("number",)) or _is_in(term, people[invoice.customer_id], CUSTOMER_COLUMNS))
         }
 
     def check(self) -> None:
         newest = (desc("created_at"),)
         latest = (desc("issuing_date"), desc("created_at"))
+        bounds = self.data.draw(_BOUNDS)
         for term in _TERMS:
             for country in (None, "FR"):
                 asked: list[Condition] = [contains(_SEARCHED, term), *([eq("country", country)] if country else [])]
@@ -167,6 +219,7 @@ class _History:
                 )
                 asked = [within("status", VISIBLE), searched, *([eq("currency", currency)] if currency else [])]
                 self._holds(Invoice, asked, latest, self.matching_invoices(term, currency))
+                self._holds(Invoice, [*asked, *bounds], latest, self.matching_invoices(term, currency, bounds))
 
     def _holds(self, kind: Any, asked: list[Condition], order: Any, expected: set[str]) -> None:
         def ask(tx: Transaction) -> tuple[int, set[str]]:
@@ -178,6 +231,28 @@ class _History:
 
 
 _STATUSES = st.sampled_from(["finalized", "finalized", "generating"])
+_DATES = st.sampled_from([date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 2), date(2025, 1, 1)])
+_AMOUNTS = st.sampled_from([-5, 0, 999, 4900, 47_110, 47_119, 47_200, 10**19])
+
+
+def _bounds(column: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Condition, ...]]:
+    return st.lists(
+        st.builds(Compare, st.just(column), st.sampled_from([">=", "<="]), values),
+        min_size=1,
+        max_size=2,
+        unique_by=lambda bound: bound.operator,
+    ).map(tuple)
+
+
+_BOUNDS = st.one_of(
+    _bounds("issuing_date", st.dates(date(2024, 2, 1), date(2025, 1, 31))),
+    _bounds("total_amount_cents", _AMOUNTS | st.integers(0, 50_000)),
+)
+
+
+def _lies_within(record: Any, bound: Any) -> bool:
+    value = getattr(record, bound.column)
+    return bool(value >= bound.value if bound.operator == ">=" else value <= bound.value)
 
 
 @examples(25, deadline=None)

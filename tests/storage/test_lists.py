@@ -195,8 +195,8 @@ def questions(endpoint: Endpoint, known: dict[str, str]) -> list[str]:
 @contextmanager
 def ways(monkeypatch: pytest.MonkeyPatch, gathers: bool, guides: bool) -> Iterator[None]:
     with monkeypatch.context() as patch:
-        patch.setattr(lists, "_gathers", lambda *_: gathers)
-        patch.setattr(lists, "_guides", lambda *_: guides)
+        patch.setattr(lists, "gathers", lambda *_: gathers)
+        patch.setattr(lists, "guides", lambda *_: guides)
         yield
 
 

@@ -4,9 +4,11 @@ The index of texts (`text_index`) counts a text place by place: 45 ms for each t
 So texts that many records contain are counted in advance. For a kind that is searched
 
 - `<table>_common` has the texts that at least some 5% of its records have, and of each all that it contains;
-- `<table>_profiles` has the combinations of facets that shown records have, `<table>_profiled` the one of each record;
+- `<table>_profiles` has the combinations of facets that shown records have, `<table>_profiled` the one of each record,
+  and where in the ranges it lies;
 - `<table>_common_counts` has for each combination the numbers of all these texts, packed: a record has some hundred of
   them, each of which would be a row to be written;
+- `<table>_common_slots` has the same for each slot of each range (`slots`), whatever the facets;
 - `<table>_common_upto` says which texts are counted: up to a sequence number, from a file of so many;
 - `<table>_common_changed` has those of them that have changed since, with the texts they were counted by.
 
@@ -27,6 +29,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from usagebill.storage.sqlite.counts import own_facet_values, shown_sql
+from usagebill.storage.sqlite.packed_counts import NUMBER, WIDTH
+from usagebill.storage.sqlite.slots import WIDEST, Span, counted_under, range_kind, slot_sql, span_parts
 from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = [
@@ -37,13 +41,12 @@ __all__ = [
     "is_counting_behind",
     "note_change_sql",
     "number_of",
+    "number_within",
     "searched_texts",
     "texts_join",
+    "value_in",
 ]
 
-# How numbers are packed: with their sign, in eight bytes.
-_NUMBER = "q"
-_WIDTH = 8
 # A file with fewer records of a kind counts any text soon enough.
 _LEAST = 20_000
 # Records that common texts are found in, and how many of these have one.
@@ -67,15 +70,24 @@ def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     facets = own_facet_values(table, "t")
     declared = "".join(f", f{place} NOT NULL" for place, _ in facets)
     places = "".join(f", f{place}" for place, _ in facets)
+    # Bounds compare as they do with the record's own column.
+    within = "".join(
+        f", {value_in(table, column)} {'INTEGER' if range_kind(table, column) == 'cents' else 'TEXT'}"
+        for column in table.listing.ranges
+    )
     for suffix, columns in {
         "common": "(place INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
         "common_counts": "(code INTEGER PRIMARY KEY, numbers BLOB NOT NULL)",
+        "common_slots": (
+            "(id INTEGER PRIMARY KEY, organization_id TEXT NOT NULL, ranged TEXT NOT NULL, slot NOT NULL,"
+            " numbers BLOB NOT NULL, UNIQUE (organization_id, ranged, slot))"
+        ),
         "common_upto": "(id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL, records INTEGER NOT NULL)",
         "common_changed": "(sequence INTEGER PRIMARY KEY, texts TEXT NOT NULL)",
         "profiles": (
             f"(code INTEGER PRIMARY KEY, organization_id TEXT NOT NULL{declared}, UNIQUE (organization_id{places}))"
         ),
-        "profiled": "(sequence INTEGER PRIMARY KEY, code INTEGER NOT NULL)",
+        "profiled": f"(sequence INTEGER PRIMARY KEY, code INTEGER NOT NULL{within})",
     }.items():
         yield "table", f"{name}_{suffix}", f'CREATE TABLE "{name}_{suffix}" {columns}'
     counted = f'<= (SELECT u.sequence FROM "{name}_common_upto" u)'
@@ -262,15 +274,15 @@ def _is_behind(connection: sqlite3.Connection, table: Table) -> bool:
     return bool(changed + max(0, last - counted[0]) >= _WORTHWHILE)
 
 
-def count_common(connection: sqlite3.Connection) -> None:
-    """Count a batch of the new and changed records of the first kind that has enough of them."""
+def count_common(connection: sqlite3.Connection, at_once: int | None = None) -> None:
+    """Count a batch, of `at_once` records, of the new and changed ones of the first kind that has enough of them."""
     for table in _searched():
         if _is_behind(connection, table):
             counted = _counted_up_to(connection, table)
             if counted is None or _last(connection, table) > _GROWN * counted[1]:
                 _choose(connection, table)
             else:
-                _count_some(connection, table, counted[0])
+                _count_some(connection, table, counted[0], at_once or _AT_ONCE)
             return
 
 
@@ -287,78 +299,167 @@ def _choose(connection: sqlite3.Connection, table: Table) -> None:
         ).fetchone()
         for _ in range(_SAMPLE)
     ]
-    for suffix in ("common", "common_counts", "common_upto", "common_changed", "profiles", "profiled"):
+    for suffix in (
+        "common",
+        "common_counts",
+        "common_slots",
+        "common_upto",
+        "common_changed",
+        "profiles",
+        "profiled",
+    ):
         connection.execute(f'DELETE FROM "{name}_{suffix}"')
     pieces = common_pieces(records, int(_SAMPLE * _SHARE))
     connection.executemany(f'INSERT INTO "{name}_common" VALUES (?, ?)', list(enumerate(pieces)))
     connection.execute(f'INSERT INTO "{name}_common_upto" VALUES (1, 0, ?)', (last,))
 
 
+def value_in(table: Table, column: str) -> str:
+    """The column of `<table>_profiled` with the value that a range counts the record by."""
+    assert table.listing is not None
+    return f"r{table.listing.ranges.index(column)}"
+
+
+def _slots(table: Table) -> list[tuple[str, str]]:
+    """All that a record of `<table>_profiled`, as `p`, is counted under by its ranges, with the slot in SQL."""
+    assert table.listing is not None
+    return [
+        (
+            counted_under(column, level),
+            slot_sql(range_kind(table, column), f"p.{value_in(table, column)}", level),
+        )
+        for column in table.listing.ranges
+        for level in range(WIDEST + 1)
+    ]
+
+
 def _read_sql(table: Table, tests: str) -> str:
-    """The texts and facets of records that lists show."""
+    """The texts, ranges and facets of records that lists show."""
     assert table.listing is not None
     facets = [value for _, value in own_facet_values(table, "t")]
-    columns = ["x.sequence", "x.organization_id", *facets, *searched_texts(table, "x", "c")]
+    ranges = [f't."{column}"' for column in table.listing.ranges]
+    columns = ["x.sequence", "x.organization_id", *facets, *ranges, *searched_texts(table, "x", "c")]
     return (
         f'SELECT {", ".join(columns)} FROM "{table.name}_texts" x CROSS JOIN "{table.name}" t ON t.id = x.id'
         f"{texts_join(table, 'x')} WHERE {tests} AND x.shown = 1 AND {shown_sql(table, 't')}"
     )
 
 
-def _count_some(connection: sqlite3.Connection, table: Table, up_to: int) -> None:
+def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_once: int) -> None:
     name = table.name
     pieces = connection.execute(f'SELECT text FROM "{name}_common" ORDER BY place').fetchall()
     common = _common_texts(tuple(text for (text,) in pieces))
+    assert table.listing is not None
     moved: dict[int, Counter[int]] = {}
     # Before the new ones, which are counted from what they are now.
     changed = connection.execute(
         f'SELECT h.sequence, h.texts, p.code FROM "{name}_common_changed" h'
         f' LEFT JOIN "{name}_profiled" p ON p.sequence = h.sequence LIMIT ?',
-        (_AT_ONCE,),
+        (at_once,),
     ).fetchall()
-    for _, texts, code in changed:
+    held: dict[int, set[int]] = {}
+    for sequence, texts, code in changed:
         if code is not None:
-            moved.setdefault(code, Counter()).subtract(common.held(json.loads(texts)))
+            held[sequence] = common.held(json.loads(texts))
+            moved.setdefault(code, Counter()).subtract(held[sequence])
+    in_slots: dict[_Slot, Counter[int]] = {}
+    for slot, sequence in _slots_of(connection, table, held):
+        in_slots.setdefault(slot, Counter()).subtract(held[sequence])
     sequences = [(sequence,) for sequence, _, _ in changed]
     connection.executemany(f'DELETE FROM "{name}_profiled" WHERE sequence = ?', sequences)
     connection.executemany(f'DELETE FROM "{name}_common_changed" WHERE sequence = ?', sequences)
     again = json.dumps([sequence for (sequence,) in sequences])
     rows = connection.execute(_read_sql(table, "x.sequence IN (SELECT value FROM json_each(?))"), (again,)).fetchall()
     last = up_to
-    if len(changed) < _AT_ONCE:
+    if len(changed) < at_once:
         last = connection.execute(
             f'SELECT coalesce(MAX(sequence), ?) FROM (SELECT sequence FROM "{name}_texts" WHERE sequence > ?'
             " ORDER BY sequence LIMIT ?)",
-            (up_to, up_to, _AT_ONCE),
+            (up_to, up_to, at_once),
         ).fetchone()[0]
         rows += connection.execute(_read_sql(table, "x.sequence > ? AND x.sequence <= ?"), (up_to, last)).fetchall()
     width = 2 + len(own_facet_values(table, "t"))
+    ranges = len(table.listing.ranges)
     codes = _codes(connection, table, {row[1:width] for row in rows})
+    held = {}
     for row in rows:
-        moved.setdefault(codes[row[1:width]], Counter()).update(common.held(row[width:]))
+        held[row[0]] = common.held(row[width + ranges :])
+        moved.setdefault(codes[row[1:width]], Counter()).update(held[row[0]])
+    marks = ", ".join("?" * (2 + ranges))
     connection.executemany(
-        f'INSERT INTO "{name}_profiled" VALUES (?, ?)', [(row[0], codes[row[1:width]]) for row in rows]
+        f'INSERT INTO "{name}_profiled" VALUES ({marks})',
+        [(row[0], codes[row[1:width]], *row[width : width + ranges]) for row in rows],
     )
+    for slot, sequence in _slots_of(connection, table, held):
+        in_slots.setdefault(slot, Counter()).update(held[sequence])
     for code, numbers in moved.items():
-        _move(connection, table, code, numbers, len(common))
+        _move(connection, f"{name}_common_counts", {"code": code}, numbers, len(common))
+    for slot, numbers in in_slots.items():
+        key = dict(zip(("organization_id", "ranged", "slot"), slot, strict=True))
+        _move(connection, f"{name}_common_slots", key, numbers, len(common))
     connection.execute(f'UPDATE "{name}_common_upto" SET sequence = ?', (last,))
 
 
-def _move(connection: sqlite3.Connection, table: Table, code: int, moved: Counter[int], length: int) -> None:
-    row = connection.execute(f'SELECT numbers FROM "{table.name}_common_counts" WHERE code = ?', (code,)).fetchone()
-    numbers = array(_NUMBER, bytes(_WIDTH * length) if row is None else row[0])
+# An organization, what its records are counted under, and the slot.
+_Slot = tuple[str, str, object]
+
+
+def _slots_of(connection: sqlite3.Connection, table: Table, sequences: Iterable[int]) -> Iterator[tuple[_Slot, int]]:
+    """The slots that records are counted in, with the sequence number of each."""
+    slots = _slots(table)
+    if not slots:
+        return
+    rows = connection.execute(
+        f"SELECT p.sequence, c.organization_id, {', '.join(slot for _, slot in slots)}"
+        f' FROM "{table.name}_profiled" p JOIN "{table.name}_profiles" c ON c.code = p.code'
+        " WHERE p.sequence IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(sequences)),),
+    ).fetchall()
+    for sequence, organization_id, *values in rows:
+        for (ranged, _), value in zip(slots, values, strict=True):
+            if value is not None:
+                yield (organization_id, ranged, value), sequence
+
+
+def _move(connection: sqlite3.Connection, table: str, key: dict[str, object], moved: Counter[int], length: int) -> None:
+    """Add to the numbers under a key."""
+    tests, values = " AND ".join(f"{name} = ?" for name in key), tuple(key.values())
+    row = connection.execute(f'SELECT numbers FROM "{table}" WHERE {tests}', values).fetchone()
+    numbers = array(NUMBER, bytes(WIDTH * length) if row is None else row[0])
     for place, number in moved.items():
         numbers[place] += number
-    connection.execute(f'INSERT OR REPLACE INTO "{table.name}_common_counts" VALUES (?, ?)', (code, numbers.tobytes()))
+    if row is None:
+        names, marks = ", ".join(key), ", ".join("?" * len(key))
+        sql = f'INSERT INTO "{table}" (numbers, {names}) VALUES (?, {marks})'
+    else:
+        sql = f'UPDATE "{table}" SET numbers = ? WHERE {tests}'
+    connection.execute(sql, (numbers.tobytes(), *values))
 
 
 def number_of(connection: sqlite3.Connection, table: Table, place: int, codes: str, values: Sequence[object]) -> int:
     """How many of the records whose codes a query gives have the common text with this place, as they were counted."""
-    rows = connection.execute(
-        f'SELECT substr(n.numbers, ?, ?) FROM "{table.name}_common_counts" n WHERE n.code IN ({codes})',
-        (place * _WIDTH + 1, _WIDTH, *values),
+    return _number(connection, f'"{table.name}_common_counts" n WHERE n.code IN ({codes})', place, values)
+
+
+def number_within(connection: sqlite3.Connection, table: Table, place: int, organization_id: str, span: Span) -> int:
+    """How many of an organization's records in the slots of a span have the common text with this place, as they were
+    counted.
+    """
+    return sum(
+        _number(
+            connection,
+            f'"{table.name}_common_slots" n WHERE n.organization_id = ? AND n.ranged = ?'
+            + "".join(f" AND n.{test}" for test, _ in slots),
+            place,
+            [organization_id, ranged, *(value for _, value in slots)],
+        )
+        for ranged, slots in span_parts(table, span)
     )
-    return sum(array(_NUMBER, row[0])[0] for row in rows)
+
+
+def _number(connection: sqlite3.Connection, source: str, place: int, values: Sequence[object]) -> int:
+    rows = connection.execute(f"SELECT substr(n.numbers, ?, ?) FROM {source}", (place * WIDTH + 1, WIDTH, *values))
+    return sum(array(NUMBER, row[0])[0] for row in rows)
 
 
 def _codes(connection: sqlite3.Connection, table: Table, profiles: set[tuple[object, ...]]) -> dict[object, int]:

@@ -173,6 +173,8 @@ class Counted:
     span: Span | None
     # Whether the record alone decides all facets that are asked for.
     own: bool
+    # The bounds of the range that is asked for, if it is no key that names the span.
+    bounds: tuple[Compare, ...] = ()
 
 
 def _flat(conditions: Sequence[Condition], facets: Sequence[Facet]) -> Iterator[Condition]:
@@ -219,11 +221,14 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
             rest.append(condition)
     if len(bounds) > 1 or (bounds and span is not None):
         rest += [bound for several in bounds.values() for bound in several]
+    bounded: list[Compare] = []
     for column, several in bounds.items() if len(bounds) == 1 and span is None else ():
         span = range_span(table, column, several)
         if span is None:
             rest += several
-    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, is_own), rest
+        else:
+            bounded = several
+    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, is_own, tuple(bounded)), rest
 
 
 def _is_own(table: Table, condition: Condition) -> bool:

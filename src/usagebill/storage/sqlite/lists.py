@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from usagebill.storage.conditions import (
@@ -35,6 +35,7 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import Asked, asked_item
+from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, walks
 from usagebill.storage.sqlite.queries import (
     condition_sql,
     is_narrowed,
@@ -47,52 +48,24 @@ from usagebill.storage.sqlite.queries import (
 )
 from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.sqlite.slots import slot_bounds, span_parts
-from usagebill.storage.sqlite.text_counts import count_beside, count_common_text, find_beside
+from usagebill.storage.sqlite.text_counts import (
+    count_beside,
+    count_common_text,
+    count_common_within,
+    find_beside,
+    is_long_search,
+)
 from usagebill.storage.sqlite.texts import broad_search, count_found, count_together, searched_together
 from usagebill.storage.tables import table_of
 
 __all__ = ["Lists"]
 
-# Up to this many records are sorted; a walk of so many entries of an index takes as long.
-_FEW = 20_000
-_WALKED = 20_000
-# If one of so many matches, a walk begins where the counts say that any does.
-_SOME = 3
 # Up to this many slots are walked through one by one.
 _PARTS = 20
-# The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
-_TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
 # What counts know of a list that no filter narrows.
 _UNFILTERED = Counted("1", (), (), None, True)
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """How many records match, of how many that the list shows."""
-
-    matching: int
-    all: int
-
-
-def _gathers(matching: int, entries: int) -> bool:
-    """Whether to sort what matches costs less than a walk over so many entries, which it may take."""
-    return matching <= min(entries, _FEW)
-
-
-def _guides(size: _Size, entries: int) -> bool:
-    """Whether a walk is to begin where the counts say: what matches may all be old, and far down the list."""
-    return entries > _WALKED or size.matching * _SOME < size.all
-
-
-def _walks(matching: int, entries: int, size: _Size) -> bool:
-    """Whether a walk over so many entries, whose text is tested if they match the filter, costs less than to gather
-    what has the text or what matches the filter, whichever are fewer.
-    """
-    having = matching * size.all // max(1, size.matching)
-    walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))
-    return walk < _TO_GATHER * min(having, size.matching)
 
 
 class Lists:
@@ -132,6 +105,10 @@ class Lists:
             beside = self._counted_beside_text(kind, counts, rest[0], size)
             if beside is not None:
                 return beside
+        if len(rest) == 1 and counts.bounds:
+            within = self._counted_within(kind, counts, rest)
+            if within is not None:
+                return within
         if self._leads_past_text_by_range(kind, counts, rest):
             source, values = self._by_range(kind, conditions, counts)
             return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
@@ -176,13 +153,13 @@ class Lists:
             # All that the list shows: nothing is left to look at.
             conditions = ()
         entries = min((offset + limit) * size.all // size.matching, size.all)
-        if size.matching < size.all and _gathers(size.matching, entries):
+        if size.matching < size.all and gathers(size.matching, entries):
             if counts.span is not None:
                 return self._gathered(kind, self._resolved(conditions), order, limit, offset, counts.span.column)
             if counts.own and has_facets(table):
                 return self._of_facets(kind, counts, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
-        if _guides(size, entries):
+        if guides(size, entries):
             return self._guided(kind, conditions, counts, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
@@ -206,7 +183,7 @@ class Lists:
     def _counts_sql(self, kind: type) -> str:
         return f'"{table_of(kind).name}_counts" c WHERE c.organization_id = ? AND c.ranged = ?'
 
-    def _size(self, kind: type, counts: Counted) -> _Size:
+    def _size(self, kind: type, counts: Counted) -> Size:
         span = counts.span
         matching, all_shown = self._connection.execute(
             f"SELECT coalesce(SUM(n) FILTER (WHERE {counts.facets}), 0), coalesce(SUM(n), 0)"
@@ -214,7 +191,7 @@ class Lists:
             (*counts.values, self._organization_id, whole_range(table_of(kind))),
         ).fetchone()
         if span is None:
-            return _Size(matching, all_shown)
+            return Size(matching, all_shown)
         within = 0
         for ranged, slots in span_parts(table_of(kind), span):
             tests, values = _slot_tests(slots)
@@ -224,7 +201,7 @@ class Lists:
             ).fetchone()[0]
         for cut in span.cuts:
             within += self._counted_one_by_one(kind, counts.conditions, span.column, cut)
-        return _Size(within, all_shown)
+        return Size(within, all_shown)
 
     def _counted_one_by_one(
         self,
@@ -244,7 +221,7 @@ class Lists:
         counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
         return int(counted.fetchone()[0])
 
-    def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: _Size) -> int | None:
+    def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
         """How many records match a filter and contain a text; None if those with the text are to be looked at one by
         one. If texts are not counted by facets, those are if they are fewer than those with the filter, and than
         those without; else these are, whichever are fewer.
@@ -261,7 +238,20 @@ class Lists:
         having = self._found(kind, search)
         return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
 
-    def _leads_past_text(self, kind: type, counts: Counted, search: Condition, size: _Size) -> bool:
+    def _counted_within(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> int | None:
+        """How many records within a range contain a text; None if these are to be looked at one by one."""
+        span = counts.span
+        size = self._size(kind, replace(counts, span=None, bounds=()))
+        if span is not None and size.matching == size.all:
+            whole = count_common_within(self._connection, kind, rest[0], counts, self._organization_id)
+            if whole is not None:
+                shown = (*counts.conditions, rest[0])
+                return whole + sum(self._counted_one_by_one(kind, shown, span.column, cut) for cut in span.cuts)
+        if not counts.own or self._leads_past_text_by_range(kind, counts, rest):
+            return None
+        return count_beside(self._connection, kind, rest[0], counts, self._organization_id)
+
+    def _leads_past_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> bool:
         """Whether more records contain the text than match the filter, or than do not."""
         if not counts.own or not has_facets(table_of(kind)) or counts.span is not None:
             return False
@@ -312,6 +302,8 @@ class Lists:
 
     def _count_texts(self, kind: type, condition: Condition) -> int | None:
         common = count_common_text(self._connection, kind, condition, _UNFILTERED, self._organization_id)
+        if common is None and is_long_search(kind, condition):
+            common = count_beside(self._connection, kind, condition, _UNFILTERED, self._organization_id)
         if common is not None:
             return common
         if isinstance(condition, Search):
@@ -372,7 +364,11 @@ class Lists:
             return None
         if matching <= offset:
             return []
-        if _gathers(matching, min((offset + limit) * size.all // matching, size.all)):
+        if gathers(matching, min((offset + limit) * size.all // matching, size.all)):
+            if is_long_search(kind, search):
+                places = find_beside(self._connection, kind, search, _UNFILTERED, self._organization_id)
+                if places is not None:
+                    return self._of_places(kind, places, order, limit, offset)
             return self._gathered(kind, conditions, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
@@ -392,11 +388,14 @@ class Lists:
             return []
         size = self._size(kind, counts)
         entries = min((offset + limit) * size.all // matching, size.all)
-        if _gathers(matching, entries) and len(rest) == 1 and counts.own and counts.span is None:
+        beside = counts.own and (counts.span is None or bool(counts.bounds))
+        if beside and counts.span is not None:
+            beside = not self._leads_past_text_by_range(kind, counts, rest)
+        if gathers(matching, entries) and len(rest) == 1 and beside:
             places = find_beside(self._connection, kind, rest[0], counts, self._organization_id)
             if places is not None:
                 return self._of_places(kind, places, order, limit, offset)
-        if _gathers(matching, entries) and not _walks(matching, entries, size):
+        if gathers(matching, entries) and not walks(matching, entries, size):
             if len(rest) == 1 and size.matching * 2 <= size.all and self._leads_past_text(kind, counts, rest[0], size):
                 return self._of_facets(kind, counts, order, limit, offset, rest[0])
             if self._leads_past_text_by_range(kind, counts, rest):
@@ -571,7 +570,7 @@ class Lists:
         text.
         """
         return all(
-            isinstance(condition, Negate) or self._searches_broadly(kind, condition, _FEW) for condition in conditions
+            isinstance(condition, Negate) or self._searches_broadly(kind, condition, FEW) for condition in conditions
         )
 
     def _searches_broadly(self, kind: type, condition: Condition, limit: int) -> bool:

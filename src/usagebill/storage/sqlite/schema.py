@@ -46,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 38
+VERSION = 39
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 

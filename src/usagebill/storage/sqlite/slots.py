@@ -26,6 +26,7 @@ __all__ = [
     "range_span",
     "slot_bounds",
     "slot_of_level",
+    "slot_sql",
     "span_parts",
 ]
 
@@ -59,7 +60,7 @@ def range_kind(table: Table, column: str) -> str:
     return "instant" if "datetime" in hint else "date"
 
 
-def _slot(kind: str, name: str, level: int) -> str:
+def slot_sql(kind: str, name: str, level: int) -> str:
     """The slot of the level (0: the narrowest) that holds a value, as SQL."""
     if kind != "cents":
         return name if kind == "date" and not level else f"substr({name}, 1, {_DATE_LEVELS[level]})"
@@ -263,7 +264,7 @@ def range_span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | N
 
 def slot_of_level(kind: str, name: str) -> str:
     """The slot that holds a value, as SQL, of the level that is joined (`levels_sql`)."""
-    cases = " ".join(f"WHEN {level} THEN {_slot(kind, name, level)}" for level in range(WIDEST + 1))
+    cases = " ".join(f"WHEN {level} THEN {slot_sql(kind, name, level)}" for level in range(WIDEST + 1))
     return f"CASE level.width {cases} END"
 
 

@@ -3,22 +3,34 @@
 A text that is common is looked up. Of another one the index of texts gives the records, and their combinations of
 facets are compared. Records that are new or have changed are looked at one by one. Where these are too many, or the
 question is another one, nothing is said and the lists count in other ways.
+
+A range of dates or amounts narrows the records with a text that is not common by the values that were counted. Those
+with a common one are the sum of what the slots within the range hold, if nothing else is asked for.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from usagebill.storage.conditions import Condition, Search
-from usagebill.storage.sqlite.counted_texts import number_of, searched_texts, texts_join
+from usagebill.storage.sqlite.counted_texts import (
+    number_of,
+    number_within,
+    searched_texts,
+    texts_join,
+    value_in,
+)
 from usagebill.storage.sqlite.counts import Counted
 from usagebill.storage.sqlite.queries import where_sql
-from usagebill.storage.sqlite.texts import is_all, phrase, searched_together, short_query
+from usagebill.storage.sqlite.rows import sql_value
+from usagebill.storage.sqlite.slots import Span, range_kind, slot_sql
+from usagebill.storage.sqlite.texts import is_all, is_long, search_source, searched_together, short_query
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["count_beside", "count_common_text", "find_beside"]
+__all__ = ["count_beside", "count_common_text", "count_common_within", "find_beside", "is_long_search"]
 
 # With more records that are new or have changed, to look at them takes too long.
 _FEW = 5_000
@@ -42,25 +54,62 @@ def count_common_text(
     up_to = None if text is None else _counted_up_to(connection, table_of(kind))
     if text is None or up_to is None:
         return None
-    name = table_of(kind).name
     place = _place(connection, table_of(kind), text)
     if place is None:
         return None
     codes, values = _codes_sql(kind, counts, organization_id)
     number = number_of(connection, table_of(kind), place, codes, values)
-    # As they were counted.
-    changed = connection.execute(
-        f'SELECT COUNT(*) FROM "{name}_common_changed" h CROSS JOIN "{name}_profiled" p ON p.sequence = h.sequence'
-        f" WHERE p.code IN ({codes}) AND EXISTS (SELECT 1 FROM json_each(h.texts) j WHERE instr(j.value, ?) > 0)",
+    changed = _changed(connection, table_of(kind), text, f"p.code IN ({codes})", values)
+    return number - changed + _looked_at(connection, kind, text, counts, organization_id, up_to)
+
+
+def _changed(connection: sqlite3.Connection, table: Table, text: str, tests: str, values: Sequence[Any]) -> int:
+    """How many of the records that have changed since were counted as having the text, by what they were then."""
+    row = connection.execute(
+        f'SELECT COUNT(*) FROM "{table.name}_common_changed" h'
+        f' CROSS JOIN "{table.name}_profiled" p ON p.sequence = h.sequence'
+        f" WHERE {tests} AND EXISTS (SELECT 1 FROM json_each(h.texts) j WHERE instr(j.value, ?) > 0)",
         (*values, text),
-    ).fetchone()[0]
-    return int(number - changed + _looked_at(connection, kind, text, counts, organization_id, up_to))
+    ).fetchone()
+    return int(row[0])
+
+
+def count_common_within(
+    connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
+) -> int | None:
+    """How many listed records have the common text and lie in slots that are wholly within the range of `counts`; None
+    if that is not known. The facets of `counts` have to hold for all listed records.
+    """
+    text = _searched_text(kind, condition)
+    table, span = table_of(kind), counts.span
+    up_to = None if text is None else _counted_up_to(connection, table)
+    if text is None or up_to is None or span is None:
+        return None
+    place = _place(connection, table, text)
+    if place is None:
+        return None
+    number = number_within(connection, table, place, organization_id, span)
+    then, bound = _in_slots(table, span, f"p.{value_in(table, span.column)}")
+    of_organization = f'p.code IN (SELECT c.code FROM "{table.name}_profiles" c WHERE c.organization_id = ?)'
+    changed = _changed(connection, table, text, of_organization + then, [organization_id, *bound])
+    now = _in_slots(table, span, f't."{span.column}"')
+    listed = replace(counts, bounds=())
+    return number - changed + _looked_at(connection, kind, text, listed, organization_id, up_to, now)
+
+
+def _in_slots(table: Table, span: Span, value: str) -> tuple[str, list[Any]]:
+    """Tests that a value of a range lies in the slots of a span."""
+    slot = slot_sql(range_kind(table, span.column), value, 0)
+    tests = (test.replace("slot", slot, 1) for test, _ in span.slots)
+    return "".join(f" AND {test}" for test in tests), [bound for _, bound in span.slots]
 
 
 def count_beside(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> int | None:
-    """The same for a text that is not common."""
+    """How many listed records have a text that is not common, and match the filter and the range of `counts`; None if
+    that is not known.
+    """
     text = _searched_text(kind, condition)
     up_to = None if text is None else _counted_up_to(connection, table_of(kind))
     if text is None or up_to is None:
@@ -68,7 +117,7 @@ def count_beside(
     table = table_of(kind)
     assert table.listing is not None
     looked_at = _looked_at(connection, kind, text, counts, organization_id, up_to)
-    of_own, of_party = _sources(table, text, organization_id)
+    of_own, of_party = _sources(connection, table, text, organization_id)
     own = _count_source(connection, table, of_own, counts, organization_id)
     if of_party is None:
         return own + looked_at
@@ -88,6 +137,11 @@ def count_beside(
     return own + belonging - both + looked_at
 
 
+def is_long_search(kind: type, condition: Condition) -> bool:
+    """Whether the condition looks for a text that is counted sooner by its rarest pieces (`search_source`)."""
+    return is_long(_searched_text(kind, condition) or "")
+
+
 def find_beside(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> list[int] | None:
@@ -100,7 +154,7 @@ def find_beside(
     if text is None or up_to is None or _place(connection, table, text) is not None:
         return None
     places: set[int] = set()
-    for source in _sources(table, text, organization_id):
+    for source in _sources(connection, table, text, organization_id):
         if source is not None:
             sql, values = _source_sql(table, source, counts, organization_id)
             places.update(row[0] for row in connection.execute(f"SELECT r.sequence {sql}", values))
@@ -109,27 +163,28 @@ def find_beside(
     return sorted(places)
 
 
-_Source = tuple[str, str]
+_Source = tuple[str, list[Any]]
 
 
-def _sources(table: Table, text: str, organization_id: str) -> tuple[_Source, _Source | None]:
+def _sources(
+    connection: sqlite3.Connection, table: Table, text: str, organization_id: str
+) -> tuple[_Source, _Source | None]:
     """Where an index says that a record has the text, and that the one has it that it is searched with, if not both
-    stand in one: tables of `sequence`, with the query that each takes.
+    stand in one: tables of `sequence`, with the values that each binds.
     """
     assert table.listing is not None
     name, joined = table.name, table.listing.searched_with
     if (query := short_query(text, organization_id)) is not None:
-        return (f'(SELECT s.rowid AS sequence FROM "{name}_short" s WHERE "{name}_short" MATCH ?)', query), None
-    own = f'(SELECT s.rowid AS sequence FROM "{name}_search" s WHERE "{name}_search" MATCH ?)'
-    of_own = own, phrase(table.kind, table.listing.searched, text)
+        return (f'(SELECT s.rowid AS sequence FROM "{name}_short" s WHERE "{name}_short" MATCH ?)', [query]), None
+    of_own = search_source(connection, table.kind, table.listing.searched, text)
     if joined is None:
         return of_own, None
-    party = table_of(joined.kind).name
+    parties, values = search_source(connection, joined.kind, joined.columns, text)
     belonging = (
-        f'(SELECT x.sequence FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party"'
-        f' ON x.party = s.rowid AND x.shown = 1 WHERE "{party}_search" MATCH ?)'
+        f'(SELECT x.sequence FROM {parties} s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party"'
+        " ON x.party = s.sequence AND x.shown = 1)"
     )
-    return of_own, (belonging, phrase(joined.kind, joined.columns, text))
+    return of_own, (belonging, values)
 
 
 def _count_source(
@@ -148,11 +203,12 @@ def _count_source(
 def _source_sql(table: Table, source: _Source, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
     """Those of its records that are counted by a combination of facets that matches, and have not changed."""
     codes, of_codes = _codes_sql(table.kind, counts, organization_id)
+    within = "".join(f" AND p.{value_in(table, bound.column)} {bound.operator} ?" for bound in counts.bounds)
     sql = (
         f'FROM {source[0]} r CROSS JOIN "{table.name}_profiled" p ON p.sequence = r.sequence WHERE p.code IN ({codes})'
-        f' AND r.sequence NOT IN (SELECT h.sequence FROM "{table.name}_common_changed" h)'
+        f'{within} AND r.sequence NOT IN (SELECT h.sequence FROM "{table.name}_common_changed" h)'
     )
-    return sql, [source[1], *of_codes]
+    return sql, [*source[1], *of_codes, *(sql_value(bound.value) for bound in counts.bounds)]
 
 
 def _place(connection: sqlite3.Connection, table: Table, text: str) -> int | None:
@@ -182,11 +238,17 @@ def _codes_sql(kind: type, counts: Counted, organization_id: str) -> tuple[str, 
 
 
 def _looked_at(
-    connection: sqlite3.Connection, kind: type, text: str, counts: Counted, organization_id: str, up_to: int
+    connection: sqlite3.Connection,
+    kind: type,
+    text: str,
+    counts: Counted,
+    organization_id: str,
+    up_to: int,
+    more: tuple[str, Sequence[Any]] = ("", ()),
 ) -> int:
-    """How many of the records that are new or have changed match."""
+    """How many of the records that are new or have changed match, and pass `more` tests."""
     return sum(
-        connection.execute(f"SELECT COUNT(*) {sql}", values).fetchone()[0]
+        connection.execute(f"SELECT COUNT(*) {sql}{more[0]}", (*values, *more[1])).fetchone()[0]
         for sql, values in _looked_at_sql(kind, text, counts, organization_id, up_to)
     )
 
@@ -200,7 +262,7 @@ def _looked_at_sql(
     """
     table = table_of(kind)
     name = table.name
-    where, values = where_sql(kind, counts.conditions, organization_id, False, gathered=False)
+    where, values = where_sql(kind, (*counts.conditions, *counts.bounds), organization_id, False, gathered=False)
     tests = _contained(searched_texts(table, "x", "c"), text, values)
     joins = f'{texts_join(table, "x")} CROSS JOIN "{name}" t ON t.id = x.id{where} AND x.shown = 1 AND ({tests})'
     yield f'FROM "{name}_common_changed" h CROSS JOIN "{name}_texts" x ON x.sequence = h.sequence{joins}', values

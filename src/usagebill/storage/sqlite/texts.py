@@ -10,6 +10,7 @@ from typing import Any
 
 from usagebill.storage.conditions import AnyOf, Condition, Related, Search
 from usagebill.storage.listings import SearchedWith
+from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.tables import table_of
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "holds_items_sql",
     "holds_text_sql",
     "is_all",
+    "is_long",
     "items_sql",
     "phrase",
     "same_text_sql",
+    "search_source",
     "searched_together",
     "short_query",
     "short_tokens",
@@ -38,6 +41,9 @@ SHORTEST = 3
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 # Where more records have a text, those that lists do not show are looked at one by one and taken away.
 _MANY = 200_000
+# Of a text of so many letters, only so many of the rarest pieces are looked for.
+_LONG = 8
+_RAREST = 2
 
 
 def folded(text: str | None) -> str:
@@ -117,6 +123,45 @@ def phrase(kind: type, columns: Sequence[str], text: str) -> str:
         # To look in named columns takes longer.
         return f'"{quoted}"'
     return f'{{{" ".join(columns)}}} : "{quoted}"'
+
+
+def search_source(
+    connection: sqlite3.Connection, kind: type, columns: Sequence[str], term: str
+) -> tuple[str, list[Any]]:
+    """Where the index of texts finds the records with a folded text in these columns: a table of `sequence`, and the
+    values that it binds.
+
+    The index would compare the places of every three letters, of which a long text has common ones. So only the rarest
+    are looked for, and the text itself in the records that have these.
+    """
+    name = table_of(kind).name
+    rarest = _rarest(connection, kind, term)
+    if rarest is None:
+        query = phrase(kind, columns, term)
+        return f'(SELECT s.rowid AS sequence FROM "{name}_search" s WHERE "{name}_search" MATCH ?)', [query]
+    query = " AND ".join(phrase(kind, columns, piece) for piece in rarest)
+    values: list[Any] = [query]
+    tests = _contained(columns, term, values)
+    return (
+        f'(SELECT x.sequence FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
+        f' WHERE "{name}_search" MATCH ? AND ({tests}))'
+    ), values
+
+
+def is_long(term: str) -> bool:
+    """Whether it takes less time to look for the rarest pieces of a folded text."""
+    return len(term) >= _LONG
+
+
+def _rarest(connection: sqlite3.Connection, kind: type, term: str) -> list[str] | None:
+    """The pieces that the fewest records have; None for a text that is short, or where common ones are not known."""
+    if not is_long(term) or not hasattr(connection, "total_changes"):
+        return None
+    pieces = dict.fromkeys(term[start : start + SHORTEST] for start in range(len(term) - SHORTEST + 1))
+    numbers = numbers_of(connection, table_of(kind).name, pieces)
+    if not numbers:
+        return None
+    return sorted(pieces, key=lambda piece: numbers.get(piece, 0))[:_RAREST]
 
 
 def text_sql(kind: type, columns: Sequence[str], text: str, table: str, values: list[Any]) -> str | None:
@@ -313,12 +358,13 @@ def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[s
         return False
     if not term:
         return True
-    is_short = _is_short(term)
-    index = f"{table_of(kind).name}_{'short' if is_short else 'search'}"
-    counted = connection.execute(
-        f'SELECT COUNT(*) FROM (SELECT 1 FROM "{index}" WHERE "{index}" MATCH ? LIMIT ?)',
-        (_token(term) if is_short else phrase(kind, columns, term), limit + 1),
-    )
+    values: list[Any]
+    if _is_short(term):
+        index = f"{table_of(kind).name}_short"
+        source, values = f'"{index}" WHERE "{index}" MATCH ?', [_token(term)]
+    else:
+        source, values = search_source(connection, kind, columns, term)
+    counted = connection.execute(f"SELECT COUNT(*) FROM (SELECT 1 FROM {source} LIMIT ?)", (*values, limit + 1))
     return bool(counted.fetchone()[0] > limit)
 
 

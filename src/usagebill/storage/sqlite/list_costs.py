@@ -1,0 +1,42 @@
+"""What the ways to a page of a list cost, by how many records match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FEW", "Size", "gathers", "guides", "walks"]
+
+# Up to this many records are sorted; a walk of so many entries of an index takes as long.
+FEW = 20_000
+_WALKED = 20_000
+# If one of so many matches, a walk begins where the counts say that any does.
+_SOME = 3
+# The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
+_TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many records match, of how many that the list shows."""
+
+    matching: int
+    all: int
+
+
+def gathers(matching: int, entries: int) -> bool:
+    """Whether to sort what matches costs less than a walk over so many entries, which it may take."""
+    return matching <= min(entries, FEW)
+
+
+def guides(size: Size, entries: int) -> bool:
+    """Whether a walk is to begin where the counts say: what matches may all be old, and far down the list."""
+    return entries > _WALKED or size.matching * _SOME < size.all
+
+
+def walks(matching: int, entries: int, size: Size) -> bool:
+    """Whether a walk over so many entries, whose text is tested if they match the filter, costs less than to gather
+    what has the text or what matches the filter, whichever are fewer.
+    """
+    having = matching * size.all // max(1, size.matching)
+    walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))
+    return walk < _TO_GATHER * min(having, size.matching)
