@@ -486,6 +486,9 @@ class TestHistories:
         german = tenant.read(lambda tx: tx.find(Customer, golden, eq("country", "DE"), order=newest, limit=9))
         assert [person.id for person in german] == [person.id for person in in_order if person.country == "DE"]
         assert tenant.read(lambda tx: tx.count(Customer, golden, eq("country", "DE"))) == len(german)
+        both = tenant.read(lambda tx: tx.find(Customer, searched, golden, order=newest, limit=99))
+        assert [person.id for person in both] == [person.id for person in in_order if person.id in expected]
+        assert tenant.read(lambda tx: tx.count(Customer, golden, searched)) == len(both)
         assert tenant.read(lambda tx: tx.count(Customer, within("country", ("DE", "FR")))) == sum(
             person.country is not None for person in live
         )

@@ -357,7 +357,7 @@ TABLES_OF_VERSIONS = {
     36: "fb8c7ee41287673e",
     37: "391b327c5f77710a",
     38: "fd951e2f13c00eaa",
-    39: "0",
+    39: "9be2ef78b9cf70a4",
 }
 
 

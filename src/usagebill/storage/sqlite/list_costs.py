@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FEW", "Size", "gathers", "guides", "walks"]
+from usagebill.storage.conditions import Condition, Within
+
+__all__ = ["FEW", "Size", "gathers", "guides", "is_nothing", "slot_tests", "walks"]
 
 # Up to this many records are sorted; a walk of so many entries of an index takes as long.
 FEW = 20_000
@@ -40,3 +43,12 @@ def walks(matching: int, entries: int, size: Size) -> bool:
     having = matching * size.all // max(1, size.matching)
     walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))
     return walk < _TO_GATHER * min(having, size.matching)
+
+
+def is_nothing(conditions: Sequence[Condition]) -> bool:
+    """Whether no record can match."""
+    return any(isinstance(condition, Within) and not condition.values for condition in conditions)
+
+
+def slot_tests(slots: Sequence[tuple[str, object]]) -> tuple[str, list[object]]:
+    return "".join(f" AND c.{test}" for test, _ in slots), [value for _, value in slots]

@@ -18,6 +18,7 @@ from usagebill.storage.conditions import (
     AnyOf,
     Compare,
     Condition,
+    Item,
     Negate,
     Order,
     Related,
@@ -35,7 +36,7 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import Asked, asked_item
-from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, walks
+from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import (
     condition_sql,
     is_narrowed,
@@ -194,7 +195,7 @@ class Lists:
             return Size(matching, all_shown)
         within = 0
         for ranged, slots in span_parts(table_of(kind), span):
-            tests, values = _slot_tests(slots)
+            tests, values = slot_tests(slots)
             within += self._connection.execute(
                 f"SELECT coalesce(SUM(n), 0) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}",
                 (self._organization_id, ranged, *values, *counts.values),
@@ -210,16 +211,34 @@ class Lists:
         column: str = "",
         cut: Sequence[tuple[str, object]] = (),
     ) -> int:
-        if _is_nothing(conditions):
+        if is_nothing(conditions):
             return 0
-        gathered = not is_narrowed(kind, conditions)
-        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
+        where, values = self._where(kind, conditions)
         where += self._shown(kind, conditions)
         for test, value in cut:
             where += f" AND t.{quoted(column)} {test}"
             values.append(value)
         counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
         return int(counted.fetchone()[0])
+
+    def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
+        """The WHERE clause that gathers what matches, led by one index of texts or items: each further one would be
+        asked again for every record.
+        """
+        items = [item for condition in conditions if (item := asked_item(kind, condition)) is not None]
+        if is_narrowed(kind, conditions) or not items or not looks_up([c for c in conditions if type(c) is not Item]):
+            gathered = not is_narrowed(kind, conditions)
+            return where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
+        fewest = min(item.count(self._connection, self._organization_id) for item in items)
+        leader = next(
+            (c for c in conditions if looks_up([c]) and type(c) is not Item and not self._is_broad(kind, [c], fewest)),
+            None,
+        )
+        if leader is None:
+            leader = next(c for c in conditions if asked_item(kind, c) is not None)
+        others = [condition for condition in conditions if condition is not leader]
+        where, values = where_sql(kind, others, self._organization_id, False, gathered=False)
+        return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
 
     def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
         """How many records match a filter and contain a text; None if those with the text are to be looked at one by
@@ -329,11 +348,10 @@ class Lists:
         offset: int,
         ranged: str = "",
     ) -> list[str]:
-        if _is_nothing(conditions):
+        if is_nothing(conditions):
             return []
         table = table_of(kind)
-        gathered = not is_narrowed(kind, conditions)
-        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
+        where, values = self._where(kind, conditions)
         where += self._shown(kind, conditions)
         # The planner does not know how few lie within a range: it is told to go through its index.
         index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
@@ -388,10 +406,8 @@ class Lists:
             return []
         size = self._size(kind, counts)
         entries = min((offset + limit) * size.all // matching, size.all)
-        beside = counts.own and (counts.span is None or bool(counts.bounds))
-        if beside and counts.span is not None:
-            beside = not self._leads_past_text_by_range(kind, counts, rest)
-        if gathers(matching, entries) and len(rest) == 1 and beside:
+        beside = len(rest) == 1 and counts.own and (counts.span is None or bool(counts.bounds))
+        if gathers(matching, entries) and beside and not self._leads_past_text_by_range(kind, counts, rest):
             places = find_beside(self._connection, kind, rest[0], counts, self._organization_id)
             if places is not None:
                 return self._of_places(kind, places, order, limit, offset)
@@ -487,7 +503,7 @@ class Lists:
             return self._guided_past(kind, conditions, counts, order, limit)
         if span is not None and (span.column != first.column or span.cuts):
             return self._walked(kind, conditions, order, limit, offset)
-        tests, values = _slot_tests(() if span is None else span.slots)
+        tests, values = slot_tests(() if span is None else span.slots)
         slots = self._connection.execute(
             f"SELECT slot, SUM(n) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}"
             f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
@@ -565,12 +581,12 @@ class Lists:
                 resolved[-1] = eq(condition.column, ids[0]) if len(ids) == 1 else Within(condition.column, ids)
         return resolved
 
-    def _is_broad(self, kind: type, conditions: Sequence[Condition]) -> bool:
+    def _is_broad(self, kind: type, conditions: Sequence[Condition], limit: int = FEW) -> bool:
         """Whether a walk soon meets records that match: all conditions say what a record is not, or look for a common
         text.
         """
         return all(
-            isinstance(condition, Negate) or self._searches_broadly(kind, condition, FEW) for condition in conditions
+            isinstance(condition, Negate) or self._searches_broadly(kind, condition, limit) for condition in conditions
         )
 
     def _searches_broadly(self, kind: type, condition: Condition, limit: int) -> bool:
@@ -582,12 +598,3 @@ class Lists:
             case Related(other, _, several):
                 return any(self._searches_broadly(other, inner, limit) for inner in several)
         return False
-
-
-def _is_nothing(conditions: Sequence[Condition]) -> bool:
-    """Whether no record can match."""
-    return any(isinstance(condition, Within) and not condition.values for condition in conditions)
-
-
-def _slot_tests(slots: Sequence[tuple[str, object]]) -> tuple[str, list[object]]:
-    return "".join(f" AND c.{test}" for test, _ in slots), [value for _, value in slots]
