@@ -136,14 +136,21 @@ class Billing(Resources):
         self._rehearsals = Rehearsals(self.store, self.settings, self._organization, self._terms, self.clock.now)
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
-        self.organization = find(None, lambda tx: self._opened(tx, organization))
+        opened = find(None, lambda tx: self._opened(tx, organization))
+        self.organization = opened or find(None, self._founded)
         self.ship_events()
         self.clock_watch.problem()  # logged once here, however the file is used
         super().__init__(self)
 
-    def _opened(self, tx: Transaction, id: str | None) -> Organization:
+    def _opened(self, tx: Transaction, id: str | None) -> Organization | None:
         if id is not None:
             return self._organization(tx, id)
+        return next(iter(organizations.find_all(tx)), None)
+
+    def _founded(self, tx: Transaction) -> Organization:
+        # Whoever opens the same empty database now waits here until this one has created the organization. Taken first,
+        # since a transaction does not repeat a query.
+        tx.next_number("organizations")
         oldest = next(iter(organizations.find_all(tx)), None)
         return oldest or organizations.create(tx, self.clock.now(), "Default organization")
 

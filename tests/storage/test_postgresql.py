@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -32,6 +33,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.events import Event
 from usagebill.core.organizations import Organization
 from usagebill.core.taxes import Tax
+from usagebill.operations import organizations
 from usagebill.storage.conditions import contains
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Store, Transaction
@@ -133,6 +135,27 @@ def test_numbers_are_gapless_however_many_machines_take_them(machines: tuple[Pos
 
     together(*(lambda store=store: take(store) for store in machines))
     assert sorted(numbers) == list(range(1, 101))
+
+
+def test_processes_that_open_an_empty_database_at_once_share_one_organization(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, both = organizations.create, threading.Barrier(2)
+    opened: list[str] = []
+
+    def create_when_both_want_to(*arguments: Any) -> Organization:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1)
+        return create(*arguments)
+
+    def open_it() -> None:
+        with Billing(url) as billing:
+            opened.append(billing.organization.id)
+
+    monkeypatch.setattr(organizations, "create", create_when_both_want_to)
+    together(open_it, open_it)
+    assert len(opened) == 2
+    assert len(set(opened)) == 1
 
 
 def test_organizations_do_not_wait_for_each_other(machines: tuple[PostgresStore, PostgresStore]) -> None:
