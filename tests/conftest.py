@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,30 @@ def box(request: pytest.FixtureRequest) -> Iterator[Scenario]:
 def acme(box: Scenario) -> None:
     """The customer `acme` is there."""
     box.customer()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """What to open as `Billing(database)`: a file that does not exist yet, then a database without tables."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "billing.db")
+        return
+    # Imported here: most tests need no server.
+    from tests.postgresql import new_database
+
+    with new_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def sandbox_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each `Sandbox` of the module works in memory, then on a PostgreSQL server."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "postgresql":
+            from tests.postgresql import server_url
+
+            patch.setenv("USAGEBILL_SANDBOX_DATABASE", server_url())
+        yield
 
 
 @pytest.fixture(scope="session")

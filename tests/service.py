@@ -50,9 +50,9 @@ def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:
 
 
 class Service:
-    """`usagebill serve` on `file`: what it announced, a client that speaks to it, and its end."""
+    """`usagebill serve` on `file` (or a database's URL): what it announced, a client that speaks to it, and its end."""
 
-    def __init__(self, file: Path, *options: str, key: str | None = None) -> None:
+    def __init__(self, file: Path | str, *options: str, key: str | None = None) -> None:
         # A file, for a pipe that nobody reads would stop the process once it is full.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = start("serve", "--db", str(file), "--port", "0", "--json", *options, log=self._log)

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -39,10 +38,9 @@ with Billing(sys.argv[1], clock=ManualClock(datetime.fromisoformat(sys.argv[2]))
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A file in which nobody has worked for weeks: customers with two overdue invoices each, and a campaign."""
-    path = tmp_path / "billing.db"
-    with Billing(path, clock=ManualClock(START), deliver=False) as billing:
+def neglected(database: str) -> str:
+    """A database in which nobody has worked for weeks: customers with two overdue invoices each, and a campaign."""
+    with Billing(database, clock=ManualClock(START), deliver=False) as billing:
         threshold = {"amount_cents": 2_000, "currency": "EUR"}
         billing.dunning_campaigns.create(
             name="Late", code="late", days_between_attempts=2, max_attempts=ATTEMPTS, thresholds=[threshold]
@@ -55,13 +53,13 @@ def file(tmp_path: Path) -> Path:
                 billing.invoices.create_one_off(
                     external_customer_id=f"customer-{number}", fees=[{"add_on_code": "setup"}]
                 )
-    return path
+    return database
 
 
-def worker(path: Path) -> subprocess.Popen[str]:
-    """A worker that has opened the file and waits for a line."""
+def worker(database: str) -> subprocess.Popen[str]:
+    """A worker that has opened the database and waits for a line."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(path), LATER.isoformat()],
+        [sys.executable, "-c", PROGRAM, database, LATER.isoformat()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -78,20 +76,20 @@ def begin(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def requests(path: Path) -> list[PaymentRequest]:
-    with Billing(path, clock=ManualClock(LATER), deliver=False, read_only=True) as billing:
+def requests(database: str) -> list[PaymentRequest]:
+    with Billing(database, clock=ManualClock(LATER), deliver=False, read_only=True) as billing:
         return billing.reading(lambda work: work.tx.find(PaymentRequest))
 
 
-def check(path: Path) -> None:
+def check(database: str) -> None:
     """Every customer was asked at each instant at which it was to be asked, once, for both of its invoices."""
-    with Billing(path, clock=ManualClock(LATER), deliver=False, read_only=True) as billing:
+    with Billing(database, clock=ManualClock(LATER), deliver=False, read_only=True) as billing:
         customers = billing.reading(lambda work: [customer.id for customer in work.tx.find(Customer)])
         parts = billing.reading(
             lambda work: Counter(part.payment_request_id for part in work.tx.find(RequestedInvoice))
         )
         assert billing.audit().found == 0
-    made = requests(path)
+    made = requests(database)
     by_customer = {
         id: sorted(f"{request.created_at:%Y-%m-%d %H:%M}" for request in made if request.customer_id == id)
         for id in customers
@@ -101,23 +99,23 @@ def check(path: Path) -> None:
     assert parts == {request.id: 2 for request in made}
 
 
-def test_two_workers_ask_each_customer_once_at_a_time(file: Path) -> None:
-    with worker(file) as first, worker(file) as second:
+def test_two_workers_ask_each_customer_once_at_a_time(neglected: str) -> None:
+    with worker(neglected) as first, worker(neglected) as second:
         begin(first)
         begin(second)
         assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
-    check(file)
+    check(neglected)
 
 
-def test_a_worker_that_is_killed_leaves_its_attempts_to_the_next_one(file: Path) -> None:
+def test_a_worker_that_is_killed_leaves_its_attempts_to_the_next_one(neglected: str) -> None:
     chance = random.Random(20250101)
     for _ in range(4):
-        with worker(file) as process:
+        with worker(neglected) as process:
             begin(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=chance.uniform(0.02, 0.3))
             process.kill()
-    with worker(file) as last:
+    with worker(neglected) as last:
         begin(last)
         assert last.wait(timeout=120) == 0
-    check(file)
+    check(neglected)

@@ -1,4 +1,4 @@
-"""What has been acknowledged is in the file, however the process ends and however many write to it."""
+"""What has been acknowledged is in the database, however the process ends and however many write to it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.service import ENVIRONMENT, Service
@@ -49,24 +50,23 @@ class Sender(threading.Thread):
                     self.refused.append(answer.json())
 
 
-def stored(file: Path) -> list[str]:
-    """The transaction ids in the file, which must be whole."""
-    connection = sqlite3.connect(file)
-    try:
+def stored(database: str) -> list[str]:
+    """The transaction ids in the database; a file must be whole."""
+    if database.startswith("postgresql:"):
+        with psycopg.connect(database) as server:
+            return [row[0] for row in server.execute("SELECT transaction_id FROM events")]
+    with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return [row[0] for row in connection.execute("SELECT transaction_id FROM events")]
-    finally:
-        connection.close()
 
 
-def test_killed_at_any_moment_it_keeps_all_that_it_acknowledged_and_no_half_batch(tmp_path: Path) -> None:
-    file = tmp_path / "billing.db"
+def test_killed_at_any_moment_it_keeps_all_that_it_acknowledged_and_no_half_batch(database: str) -> None:
     chance = random.Random(20240101)
     key: str | None = None
     acknowledged: set[str] = set()
     for life in range(4):
         progress = threading.Semaphore(0)
-        with Service(file, key=key) as service:
+        with Service(database, key=key) as service:
             key = service.key
             senders = [Sender(service, f"{life}-{number}", 10_000, progress) for number in range(4)]
             for sender in senders:
@@ -78,7 +78,7 @@ def test_killed_at_any_moment_it_keeps_all_that_it_acknowledged_and_no_half_batc
                 sender.join()
                 assert sender.refused == []
                 acknowledged.update(sender.acknowledged)
-        kept = stored(file)
+        kept = stored(database)
         assert len(kept) == len(set(kept))
         assert acknowledged <= set(kept)
         batches = {name.rsplit("-", 1)[0]: 0 for name in kept}
@@ -88,10 +88,9 @@ def test_killed_at_any_moment_it_keeps_all_that_it_acknowledged_and_no_half_batc
     assert acknowledged
 
 
-def test_two_processes_write_to_one_file_and_take_each_event_once(tmp_path: Path) -> None:
-    file = tmp_path / "billing.db"
+def test_two_processes_write_to_one_database_and_take_each_event_once(database: str) -> None:
     progress = threading.Semaphore(0)
-    with Service(file) as first, Service(file, key=first.key) as second:
+    with Service(database) as first, Service(database, key=first.key) as second:
         # Each process is sent events of its own, and both are sent the same ones.
         senders = [
             Sender(service, name, 30, progress)
@@ -104,15 +103,14 @@ def test_two_processes_write_to_one_file_and_take_each_event_once(tmp_path: Path
             sender.join()
     acknowledged = [name for sender in senders for name in sender.acknowledged]
     assert len(acknowledged) == len(set(acknowledged)) == 3 * 15 * (1 + BATCH)
-    assert sorted(stored(file)) == sorted(acknowledged)
+    assert sorted(stored(database)) == sorted(acknowledged)
     refused = [problem["error_details"] for sender in senders for problem in sender.refused]
     assert len(refused) == 30
     taken = {"transaction_id": ["value_already_exist"]}
     assert all(details in (taken, {str(place): taken for place in range(BATCH)}) for details in refused)
 
 
-def test_several_processes_may_make_the_same_file_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "billing.db"
+def test_several_processes_may_make_the_same_database_at_once(database: str) -> None:
     program = (
         "import sys\n"
         "from usagebill import Billing\n"
@@ -120,7 +118,7 @@ def test_several_processes_may_make_the_same_file_at_once(tmp_path: Path) -> Non
         "    print(billing.organization.id)\n"
     )
     processes = [
-        subprocess.Popen([sys.executable, "-c", program, str(file)], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", program, database], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
     outputs = {process.communicate(timeout=60)[0] for process in processes}

@@ -90,9 +90,8 @@ def sell_calls(service: Service) -> str:
     return str(post("/wallets", wallet=wallet)["wallet"]["svc_id"])
 
 
-def test_clients_that_move_credits_at_once_lose_none_and_overdraw_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "billing.db"
-    with Service(file) as service:
+def test_clients_that_move_credits_at_once_lose_none_and_overdraw_nothing(database: str) -> None:
+    with Service(database) as service:
         wallet_id = sell_calls(service)
         clients = [Client(service, f"client-{number}", wallet_id) for number in range(CLIENTS)]
         for client in clients:
@@ -105,7 +104,7 @@ def test_clients_that_move_credits_at_once_lose_none_and_overdraw_nothing(tmp_pa
     assert {status for _, status in statuses} <= {200, 422}
     assert [statuses[action, 200] for action in ("grant", "buy", "use", "look")] == [rounds] * 4
     assert min(balance for client in clients for balance in client.balances) >= 0
-    with Billing(file, deliver=False) as billing:
+    with Billing(database, deliver=False) as billing:
         billing.run_due()
         assert billing.audit().findings == ()
         wallet = billing.wallets.get(wallet_id)

@@ -30,6 +30,7 @@ def billed_units(played: Played) -> dict[str, Decimal]:
     return {code: units for code, units in played.billed.items() if units}
 
 
+@pytest.mark.usefixtures("sandbox_engine")
 @_moderate
 @given(lives())
 def test_every_unit_is_billed_once_and_the_audit_finds_nothing(life: Life) -> None:
