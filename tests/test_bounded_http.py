@@ -197,7 +197,7 @@ def test_a_body_that_drips_is_cut_at_the_deadline() -> None:
         answer = poster.post(server.url, {}, b"")
         assert (answer.status, answer.is_whole) == (200, False)
         asking = Asking(0.2, 100_000)
-        with pytest.raises(TimeoutError, match="not whole"):
+        with pytest.raises(TimeoutError, match="not complete"):
             asking.post(server.url, {}, b"")
         asking.close()
 

@@ -302,14 +302,14 @@ def test_each_customer_billed_together_is_announced_to_every_endpoint(tmp_path: 
 
 
 def test_code_that_listens_is_told_of_invoices_made_together(tmp_path: Path, stored: list[int]) -> None:
-    told: list[Any] = []
+    messages: list[Any] = []
     with Billing(
-        _signed_up(tmp_path, 12), clock=ManualClock(FEBRUARY), deliver=False, on_message=told.append
+        _signed_up(tmp_path, 12), clock=ManualClock(FEBRUARY), deliver=False, on_message=messages.append
     ) as billing:
         billing.run_due(strict=True)
         numbers = {invoice.number for invoice in billing.invoices.list(per_page=100).items}
     assert sum(stored) >= 10
-    assert Counter(message["invoice"]["number"] for message in told) == dict.fromkeys(numbers, 1)
+    assert Counter(message["invoice"]["number"] for message in messages) == dict.fromkeys(numbers, 1)
 
 
 def test_what_changes_before_they_are_stored_is_billed(

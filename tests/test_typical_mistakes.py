@@ -74,7 +74,7 @@ MISTAKES = {
         "customers.upsert",
         {"external_id": "new", "currency": "EURO"},
         codes={"currency": ["value_is_invalid"]},
-        message='currency: "EURO" is no ISO 4217 code; did you mean "EUR"?',
+        message='currency: "EURO" is not an ISO 4217 code; did you mean "EUR"?',
     ),
     "no external id": Mistake(
         "customers.upsert",
@@ -87,7 +87,7 @@ MISTAKES = {
         "customers.upsert",
         {"external_id": "new", "country": "Belgium"},
         codes={"country": ["not_a_valid_country_code"]},
-        message='country: "Belgium" is no country; send two letters of ISO 3166, for instance "FR"',
+        message='country: "Belgium" is not a country; send two letters of ISO 3166, for instance "FR"',
     ),
     "unknown customer": Mistake(
         "customers.get",
@@ -116,24 +116,24 @@ MISTAKES = {
         message="properties.graduated_ranges[1]: ends at 20; the last range is open: `to_value: null`; "
         "code: is missing; send it (",
     ),
-    "amount that is no number": Mistake(
+    "amount that is not a number": Mistake(
         "plans.create",
         on_plan(amount_cents="49 EUR"),
         codes={"amount_cents": ["is not a number"]},
-        message='amount_cents: "49 EUR" is no number; send a decimal number, as a number or as text',
+        message='amount_cents: "49 EUR" is not a number; send a decimal number, as a number or as text',
     ),
     "interval misspelt": Mistake(
         "plans.create",
         on_plan(interval="month"),
         codes={"interval": ["value_is_invalid"]},
-        message='interval: "month" is none of the values that the field takes; send one of weekly, monthly, quarterly, '
-        'semiannual, yearly; did you mean "monthly"?',
+        message='interval: "month" is not one of the values that the field takes; send one of weekly, monthly, '
+        'quarterly, semiannual, yearly; did you mean "monthly"?',
     ),
     "code that is taken": Mistake(
         "plans.create",
         plan_fields(code="basic"),
         codes={"code": ["value_already_exist"]},
-        message='code: "basic" is taken; choose another one, or change the record that has it',
+        message='code: "basic" is already taken; choose another one, or change the record that has it',
     ),
     "code of a metric for its id": Mistake(
         "plans.create",
@@ -147,7 +147,7 @@ MISTAKES = {
         "plans.create",
         on_plan(priced("tiered")),
         codes={"charge_model": ["value_is_invalid"]},
-        message='charges[0].charge_model: "tiered" is none of the values that the field takes; send one of ',
+        message='charges[0].charge_model: "tiered" is not one of the values that the field takes; send one of ',
     ),
     "unknown filter value": Mistake(
         "plans.create",
@@ -190,8 +190,8 @@ MISTAKES = {
         {"name": "Calls", "code": "calls", "aggregation_type": "count"},
         codes={"field_name": ["value_is_mandatory"], "aggregation_type": ["value_is_invalid"]},
         message="field_name: is missing; send it (the property of events whose values are aggregated; a count needs "
-        'none), for instance "gb"; aggregation_type: "count" is none of the values that the field takes; send one of '
-        f'{AGGREGATIONS}; did you mean "count_agg"?',
+        'none), for instance "gb"; aggregation_type: "count" is not one of the values that the field takes; send '
+        f'one of {AGGREGATIONS}; did you mean "count_agg"?',
     ),
     "sum of no field": Mistake(
         "billable_metrics.create",
@@ -249,13 +249,13 @@ MISTAKES = {
         "wallets.create",
         {"external_customer_id": "nobody", "rate_amount": "1", "currency": "EUR"},
         codes={"customer": ["customer_not_found"]},
-        message='external_customer_id: "nobody" does not exist; create the customer first, or mend',
+        message='external_customer_id: "nobody" does not exist; create the customer first, or correct',
     ),
     "rate with a sign": Mistake(
         "taxes.create",
         {"name": "VAT", "code": "new", "rate": "21%"},
         codes={"rate": ["is not a number"]},
-        message='rate: "21%" is no number; send a decimal number, as a number or as text',
+        message='rate: "21%" is not a number; send a decimal number, as a number or as text',
     ),
     "draft to be voided": Mistake(
         "invoices.void",
@@ -275,7 +275,7 @@ MISTAKES = {
         "webhook_endpoints.create",
         {"webhook_url": "hooks.acme.example"},
         codes={"webhook_url": ["url_is_invalid"]},
-        message='webhook_url: "hooks.acme.example" is no http or https address; send one such as ',
+        message='webhook_url: "hooks.acme.example" is not an http or https address; send one such as ',
     ),
 }
 
@@ -414,7 +414,7 @@ def test_what_is_sent_is_shortened_and_secrets_are_left_out(box: Scenario) -> No
     with pytest.raises(Invalid) as caught:
         box.billing.tax_connections.create(kind="anrok", code="a", api_key="hidden-0815", url="nowhere")
     assert "hidden-0815" not in str(caught.value)
-    assert 'url: "nowhere" is no http or https address' in caught.value.message
+    assert 'url: "nowhere" is not an http or https address' in caught.value.message
 
 
 # The command line
@@ -431,7 +431,7 @@ def file(tmp_path: Path) -> str:
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "address without a scheme": (
         ("tax-connections", "create", "--kind", "anrok", "--code", "a", "--url", "nowhere"),
-        'url: "nowhere" is no http or https address; send one such as ',
+        'url: "nowhere" is not an http or https address; send one such as ',
     ),
     "unknown campaign": (
         ("dunning-campaigns", "delete", "nope"),

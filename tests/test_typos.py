@@ -337,7 +337,7 @@ def test_a_strict_request_gets_422_and_changes_nothing(
         status, refused = box.request(verb, f"/api/v1{path}", json=body, headers=STRICT)
         assert (status, refused["code"], refused["error_details"]) == (422, "validation_errors", errors)
         if "propertis" in errors:
-            assert refused["message"] == "propertis: is no field; did you mean properties?"
+            assert refused["message"] == "propertis: is not a field; did you mean properties?"
         assert box.get("/customers")["meta"]["total_count"] == 0
         assert box.get("/events")["meta"]["total_count"] == 0
         assert box.request(verb, f"/api/v1{path}", json=body)[0] == 200

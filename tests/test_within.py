@@ -258,7 +258,7 @@ def test_document_is_not_drawn_while_the_organization_is_locked(billing: Billing
     invoice = billing.invoices.create_one_off(
         external_customer_id="acme", currency="EUR", fees=[{"add_on_code": "setup"}]
     )
-    with pytest.raises(UnusableTransaction, match="outside of your transaction"):
+    with pytest.raises(UnusableTransaction, match="outside your transaction"):
         billing.within(connection).invoices.pdf(invoice.id)
 
 

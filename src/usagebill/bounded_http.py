@@ -82,7 +82,7 @@ class _Target:
             raise ValueError(f"not an http:// or https:// address: {url}")
         host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
         if not _HOST.fullmatch(host):
-            raise ValueError(f"not the name of a host: {host}")
+            raise ValueError(f"not a host name: {host}")
         path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
         return cls(parts.scheme, host, parts.port or _PORTS[parts.scheme], path, _basic(parts))
 
@@ -471,7 +471,7 @@ async def _tunnel(opened: socket.socket, target: _Target, proxy: _Target) -> Non
     while b"\r\n\r\n" not in head:
         part = await loop.sock_recv(opened, 4096)
         if not part or len(head) > _LARGEST_HEAD:
-            raise ConnectionError("the proxy did not answer as a proxy does")
+            raise ConnectionError("the proxy's answer is not valid HTTP")
         head += part
     status = head.split(None, 2)[1:2]
     if status != [b"200"]:
@@ -500,5 +500,5 @@ class Asking:
         if len(answer.body) > self._largest:
             raise ValueError("the answer is too long")
         if not answer.is_whole:
-            raise TimeoutError(f"the answer broke off, or was not whole within {self._timeout:g} seconds")
+            raise TimeoutError(f"the answer ended early, or was not complete within {self._timeout:g} seconds")
         return answer

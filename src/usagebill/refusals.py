@@ -136,8 +136,8 @@ def _unreadable(code: str) -> str:
     if root is not None:
         return f"the body has nothing under {root!r}; send an object there: {{{root!r}: {{...}}}}".replace("'", '"')
     known = {
-        "coupons_must_be_an_array": "coupons: is no list; send a list, `[...]`",
-        "subscriptions_must_be_an_object": "subscriptions: is no object; send one, `{...}`",
+        "coupons_must_be_an_array": "coupons: is not a list; send a list, `[...]`",
+        "subscriptions_must_be_an_object": "subscriptions: is not an object; send one, `{...}`",
     }
     return known.get(code, "the request cannot be read; send JSON in UTF-8")
 
@@ -235,7 +235,7 @@ class _Request:
         else:
             subject = f"{_HIDDEN if self._is_secret(place) else shown(value)} "
         if name in _CURRENCY_FIELDS and code in ("value_is_invalid", "value_is_mandatory"):
-            meaning = "is no ISO 4217 code" if subject else "is missing"
+            meaning = "is not an ISO 4217 code" if subject else "is missing"
             remedy = _currency_meant(value) or 'send one, for instance "EUR"'
             return f"{place}: {subject}{meaning}; {remedy}"
         if described is not None and described.values and code in ("value_is_invalid", "value_is_mandatory"):

@@ -135,7 +135,7 @@ class Settings:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):
             raise ValueError(f"the prefix of ids is lower-case letters and digits, then _, not {self.id_prefix!r}")
         if self.webhook_attempts < 1:
-            raise ValueError(f"webhooks are attempted at least once, not {self.webhook_attempts} times")
+            raise ValueError(f"webhook_attempts must be at least 1, not {self.webhook_attempts}")
         for days in (self.listed_log_days, self.activity_log_days, self.api_log_days, self.security_log_days):
             if days is not None and not 0 <= days <= _MOST_LOG_DAYS:
                 raise ValueError(f"logs are kept and listed for 0 to {_MOST_LOG_DAYS} days or for ever, not {days}")

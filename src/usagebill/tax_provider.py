@@ -160,7 +160,7 @@ def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
     taxed_fees = {str(item["id"]): item for item in said["items"]}
     wanted = [item.id for item in question.items]
     if len(said["items"]) != len(taxed_fees) or set(taxed_fees) != set(wanted):
-        raise ValueError("its items are not those asked about")
+        raise ValueError("its items do not match those of the request")
     customer = said.get("customer_id")
     return ProviderTaxes(
         items=tuple(_item_taxes(item, taxed_fees[item.id]) for item in question.items),

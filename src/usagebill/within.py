@@ -85,7 +85,7 @@ class Within(Resources):
             return self._transaction.run(self._host.organization.id, change)
         except (TaxesWanted, DrawingWanted, ProviderWanted) as problem:
             raise UnusableTransaction(
-                "this asks somebody outside, or draws a document, which takes long: do it outside of your transaction"
+                "this calls an outside service or draws a document, which takes long: call it outside your transaction"
             ) from problem
 
     def committed(self) -> None:

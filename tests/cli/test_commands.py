@@ -264,7 +264,7 @@ def test_run_due_at_a_time_does_what_is_due_by_then(file: str, monkeypatch: pyte
     assert run_json("run-due", "--at", "2989-12-31", "--force", "--db", file)["done"] == 0
     assert run_json("run-due", "--at", "2991-01-01T00:00:00+01:00", "--force", "--db", file)["done"] == 1
     assert [text[:4] for text in ran] == ["2990"]
-    assert "is no ISO 8601 time" in run("run-due", "--at", "tomorrow", "--db", file, code=2)
+    assert "is not an ISO 8601 time" in run("run-due", "--at", "tomorrow", "--db", file, code=2)
 
 
 def test_unknown_jobs_are_named(file: str) -> None:

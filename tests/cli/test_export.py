@@ -263,7 +263,7 @@ def test_standard_output_is_the_table_alone(file: str) -> None:
 def test_what_cannot_be_is_refused(file: str, tmp_path: Path) -> None:
     assert "only CSV" in run("events", "--db", file, "-o", "-", "--format", "xlsx", code=2)
     assert "is for fees" in run("events", "--db", file, "--columns", "focus", code=2)
-    assert "no ISO 8601 time" in run("events", "--db", file, "--from", "soon", code=2)
+    assert "not an ISO 8601 time" in run("events", "--db", file, "--from", "soon", code=2)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -70,7 +70,7 @@ def test_failed_messages_are_resent_one_by_one_or_together(file: str) -> None:
     [
         ((), 2, "--all"),
         (("none", "--all"), 2, "--all"),
-        (("none", "--type", "plan.created"), 2, "narrow --all"),
+        (("none", "--type", "plan.created"), 2, "need --all"),
         (("none",), 1, "webhooks list"),
         (("--all", "--endpoint", "none"), 1, "no endpoint has the id none"),
     ],

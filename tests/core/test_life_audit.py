@@ -50,10 +50,10 @@ def test_until_when_a_subscription_must_have_been_billed(
 
 
 def test_what_began_before_it_was_told_of_is_billed_from_then_on() -> None:
-    told = START + timedelta(days=3)
-    of = subscription(started_at=START, created_at=told)
+    created_at = START + timedelta(days=3)
+    of = subscription(started_at=START, created_at=created_at)
     periods = contract(subscription_at=START, started_at=START).cycle()
-    assert life_of(of, periods).billed_from == told
+    assert life_of(of, periods).billed_from == created_at
 
 
 def period(month: int, **fields: Any) -> BillingPeriod:

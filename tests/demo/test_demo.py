@@ -100,7 +100,7 @@ def test_the_command_leaves_a_file_that_its_last_lines_serve(folder: Path) -> No
     assert answer.json()["meta"]["total_count"] == 12
     again = CliRunner().invoke(main, ["demo", "--db", str(file)])
     assert again.exit_code == 1
-    assert "is there already" in again.output
+    assert "already exists" in again.output
     assert CliRunner().invoke(main, ["demo", "--db", str(file), "--replace"]).exit_code == 0
 
 

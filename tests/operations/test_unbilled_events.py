@@ -79,7 +79,7 @@ REASONS: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
         {"code": "tokens", "properties": {"tokens": "five"}},
         "property_not_numeric",
         True,
-        "is no number",
+        "is not a number",
     ),
     "too long a number": (
         {"code": "tokens", "properties": {"tokens": "9" * 65}},

@@ -214,11 +214,11 @@ class TransactionsContract(Contract):
             tenant.insert(tenant.tax("second"))
 
         for within in (tenant.write, tenant.read):
-            with pytest.raises(RuntimeError, match="this thread has a transaction open"):
+            with pytest.raises(RuntimeError, match="this thread has an open transaction"):
                 within(lambda tx: tenant.insert(tenant.tax("second")))
-            with pytest.raises(RuntimeError, match="this thread has a transaction open"):
+            with pytest.raises(RuntimeError, match="this thread has an open transaction"):
                 within(lambda tx: tenant.read(lambda inner: inner.count(Tax)))
-        with pytest.raises(RuntimeError, match="this thread has a transaction open"):
+        with pytest.raises(RuntimeError, match="this thread has an open transaction"):
             tenant.write(write_within)
         assert tenant.read(lambda tx: tx.find(Tax)) == []
         tenant.insert(tenant.tax("after"))

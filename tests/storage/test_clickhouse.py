@@ -302,7 +302,7 @@ def test_while_a_server_does_not_answer_the_database_counts(
     "wrong", ["mysql://host/db", "chdb://relative", "clickhouse://", "chdb:///x?unknown=1", "chdb:///x?asked_from=-1"]
 )
 def test_a_url_that_names_no_server_is_refused(wrong: str) -> None:
-    with pytest.raises(UnusableEventStore, match="is no event store"):
+    with pytest.raises(UnusableEventStore, match="is not the URL of an event store"):
         EventServers(wrong)
 
 
@@ -395,4 +395,7 @@ def test_an_organization_is_looked_after_from_the_command_line(folder: str, tmp_
     servers.close()
     assert (run("compare").exit_code, run("ship-again").exit_code) == (1, 0)
     assert (run("ship").exit_code, run("compare").exit_code) == (0, 0)
-    assert "is no event store" in CliRunner().invoke(main, ["serve", "--db", path, "--events", "x://y"]).output
+    assert (
+        "is not the URL of an event store"
+        in CliRunner().invoke(main, ["serve", "--db", path, "--events", "x://y"]).output
+    )

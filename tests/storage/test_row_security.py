@@ -202,4 +202,4 @@ def test_it_can_be_turned_off_and_on_again_and_says_for_whom_it_holds() -> None:
 def test_a_file_has_no_row_security() -> None:
     result = CliRunner().invoke(main, ["row-security", "on", "--db", "billing.db"])
     assert result.exit_code == 2
-    assert "row security is PostgreSQL's" in result.output
+    assert "row security needs PostgreSQL" in result.output

@@ -36,7 +36,7 @@ def _day(_: click.Context, __: click.Parameter, text: str | None) -> date | None
     try:
         return date.fromisoformat(text)
     except ValueError as problem:
-        raise click.BadParameter(f"{text!r} is no date, such as 2024-02-01") from problem
+        raise click.BadParameter(f"{text!r} is not a date such as 2024-02-01") from problem
 
 
 @click.command()

@@ -40,7 +40,9 @@ def demo(path: Path, replace: bool) -> None:
     a charge of every charge model, over every way of counting. One airline buys credits, and pays with them.
     """
     if path.exists() and not replace:
-        raise click.ClickException(f"{path} is there already: name another with --db, or --replace it")
+        raise click.ClickException(
+            f"{path} already exists: name another file with --db, or overwrite it with --replace"
+        )
     for part in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         part.unlink(missing_ok=True)
     console = Console()

@@ -32,7 +32,7 @@ _TEXTS = {
     Reason.PERIOD_CLOSED: "of periods that were billed before what they lack was there",
     Reason.PERIOD_ALREADY_BILLED: "of periods that have been billed already",
     Reason.PROPERTY_MISSING: "without the property that their metric needs",
-    Reason.PROPERTY_NOT_NUMERIC: "whose property is no number",
+    Reason.PROPERTY_NOT_NUMERIC: "whose property is not a number",
     Reason.OPERATION_UNKNOWN: "whose operation_type is neither add nor remove",
 }
 # What these are about is the code of the event, and not its subscription.

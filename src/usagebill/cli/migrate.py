@@ -22,7 +22,7 @@ def migrate(source: str, target: str) -> None:
     else opens the database.
     """
     if not is_url(target):
-        raise click.BadParameter("a database is named by a URL, postgresql://...", param_hint="--to")
+        raise click.BadParameter("the destination must be a URL: postgresql://...", param_hint="--to")
     with refusals(source):
         # Brings it to the version of this usagebill.
         SqliteStore(source).close()
@@ -32,7 +32,9 @@ def migrate(source: str, target: str) -> None:
             from usagebill.storage.postgresql.migration import MigrationFailed
             from usagebill.storage.postgresql.migration import migrate as run
         except ImportError as problem:
-            raise click.ClickException("a driver is missing: pip install 'usagebill[postgresql]'") from problem
+            raise click.ClickException(
+                "the PostgreSQL driver is missing: pip install 'usagebill[postgresql]'"
+            ) from problem
         store = PostgresStore(target, migrating=True)
         try:
             run(source, store, _tell)

@@ -200,7 +200,7 @@ def instant(text: str) -> datetime:
     """The time that an option names, in UTC if it names no offset; `click.BadParameter` if it is none."""
     parsed = parse_instant(text)
     if parsed is None:
-        raise click.BadParameter(f"{text!r} is no ISO 8601 time, such as 2024-02-01T00:10:00Z")
+        raise click.BadParameter(f"{text!r} is not an ISO 8601 time such as 2024-02-01T00:10:00Z")
     return parsed
 
 

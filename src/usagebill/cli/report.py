@@ -114,7 +114,7 @@ def report(
     /analytics in the API. Months are those of UTC. Changes nothing; a copy of the database will do.
     """
     if csv_path is not None and name is None:
-        raise click.UsageError("--csv writes one report: name it")
+        raise click.UsageError("--csv writes a single report: name it")
     options = {option: value for option, value in filters.items() if value is not None}
     _check(name, options)
     with opened(path, organization, read_only=True) as billing:

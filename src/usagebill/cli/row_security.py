@@ -22,7 +22,7 @@ def row_security(turned: str | None, db: str) -> None:
     start. The user must own the tables.
     """
     if not is_url(db):
-        raise click.BadParameter("row security is PostgreSQL's: postgresql://...", param_hint="--db")
+        raise click.BadParameter("row security needs PostgreSQL: --db postgresql://...", param_hint="--db")
     with refusals(db):
         store: Any = store_at(db)
         try:

@@ -130,7 +130,7 @@ def documents(
 def resend(document_ids: tuple[str, ...], failed: bool, path: str, organization: str | None) -> None:
     """Have documents pushed once more, by the worker or server that does the due jobs."""
     if bool(document_ids) == failed:
-        raise click.UsageError("name the documents, or give --failed")
+        raise click.UsageError("name the documents to push again, or use --failed")
     with opened(path, organization) as billing:
         if failed:
             count = billing.synced_documents.resend_failed()

@@ -104,7 +104,7 @@ def resend(
     if (id is None) != every:
         raise click.UsageError("name one message by its id, or all failed ones with --all")
     if not every and (endpoint or event_types):
-        raise click.UsageError("--endpoint and --type narrow --all")
+        raise click.UsageError("--endpoint and --type need --all")
     with opened(path, organization) as billing:
         count = _resent(billing, id, endpoint, event_types)
     if json_output:

@@ -20,87 +20,97 @@ CODES: Mapping[str, Refusal] = {
     # Any field
     "value_is_mandatory": Refusal("is missing", "send it"),
     "can't be blank": Refusal("is empty", "send at least one"),
-    "value_is_invalid": Refusal("is none of the values that the field takes", "send one of them"),
+    "value_is_invalid": Refusal("is not one of the values that the field takes", "send one of them"),
     "value_is_out_of_range": Refusal("is outside the range of the field", "send a number within it"),
     "value_is_too_long": Refusal("is too long", "shorten it"),
     "value_is_too_short": Refusal("is too short", "lengthen it"),
     "too_long": Refusal("is too long", "shorten it"),
     "value_is_duplicated": Refusal("has the same entry twice", "send each once"),
     "duplicated_values": Refusal("has the same entry twice", "send each once"),
-    "value_already_exist": Refusal("is taken", "choose another one, or change the record that has it"),
-    "value_already_exists": Refusal("is taken", "choose another one, or change the record that has it"),
-    "already_exists": Refusal("is there already", "change it, or delete it first"),
-    "value_is_reserved": Refusal("is a name that the service keeps for itself", "choose another one"),
+    "value_already_exist": Refusal("is already taken", "choose another one, or change the record that has it"),
+    "value_already_exists": Refusal("is already taken", "choose another one, or change the record that has it"),
+    "already_exists": Refusal("already exists", "change it, or delete it first"),
+    "value_is_reserved": Refusal("is reserved", "choose another one"),
     "value_must_be_blank": Refusal("has no meaning for this kind of record", "leave it out"),
-    "value_must_be_positive_or_zero": Refusal("is no whole number of at least 0", "send a whole number from 0 on"),
-    "value_is_not_an_integer": Refusal("is no whole number", "send an integer; amounts in `_cents` have no fractions"),
-    "value_is_not_valid_number": Refusal("is no number", "send a decimal number, as a number or as text"),
-    "is not a number": Refusal("is no number", "send a decimal number, as a number or as text"),
-    "value_not_in_select_options": Refusal("is none of the options", "send one of the privilege's `select_options`"),
+    "value_must_be_positive_or_zero": Refusal("is not a whole number of at least 0", "send an integer of at least 0"),
+    "value_is_not_an_integer": Refusal(
+        "is not a whole number", "send an integer; amounts in `_cents` have no fractions"
+    ),
+    "value_is_not_valid_number": Refusal("is not a number", "send a decimal number, as a number or as text"),
+    "is not a number": Refusal("is not a number", "send a decimal number, as a number or as text"),
+    "value_not_in_select_options": Refusal("is not one of the options", "send one of the privilege's `select_options`"),
     "values_are_invalid": Refusal("do not fit together", "send a start that is not after the end"),
-    "unknown_field": Refusal("is no field of this request", "leave it out, or mend its name"),
-    "relation_must_exist": Refusal("names a record that does not exist", "create it first, or mend the name"),
+    "unknown_field": Refusal("is not a field of this request", "leave it out, or correct its name"),
+    "relation_must_exist": Refusal("names a record that does not exist", "create it first, or correct the name"),
     "invalid_value": Refusal("is not possible here", "see the description of the field"),
     "invalid_format": Refusal("has the wrong form", "see the description of the field"),
     "invalid_type": Refusal("is of the wrong type", "see the description of the field"),
-    "invalid_identifier": Refusal("is the code or id of no record", "send one that exists"),
-    "is in invalid format": Refusal("is no id", "send the UUID that the service gave"),
+    "invalid_identifier": Refusal("is not the code or id of any record", "send one that exists"),
+    "is in invalid format": Refusal("is not an id", "send the UUID that the service returned"),
     "invalid_count": Refusal("has too many entries", "send fewer"),
-    "invalid_code": Refusal("is the code of no billable metric", "create the metric, or mend the code"),
+    "invalid_code": Refusal("is not the code of a billable metric", "create the metric, or correct the code"),
     "must be boolean": Refusal("is neither true nor false", "send true or false"),
-    "must be a string": Refusal("is no text", "send text"),
-    "must_be_an_array": Refusal("is no list", "send a list, `[...]`"),
-    "must_be_array": Refusal("is no list", "send a list, `[...]`"),
+    "must be a string": Refusal("is not text", "send text"),
+    "must_be_an_array": Refusal("is not a list", "send a list, `[...]`"),
+    "must_be_array": Refusal("is not a list", "send a list, `[...]`"),
     "incompatible_params": Refusal("cannot be combined with the other parameters", "send one of them"),
-    "unsupported_value": Refusal("has a value that there is not", "send those that the field names"),
+    "unsupported_value": Refusal("contains an unknown value", "send values that the field's description lists"),
     "prorated_charge": Refusal(
         "is priced by a prorated charge, whose units over a lifetime are not counted", "watch another metric"
     ),
     "not_supported": Refusal("is not supported", "leave it out"),
     # Dates and places
-    "invalid_date": Refusal("is no date or time", 'send ISO 8601, for instance "2026-03-31" or "2026-03-31T12:00:00Z"'),
-    "invalid_timestamp": Refusal("is no time", 'send ISO 8601, for instance "2026-03-31T12:00:00Z"'),
-    "cannot_be_in_past": Refusal("is in the past", "send a time to come"),
-    "invalid_timezone": Refusal("is no time zone", 'send a name of the tz database, for instance "Europe/Paris"'),
-    "not_a_valid_country_code": Refusal("is no country", 'send two letters of ISO 3166, for instance "FR"'),
-    "not_a_valid_language_code": Refusal("is no language of documents", "send one of those that the field names"),
-    "country_must_be_present": Refusal("needs a country", "send the country, too"),
-    "country_not_supported": Refusal("is a country that this does not exist for", "leave it out"),
+    "invalid_date": Refusal(
+        "is not a date or time", 'send ISO 8601, for instance "2026-03-31" or "2026-03-31T12:00:00Z"'
+    ),
+    "invalid_timestamp": Refusal("is not a time", 'send ISO 8601, for instance "2026-03-31T12:00:00Z"'),
+    "cannot_be_in_past": Refusal("is in the past", "send a time in the future"),
+    "invalid_timezone": Refusal("is not a time zone", 'send a name of the tz database, for instance "Europe/Paris"'),
+    "not_a_valid_country_code": Refusal("is not a country", 'send two letters of ISO 3166, for instance "FR"'),
+    "not_a_valid_language_code": Refusal(
+        "is not a language of documents", "send one that the field's description lists"
+    ),
+    "country_must_be_present": Refusal("needs a country", "send the country as well"),
+    "country_not_supported": Refusal("is a country where this does not exist", "leave it out"),
     "org_must_be_in_eu": Refusal("needs a seller in the European Union", "send its country first"),
     "billing_entity_must_be_in_eu": Refusal("needs a billing entity in the European Union", "send its country first"),
     # Addresses
-    "invalid_email_format": Refusal("is no e-mail address", 'send one such as "billing@acme.example"'),
+    "invalid_email_format": Refusal("is not an e-mail address", 'send one such as "billing@acme.example"'),
     "must have at least one recipient": Refusal("has no recipient", "send an address, or give the customer one"),
     "must have email configured": Refusal("has no e-mail address", "give the billing entity an `email`"),
-    "url_is_invalid": Refusal("is no http or https address", 'send one such as "https://hooks.acme.example/usage"'),
-    "url_invalid": Refusal("is no http or https address", 'send one such as "https://shop.acme.example/paid"'),
+    "url_is_invalid": Refusal("is not an http or https address", 'send one such as "https://hooks.acme.example/usage"'),
+    "url_invalid": Refusal("is not an http or https address", 'send one such as "https://shop.acme.example/paid"'),
     "address_not_public": Refusal(
         "is not on the public internet", "send a public address, or allow private ones (`--private-networks`)"
     ),
-    "invalid_content_type": Refusal("is no image that can be used", "send a PNG or JPEG, as a data URL or base64"),
+    "invalid_content_type": Refusal("is not a usable image", "send a PNG or JPEG, as a data URL or base64"),
     "invalid_size": Refusal("is too large", "send a smaller image"),
     "Maximum number of webhook endpoints was reached": Refusal(
-        "cannot be added: there are as many webhook endpoints as there can be", "delete one first"
+        "cannot be added: the organization has the most webhook endpoints it can have", "delete one first"
     ),
     # Billable metrics
     "not_compatible_with_aggregation_type": Refusal(
-        "does not go with the aggregation type of the metric", "leave it out, or choose another aggregation type"
+        "is not compatible with the aggregation type of the metric", "leave it out, or choose another aggregation type"
     ),
-    "invalid_expression": Refusal("is no expression", "mend it: POST /billable_metrics/evaluate_expression tries it"),
-    "expression_evaluation_failed": Refusal("could not be computed from this event", "mend the event or the metric"),
-    "invalid_event": Refusal("is no event", "send an object with `properties`"),
+    "invalid_expression": Refusal(
+        "is not a valid expression", "correct it; POST /billable_metrics/evaluate_expression evaluates it on an event"
+    ),
+    "expression_evaluation_failed": Refusal(
+        "could not be computed from this event", "correct the event or the metric's expression"
+    ),
+    "invalid_event": Refusal("is not an event", "send an object with `properties`"),
     "too_many_filters": Refusal("has too many filters", "send fewer"),
     "too_many_values": Refusal("has too many values", "send fewer"),
     # Prices
-    "invalid_amount": Refusal("is no amount", 'send a decimal of at least 0 as text, for instance "0.25"'),
-    "invalid_rate": Refusal("is no rate", 'send percent as text, for instance "2.5"'),
-    "invalid_fixed_amount": Refusal("is no amount", 'send a decimal of at least 0 as text, for instance "0.25"'),
-    "invalid_free_units": Refusal("is no whole number of units", "send an integer of at least 0"),
-    "invalid_package_size": Refusal("is no size of a package", "send an integer of at least 1"),
-    "invalid_free_units_per_events": Refusal("is no whole number of events", "send an integer of at least 1"),
-    "invalid_free_units_per_total_aggregation": Refusal("is no quantity", 'send a decimal as text, "100"'),
+    "invalid_amount": Refusal("is not an amount", 'send a decimal of at least 0 as text, for instance "0.25"'),
+    "invalid_rate": Refusal("is not a rate", 'send percent as text, for instance "2.5"'),
+    "invalid_fixed_amount": Refusal("is not an amount", 'send a decimal of at least 0 as text, for instance "0.25"'),
+    "invalid_free_units": Refusal("is not a whole number of units", "send an integer of at least 0"),
+    "invalid_package_size": Refusal("is not a package size", "send an integer of at least 1"),
+    "invalid_free_units_per_events": Refusal("is not a whole number of events", "send an integer of at least 1"),
+    "invalid_free_units_per_total_aggregation": Refusal("is not a quantity", 'send a decimal as text, "100"'),
     "per_transaction_max_lower_than_per_transaction_min": Refusal(
-        "has a maximum below its minimum", "raise `per_transaction_max_amount`, or leave one of both out"
+        "has a maximum below its minimum", "raise `per_transaction_max_amount`, or leave out one of the two"
     ),
     "missing_graduated_ranges": Refusal("has no ranges", "send `graduated_ranges` with at least one range"),
     "missing_graduated_percentage_ranges": Refusal(
@@ -108,121 +118,125 @@ CODES: Mapping[str, Refusal] = {
     ),
     "missing_volume_ranges": Refusal("has no ranges", "send `volume_ranges` with at least one range"),
     "invalid_graduated_ranges": Refusal(
-        "has a gap, an overlap or an end",
-        "begin at 0, let each range begin where the one before ends, the last be open",
+        "has a gap, an overlap or no open end",
+        "start at 0, start each range where the previous one ends, and leave the last one open",
     ),
     "invalid_graduated_percentage_ranges": Refusal(
-        "has a gap, an overlap or an end",
-        "begin at 0, let each range begin where the one before ends, the last be open",
+        "has a gap, an overlap or no open end",
+        "start at 0, start each range where the previous one ends, and leave the last one open",
     ),
     "invalid_volume_ranges": Refusal(
-        "has a gap, an overlap or an end", "begin at 0, let each range begin one above the end before, the last be open"
+        "has a gap, an overlap or no open end",
+        "start at 0, start each range one above the end of the previous one, and leave the last one open",
     ),
     "too_many_keys": Refusal("has too many keys", "send fewer"),
-    "invalid_charge_model": Refusal("does not go with the charge model", "leave it out, or choose another model"),
+    "invalid_charge_model": Refusal("is not compatible with the charge model", "leave it out, or choose another model"),
     "invalid_aggregation_type_or_charge_model": Refusal(
-        "does not go with this charge model and this metric's aggregation", "choose another model or metric"
+        "is not compatible with this charge model and this metric's aggregation", "choose another model or metric"
     ),
     "invalid_billable_metric_or_charge_model": Refusal(
-        "does not go with this charge model and metric", "prorated charges need a recurring metric; leave it out"
+        "is not compatible with this charge model and metric", "prorated charges need a recurring metric; leave it out"
     ),
     "not_compatible_with_pay_in_advance": Refusal(
-        "does not go with `pay_in_advance`", "leave it out, or let the charge be paid in arrears"
+        "is not compatible with `pay_in_advance`", "leave it out, or bill the charge in arrears"
     ),
     "must_be_true_unless_pay_in_advance": Refusal(
         "is false for a charge that is paid in arrears", "leave it out, or send `pay_in_advance: true`"
     ),
     "only_compatible_with_pay_in_advance_and_non_invoiceable": Refusal(
-        "needs a charge in advance without an invoice", "send `pay_in_advance: true` and `invoiceable: false`, too"
+        "needs a charge in advance without an invoice", "also send `pay_in_advance: true` and `invoiceable: false`"
     ),
     # Plans, thresholds and alerts
     "missing_amount_cents": Refusal("has an entry without `amount_cents`", "send it"),
     "multiple_recurring_thresholds": Refusal("has several recurring thresholds", "send one at most"),
     "duplicate_threshold_values": Refusal("has the same threshold twice", "send each value once"),
     "too_many_thresholds": Refusal("has too many thresholds", "send fewer"),
-    "recurring_value_is_negative": Refusal("is no step for a recurring threshold", "send a value above 0"),
+    "recurring_value_is_negative": Refusal("is not a step of a recurring threshold", "send a value above 0"),
     "alert_already_exists": Refusal("exists for this type and metric", "change that alert"),
     # Coupons, wallets and metadata
     "coupon_is_not_reusable": Refusal("was applied to this customer before", "apply another coupon"),
-    "currencies_does_not_match": Refusal("is in another currency than the customer", "use the customer's currency"),
-    "invalid_paid_credits": Refusal("is no amount of credits", 'send a decimal of at least 0 as text, "20"'),
-    "invalid_granted_credits": Refusal("is no amount of credits", 'send a decimal of at least 0 as text, "20"'),
-    "invalid_voided_credits": Refusal("is no amount of credits", 'send a decimal of at least 0 as text, "20"'),
+    "currencies_does_not_match": Refusal("is not in the customer's currency", "use the customer's currency"),
+    "invalid_paid_credits": Refusal("is not an amount of credits", 'send a decimal of at least 0 as text, "20"'),
+    "invalid_granted_credits": Refusal("is not an amount of credits", 'send a decimal of at least 0 as text, "20"'),
+    "invalid_voided_credits": Refusal("is not an amount of credits", 'send a decimal of at least 0 as text, "20"'),
     "insufficient_credits": Refusal("is more than the wallet has", "void at most its balance"),
     "amount_rounds_to_zero": Refusal("is worth less than a cent", "send more credits"),
     "amount_below_minimum": Refusal(
-        "is less than a top-up of this wallet has to be", "send more, or `ignore_paid_top_up_limits: true`"
+        "is below the wallet's minimum for a top-up", "send more, or `ignore_paid_top_up_limits: true`"
     ),
     "amount_above_maximum": Refusal(
-        "is more than a top-up of this wallet may be", "send less, or `ignore_paid_top_up_limits: true`"
+        "is above the wallet's maximum for a top-up", "send less, or `ignore_paid_top_up_limits: true`"
     ),
     "must_be_greater_than_or_equal_min": Refusal("is below the minimum", "send at least the minimum"),
     "wallet_is_terminated": Refusal("is terminated", "use an active wallet"),
-    "wallet_limit_reached": Refusal("has as many active wallets as a customer can have", "terminate one first"),
+    "wallet_limit_reached": Refusal("has the most active wallets that a customer can have", "terminate one first"),
     "invalid_recurring_rule": Refusal(
-        "has no rule that can be followed", "an interval needs `interval`, a threshold `threshold_credits`"
+        "has an incomplete rule", "an interval needs `interval`, a threshold `threshold_credits`"
     ),
     "invalid_number_of_recurring_rules": Refusal("has more than one rule", "send one"),
-    "invalid_limitations": Refusal("limits the wallet to something unknown", "send fee types and codes that exist"),
-    "invalid_fee_types": Refusal("has an unknown type of fee", "send those that the field names"),
+    "invalid_limitations": Refusal(
+        "limits the wallet to an unknown fee type or code", "send fee types and codes that exist"
+    ),
+    "invalid_fee_types": Refusal("has an unknown type of fee", "send values that the field's description lists"),
     "invalid_transaction_type": Refusal("is an outbound transaction", "send the id of an inbound one"),
-    "invalid_key_value_pair": Refusal("has an entry that is no pair", 'send [{"key": "...", "value": "..."}]'),
+    "invalid_key_value_pair": Refusal("has an entry that is not a pair", 'send [{"key": "...", "value": "..."}]'),
     "nested_structure_not_allowed": Refusal("has lists or objects inside", "send plain values"),
     "key_too_long": Refusal("has a key that is too long", "shorten it"),
     "value_too_long": Refusal("has a value that is too long", "shorten it"),
     "no_remaining_amount": Refusal("has nothing left", "choose a transaction with credits left"),
     "exceeds_available_amount": Refusal("is more than there is", "send less"),
     "exceeds_remaining_transaction_amount": Refusal("is more than the transaction has left", "send less"),
-    "wallet_transaction_not_found": Refusal("is the id of no transaction of this wallet", "send one that exists"),
-    "wallet_transaction_not_purchased": Refusal("the transaction was granted, not bought", "choose a bought one"),
+    "wallet_transaction_not_found": Refusal("is not the id of a transaction of this wallet", "send one that exists"),
+    "wallet_transaction_not_purchased": Refusal("the transaction was granted, not purchased", "choose a purchased one"),
     "wallet_transaction_already_settled": Refusal("the transaction is settled", "there is nothing left to pay"),
     "wallet_transaction_has_no_attached_invoice": Refusal("the transaction has no invoice", "there is nothing to pay"),
     # Customers and subscriptions
-    "customer_not_found": Refusal("does not exist", "create the customer first, or mend `external_customer_id`"),
-    "wallet_not_found": Refusal("is the id of no wallet", "send one that exists"),
-    "payment_method_not_found": Refusal("is no payment method of this customer", "send one of the customer's"),
-    "must_be_persisted": Refusal("is no customer yet", "create the customer first"),
-    "invalid_count_per_integration_type": Refusal("links to two systems of a kind", "send one of each kind"),
-    "skip_sections_and_selected_ids_sent_together": Refusal("skips sections and selects some", "send one of both"),
-    "must be nil when has_customer_type is false": Refusal("is asked for and excluded at once", "leave it out"),
+    "customer_not_found": Refusal("does not exist", "create the customer first, or correct `external_customer_id`"),
+    "wallet_not_found": Refusal("is not the id of a wallet", "send one that exists"),
+    "payment_method_not_found": Refusal("is not a payment method of this customer", "send one of the customer's"),
+    "must_be_persisted": Refusal("is not an existing customer", "create the customer first"),
+    "invalid_count_per_integration_type": Refusal("links to two systems of the same kind", "send one of each kind"),
+    "skip_sections_and_selected_ids_sent_together": Refusal("skips sections and selects some", "send only one of them"),
+    "must be nil when has_customer_type is false": Refusal("is both required and excluded", "leave it out"),
     "subscription_incomplete": Refusal("waits for its first payment", "wait until that is settled"),
-    "next_subscription_incomplete": Refusal("its next plan waits for a payment", "wait until that is settled"),
+    "next_subscription_incomplete": Refusal("the next plan waits for a payment", "wait until that is settled"),
     "subscription_not_pending": Refusal("can change only before the subscription starts", "leave it out"),
     "duplicated_type": Refusal("has a type twice", "send each once"),
     "no_default_payment_method": Refusal("has no default payment method", "let the customer add one"),
     "manual_payment_method_invalid_for_payment_activation_rules": Refusal(
-        "is paid by hand, which activation by payment cannot wait for", "choose a provider's payment method"
+        "is paid manually, and activation by payment needs a provider", "choose a provider's payment method"
     ),
-    "invalid_payment_method": Refusal("is no payment method of this customer", "send one of the customer's"),
+    "invalid_payment_method": Refusal("is not a payment method of this customer", "send one of the customer's"),
     "value_is_not_editable": Refusal("cannot be changed any more", "leave it out"),
     "currency_not_editable": Refusal("cannot be changed once something was billed", "leave it out"),
     # Events
     "no_events": Refusal("has no events", "send at least one"),
     "too_many_events": Refusal("has more events than one request may bring", "send them in several batches"),
     "does_not_match_an_instant_charge": Refusal(
-        "is the metric of no charge that is paid in advance", "use a code that such a charge prices"
+        "is not the metric of a charge that is paid in advance", "use the code of such a charge's metric"
     ),
-    "required with timestamp_from_started_at": Refusal("is missing", "send the subscription, too"),
-    "cannot be used with timestamp_from_started_at": Refusal("is sent twice in a way", "send one of both"),
-    "invalid_json": Refusal("is no JSON", "send one JSON object for each event"),
-    "not_an_object": Refusal("is JSON, but no object", "send one JSON object for each event"),
+    "required with timestamp_from_started_at": Refusal("is missing", "send the subscription as well"),
+    "cannot be used with timestamp_from_started_at": Refusal("duplicates the other parameter", "send only one of them"),
+    "invalid_json": Refusal("is not JSON", "send one JSON object for each event"),
+    "not_an_object": Refusal("is JSON, but not an object", "send one JSON object for each event"),
     # Invoices, credit notes and payments
     "invalid_invoice_status_or_payment_status": Refusal(
         "the invoice is paid, or not issued", "only what is issued and unpaid has a payment page"
     ),
-    "amount_mismatch": Refusal("is not the amount of its items", "send their sum"),
+    "amount_mismatch": Refusal("is not the sum of its items", "send their sum"),
     "total_amount_exceeds_invoice_amount": Refusal("is more than the invoice's total", "send less"),
     "higher_than_remaining_fee_amount": Refusal("is more than is left of the fee", "send at most what is left"),
     "higher_than_remaining_invoice_amount": Refusal("is more than is left of the invoice", "send at most what is left"),
     "higher_than_wallet_balance": Refusal("is more than the wallet has left", "send at most its balance"),
     "does_not_match_item_amounts": Refusal(
-        "the credited, refunded and offset amounts are not the sum of the items", "POST /credit_notes/estimate says it"
+        "the credited, refunded and offset amounts do not add up to the sum of the items",
+        "POST /credit_notes/estimate returns it",
     ),
     "total_amount_must_be_positive": Refusal("nothing is credited", "send an amount above 0"),
     "cannot_refund_unpaid_invoice": Refusal("is to be refunded, but nothing is paid", "credit it instead"),
     "cannot_credit_invoice": Refusal("cannot be credited: the invoice bought credits", "refund it instead"),
     "cannot_apply_to_paid_invoice": Refusal("is set off against an invoice that is paid", "refund it instead"),
-    "not_equal_to_total_amount": Refusal("is a part of the invoice", "set off the whole of it"),
+    "not_equal_to_total_amount": Refusal("is only a part of the invoice", "set off all of it"),
     "payment_request_is_already_succeeded": Refusal("is paid", "there is nothing left to pay"),
     "invoice_is_not_payable": Refusal("cannot be paid", "only issued invoices can"),
     # Payment and tax providers
@@ -234,18 +248,20 @@ CODES: Mapping[str, Refusal] = {
     ),
     "invalid_payment_provider": Refusal("the provider has no payment pages", "link another provider"),
     "no_payment_methods_to_setup_available": Refusal("no method can be set up", "see `provider_payment_methods`"),
-    "payment_provider_error": Refusal("the payment provider did not answer as it should", "try again later"),
+    "payment_provider_error": Refusal("the payment provider gave an unexpected answer", "try again later"),
     "payment_provider_not_found": Refusal("no payment provider of this kind is connected", "connect it first"),
     "payment_provider_code_missing": Refusal(
         "several providers of this kind are connected", "send `payment_provider_code`"
     ),
     "forbidden_values": Refusal("has permissions that do not exist", "see the list of permissions"),
-    "last_non_expiring_api_key": Refusal("it is the last key that does not expire", "make another one first"),
+    "last_non_expiring_api_key": Refusal("it is the last key that does not expire", "create another one first"),
     # Previews
-    "subscription_currencies_does_not_match": Refusal("the plans have several currencies", "preview them apart"),
-    "subscription_billing_entities_do_not_match": Refusal("the billing entities differ", "preview them apart"),
-    "billing_periods_does_not_match": Refusal("the billing periods differ", "preview them apart"),
-    "new_plan_should_be_different_from_existing_plan": Refusal("it is the plan already", "name another plan"),
+    "subscription_currencies_does_not_match": Refusal("the plans have different currencies", "preview them separately"),
+    "subscription_billing_entities_do_not_match": Refusal("the billing entities differ", "preview them separately"),
+    "billing_periods_does_not_match": Refusal("the billing periods differ", "preview them separately"),
+    "new_plan_should_be_different_from_existing_plan": Refusal(
+        "the subscription already has this plan", "name another plan"
+    ),
     "only_one_subscription_allowed_for_termination": Refusal("several subscriptions are named", "name one"),
     "only_one_subscription_allowed_for_plan_change": Refusal("several subscriptions are named", "name one"),
 }
@@ -255,27 +271,29 @@ BY_STATE: Mapping[str, Refusal] = {
     "cannot_terminate_with_pending_taxes": Refusal(
         "the taxes of its last invoice are not known yet", "try again once they are, or send no credit note option"
     ),
-    "clock_is_behind": Refusal("the machine's clock is behind the database", "put the clock right"),
-    "clock_is_ahead": Refusal("the machine's clock is far ahead of the database", "put it right, or confirm it"),
-    "connection_deleted": Refusal("its connection was deleted", "make the connection again"),
+    "clock_is_behind": Refusal("the machine's clock is behind the database", "correct the clock"),
+    "clock_is_ahead": Refusal("the machine's clock is far ahead of the database", "correct it, or confirm it"),
+    "connection_deleted": Refusal("its connection was deleted", "create the connection again"),
     "credit_note_not_deletable": Refusal("a finalized credit note cannot be deleted", "void it instead"),
     "credit_note_not_finalized": Refusal("the credit note is a draft", "finalize its invoice first"),
-    "email_delivery_not_configured": Refusal("there is no mail server", "start the service with `--smtp-url`"),
+    "email_delivery_not_configured": Refusal("no mail server is configured", "start the service with `--smtp-url`"),
     "email_settings_disabled": Refusal(
         "the billing entity sends no e-mails of this kind", "add it to the entity's `email_settings`"
     ),
-    "feature_not_supported": Refusal("the provider does not have it", "link a provider that does"),
+    "feature_not_supported": Refusal("the provider does not support this", "link a provider that does"),
     "full_usage_not_allowed": Refusal(
         "the full usage of everything, or of prorated charges, cannot be shown", "name one charge that is not prorated"
     ),
-    "invalid_status": Refusal("its status does not allow that", "see its `status`"),
+    "invalid_status": Refusal("its status does not allow this", "check its `status`"),
     "invalid_type_or_status": Refusal(
         "this type of invoice, or its status, does not allow credit notes of this kind", "see its type and status"
     ),
     "invoice_not_finalized": Refusal("the invoice is not finalized", "finalize it first"),
     "invoiced_fee": Refusal("the fee is on an invoice", "change the invoice, or credit it"),
-    "invoices_have_different_billing_entities": Refusal("the invoices have several issuers", "request them apart"),
-    "invoices_have_different_currencies": Refusal("the invoices have several currencies", "request them apart"),
+    "invoices_have_different_billing_entities": Refusal(
+        "the invoices have different billing entities", "request them separately"
+    ),
+    "invoices_have_different_currencies": Refusal("the invoices have different currencies", "request them separately"),
     "invoices_not_overdue": Refusal("one of the invoices is not overdue", "request overdue ones only"),
     "invoices_not_ready_for_payment_processing": Refusal("a payment of one is under way", "wait for its outcome"),
     "is_succeeded": Refusal("the message was delivered", "only failed ones are sent again"),
@@ -307,10 +325,10 @@ NOT_PERMITTED: Mapping[str, Refusal] = {
         "the taxes of the invoice are not known yet", "try again once its `tax_status` is succeeded"
     ),
     "cannot_override_charge_model": Refusal(
-        "the charge model of a plan's charge cannot be overridden", "send the plan's model, or make another plan"
+        "the charge model of a plan's charge cannot be overridden", "send the plan's model, or create another plan"
     ),
     "feature_unavailable": Refusal(
-        "that is not possible for this record, in the state it is in", "see the operation's description"
+        "this is not possible in the record's current state", "see the operation's description"
     ),
     "permissions_beyond_own": Refusal(
         "a key cannot give permissions that it does not have", "use a key that has them all"
@@ -378,7 +396,7 @@ def refusal_of(code: str) -> Refusal:
     # Some say in brackets what they are about: `invalid_email_format[0,nobody]`.
     known = CODES.get(code) or CODES.get(code.partition("[")[0])
     if known is None and code.startswith("must be one of: "):
-        return Refusal("is none of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
+        return Refusal("is not one of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
     if known is None and " " in code:
         return Refusal(code, "send it like that")
     return known or UNNAMED

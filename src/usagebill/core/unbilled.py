@@ -268,7 +268,7 @@ def message_of(reason: Reason, event: Event, field_name: str | None = None, near
         Reason.PERIOD_CLOSED: "its period had been billed before the event could be counted",
         Reason.PERIOD_ALREADY_BILLED: "the event came after its period had been billed",
         Reason.PROPERTY_MISSING: f"the metric {event.code!r} needs the property {field_name!r}",
-        Reason.PROPERTY_NOT_NUMERIC: f"the property {field_name!r} of the metric {event.code!r} is no number",
+        Reason.PROPERTY_NOT_NUMERIC: f"the property {field_name!r} of the metric {event.code!r} is not a number",
         Reason.OPERATION_UNKNOWN: "the property 'operation_type' is neither 'add' nor 'remove'",
     }
     return texts[reason] + (f"; was {near!r} meant?" if near else "")

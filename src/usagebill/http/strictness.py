@@ -44,7 +44,7 @@ class Strictness:
             return
         asked = headers.get("usagebill-strict", "").strip().lower()
         if asked in ("true", "1") or (self._always and asked not in ("false", "0")):
-            meant = {slip.path: f"is no field; did you mean {slip.near}?" for slip in slips if slip.near is not None}
+            meant = {slip.path: f"is not a field; did you mean {slip.near}?" for slip in slips if slip.near is not None}
             raise Invalid({slip.path: [slip.code] for slip in slips}, reasons=meant)
         name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_TOLD]))
         logged_at = self._told.get(name)

@@ -106,7 +106,7 @@ class CashfreeProvider(PaymentProvider):
         if not any(hmac.compare_digest(known, signature.encode()) for known in expected):
             raise NoticeRejected("the signature is not Cashfree's")
         if not stamp.isascii() or not stamp.isdigit():
-            raise NoticeRejected("it does not say when it was signed")
+            raise NoticeRejected("the time of its signature is missing")
         seconds = int(stamp) // 1000 if int(stamp) >= _MILLISECONDS else int(stamp)
         if abs(int(now.timestamp()) - seconds) > _TOLERANCE.total_seconds():
             raise NoticeRejected("it was not signed just now")

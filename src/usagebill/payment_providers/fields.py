@@ -39,7 +39,7 @@ def required_int(said: Json, *path: str) -> int:
     """A whole number. Raises ValueError if there is none."""
     item = value(said, *path)
     if isinstance(item, bool) or not isinstance(item, int):
-        raise ValueError(f"{'.'.join(path)} is no whole number")
+        raise ValueError(f"{'.'.join(path)} is not a whole number")
     return item
 
 
@@ -47,7 +47,7 @@ def items(said: Json, *path: str) -> list[Json]:
     """A list. Raises ValueError if there is none."""
     item = value(said, *path)
     if not isinstance(item, list):
-        raise ValueError(f"{'.'.join(path)} is no list")
+        raise ValueError(f"{'.'.join(path)} is not a list")
     return item
 
 

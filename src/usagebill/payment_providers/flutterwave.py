@@ -94,7 +94,7 @@ class FlutterwaveProvider(PaymentProvider):
         secret = connection.secret("webhook_secret")
         word = headers.get("verif-hash", "")
         if not secret.value.strip() or not hmac.compare_digest(secret.value.encode(), word.encode()):
-            raise NoticeRejected("the word in verif-hash is not ours")
+            raise NoticeRejected("verif-hash is not the connection's secret hash")
         type = required_text(parse_json(body), "event")
         content = body.decode()
         return (Notice(id=digest((type, content)), type=type, body=content),)

@@ -68,7 +68,7 @@ class ProviderHttp:
             json = None
         status = answer.status
         if status == 429:
-            raise failed(FailureKind.THROTTLED, "status_429", "the provider is asked too often")
+            raise failed(FailureKind.THROTTLED, "status_429", "the provider limits our requests")
         if status >= 500 or status == 408:
             raise failed(FailureKind.UNREACHABLE, f"status_{status}", f"the provider answered {status}")
         return Said(status, answer.body, json, answer.headers)

@@ -111,7 +111,7 @@ class OneTransaction:
         would wait for its end.
         """
         if getattr(self._thread, "is_open", False):
-            raise RuntimeError("this thread has a transaction open: reads and writes within it go through it")
+            raise RuntimeError("this thread has an open transaction: read and write through it until it ends")
         self._thread.is_open = True
         try:
             yield

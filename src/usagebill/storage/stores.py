@@ -31,7 +31,7 @@ def store_at(path: str | Path, *, read_only: bool = False, events: str | None = 
     if events is None:
         return _records_at(path, read_only=read_only)
     if read_only:
-        raise UnusableServer("what is only read has no event store beside it: its events are counted where they are")
+        raise UnusableServer("a read-only database takes no event store: its events are counted where they are")
     try:
         from usagebill.storage.clickhouse import EventServers, StoreWithEvents
     except ImportError as problem:
@@ -93,7 +93,7 @@ def is_engine_error(problem: Exception) -> bool:
 def emptied(url: str) -> Iterator[str]:
     """The URL of an empty database on the PostgreSQL server of `url`, reserved for the caller."""
     if not is_url(url):
-        raise ValueError("a sandbox works in memory, or on a server: postgresql://...")
+        raise ValueError("a sandbox runs in memory or on PostgreSQL (postgresql://...)")
     try:
         from usagebill.storage.postgresql.databases import temporary_database
     except ImportError as problem:

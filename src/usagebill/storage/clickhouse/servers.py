@@ -108,7 +108,7 @@ def _place_of(url: str) -> _Place:
         address = f"{parts.netloc.rpartition(':')[0] if parts.port else parts.netloc}:{port}"
         return place(dsn=f"{scheme}://{address}")
     raise UnusableEventStore(
-        f"{shown(url)} is no event store: clickhouse://user:password@host:8123/database,"
+        f"{shown(url)} is not the URL of an event store: clickhouse://user:password@host:8123/database,"
         " clickhouses:// for TLS, or chdb:///folder?database=name; several are separated by commas"
     )
 
@@ -126,7 +126,7 @@ class _Shard:
         try:
             self._client = clickhouse_connect.get_client(dsn=place.dsn, **options)
         except ImportError as problem:
-            raise UnusableEventStore("an engine in the process needs a package: pip install chdb") from problem
+            raise UnusableEventStore("chdb:// needs the package chdb: pip install chdb") from problem
         except Exception as problem:
             raise Unreachable(f"{shown(place.dsn)}: {problem}") from problem
 
@@ -203,7 +203,7 @@ class EventServers:
         places = [_place_of(url.strip()) for url in urls.split(",")]
         self.asked_from = places[0].asked_from
         if len({(place.dsn, place.database) for place in places}) < len(places):
-            raise UnusableEventStore("a server stands twice among those of the event store")
+            raise UnusableEventStore("the event store lists a server twice")
         self.shards = []
         try:
             for place in places:

@@ -126,7 +126,7 @@ class PostgresStore:
                 raise UnusableServer(f"usagebill needs PostgreSQL {OLDEST_SERVER} or later; this is {known}")
             encoding = driver.info.parameter_status("server_encoding")
             if encoding != "UTF8":
-                raise UnusableServer(f"usagebill needs a database in UTF8; this one is in {encoding}")
+                raise UnusableServer(f"usagebill needs a database in UTF8; this one uses {encoding}")
             connection = Connection(driver, scope=RowScope(None))
             # Closing the connection undoes what was not committed.
             self._begin(driver, _READ if self._read_only else _WRITE)
@@ -134,7 +134,7 @@ class PostgresStore:
             identity = identity_of(connection)
             self._has_row_security = row_security.is_on(connection)
             if self._migrating and self._has_row_security and row_security.is_subject(connection):
-                raise UnusableServer("row security is on, and rows cannot be copied then: turn it off meanwhile")
+                raise UnusableServer("rows cannot be copied while row security is on: turn it off for the migration")
             unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
             if unfinished is not None and not self._migrating:
                 raise UnusableServer("a migration into this database is not finished: run `usagebill migrate` again")
