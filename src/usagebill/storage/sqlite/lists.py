@@ -222,9 +222,7 @@ class Lists:
         return int(counted.fetchone()[0])
 
     def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
-        """The WHERE clause that gathers what matches, led by one index of texts or items: each further one would be
-        asked again for every record.
-        """
+        """The WHERE clause that gathers what matches, led by one index of texts or items."""
         items = [item for condition in conditions if (item := asked_item(kind, condition)) is not None]
         if is_narrowed(kind, conditions) or not items or not looks_up([c for c in conditions if type(c) is not Item]):
             gathered = not is_narrowed(kind, conditions)
@@ -264,8 +262,12 @@ class Lists:
         if span is not None and size.matching == size.all:
             whole = count_common_within(self._connection, kind, rest[0], counts, self._organization_id)
             if whole is not None:
-                shown = (*counts.conditions, rest[0])
-                return whole + sum(self._counted_one_by_one(kind, shown, span.column, cut) for cut in span.cuts)
+                source, values = self._by_range(kind, (*counts.conditions, rest[0]), counts)
+                for cut in span.cuts:
+                    tests = "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
+                    bound = (*values, *(value for _, value in cut))
+                    whole += self._connection.execute(f"SELECT COUNT(*) FROM {source}{tests}", bound).fetchone()[0]
+                return whole
         if not counts.own or self._leads_past_text_by_range(kind, counts, rest):
             return None
         return count_beside(self._connection, kind, rest[0], counts, self._organization_id)
@@ -286,10 +288,7 @@ class Lists:
         return self._searches_broadly(kind, rest[0], self._size(kind, counts).matching)
 
     def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
-        """The records within the range of dates or amounts, whose texts are looked at one by one, and values it binds.
-
-        The planner does not know how few these are: it is told which index leads to them.
-        """
+        """The records within a range, by the index that the planner does not know to be short, and values it binds."""
         table = table_of(kind)
         assert counts.span is not None
         assert table.listing is not None
