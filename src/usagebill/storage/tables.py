@@ -381,6 +381,7 @@ TABLES: tuple[Table, ...] = (
             ranges=("updated_at",),
             keys=("webhook_endpoint_id",),
             lead="status",
+            searched=("id", "object_id"),
         ),
     ),
     Table(
