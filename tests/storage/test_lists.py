@@ -407,6 +407,35 @@ def test_a_search_beside_a_filter_finds_the_same_whichever_is_looked_at(
         assert shown > 20
 
 
+@pytest.mark.parametrize("many", [0, 200_000])
+def test_a_search_in_the_history_of_an_endpoint_finds_the_same_in_every_way(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "_MANY", many)
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        history = box.billing.webhooks.list_of_endpoint
+        endpoints = [
+            box.billing.webhook_endpoints.create(webhook_url=f"https://acme.example/{number}").id for number in range(2)
+        ]
+        customers = [box.customer(f"c{number}")["svc_id"] for number in range(4)]
+        terms = [customers[1], customers[1][-6:], customers[2][:4].upper(), customers[0][-2:], "-", "none", ""]
+        questions = [
+            (endpoint, {"search_term": term, **narrowed, "per_page": 3, "page": page})
+            for endpoint in endpoints
+            for term in terms
+            for narrowed in ({}, {"statuses": ["pending"]}, {"statuses": ["failed"]}, {"to_date": "2024-03-06"})
+            for page in (1, 2)
+        ]
+        for endpoint, filters in questions:
+            with plainly(monkeypatch):
+                expected = history(endpoint, **filters)
+            for way in (WALK, GATHER, GUIDED):
+                with ways(monkeypatch, *way):
+                    assert history(endpoint, **filters) == expected, (filters, way)
+        assert [history(endpoint, search_term=customers[1].upper()).total for endpoint in endpoints] == [1, 1]
+        assert history(endpoints[0], search_term="-").total == len(customers)
+
+
 _COUNTRIES = st.sampled_from([None, "DE", "FR"])
 _NAMES = st.sampled_from(
     [None, "", "Ada", "ADA Lovelace", "Straße", "STRASSE 1", 'say "x"', "a\0b", "\ufffd", "éÉ", "x_%"]

@@ -358,6 +358,7 @@ TABLES_OF_VERSIONS = {
     37: "391b327c5f77710a",
     38: "fd951e2f13c00eaa",
     39: "9be2ef78b9cf70a4",
+    40: "d49cad5af3891063",
 }
 
 
