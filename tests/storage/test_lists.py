@@ -432,8 +432,8 @@ def test_a_search_in_the_history_of_an_endpoint_finds_the_same_in_every_way(
             for way in (WALK, GATHER, GUIDED):
                 with ways(monkeypatch, *way):
                     assert history(endpoint, **filters) == expected, (filters, way)
-        assert [history(endpoint, search_term=customers[1].upper()).total for endpoint in endpoints] == [1, 1]
-        assert history(endpoints[0], search_term="-").total == len(customers)
+        assert [history(endpoint, search_term=customers[1].upper()).total_count for endpoint in endpoints] == [1, 1]
+        assert history(endpoints[0], search_term="-").total_count == len(customers)
 
 
 _COUNTRIES = st.sampled_from([None, "DE", "FR"])

@@ -224,16 +224,16 @@ class Lists:
     def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
         """The WHERE clause that gathers what matches, led by one index of texts or items."""
         items = [item for condition in conditions if (item := asked_item(kind, condition)) is not None]
-        if is_narrowed(kind, conditions) or not items or not looks_up([c for c in conditions if type(c) is not Item]):
+        sought = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
+        if is_narrowed(kind, conditions) or len(sought) + bool(items) < 2:
             gathered = not is_narrowed(kind, conditions)
             return where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
-        fewest = min(item.count(self._connection, self._organization_id) for item in items)
-        leader = next(
-            (c for c in conditions if looks_up([c]) and type(c) is not Item and not self._is_broad(kind, [c], fewest)),
-            None,
-        )
+        fewest = min((item.count(self._connection, self._organization_id) for item in items), default=FEW)
+        # Pieces of text first: whole texts, like countries, may have many records.
+        sought.sort(key=lambda condition: type(condition) is not Search)
+        leader = next((condition for condition in sought if not self._is_broad(kind, [condition], fewest)), None)
         if leader is None:
-            leader = next(c for c in conditions if asked_item(kind, c) is not None)
+            leader = next((c for c in conditions if asked_item(kind, c) is not None), sought[0])
         others = [condition for condition in conditions if condition is not leader]
         where, values = where_sql(kind, others, self._organization_id, False, gathered=False)
         return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values

@@ -169,7 +169,8 @@ def looks_up(conditions: Sequence[Condition]) -> bool:
 def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
     """Whether columns of the records themselves lead to few, which are better looked at one by one."""
     return any(
-        isinstance(condition, Compare) and condition.operator == "=" and condition.column in _narrowing(kind)
+        (isinstance(condition, Within) or (isinstance(condition, Compare) and condition.operator == "="))
+        and condition.column in _narrowing(kind)
         for condition in conditions
     )
 
