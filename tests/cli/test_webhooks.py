@@ -62,7 +62,7 @@ def test_failed_messages_are_resent_one_by_one_or_together(file: str) -> None:
         billing.run_due()
         assert {delivery.headers["x-svc-unique-key"] for delivery in receiver.received} == {first, second}
     assert run("webhooks", "resend", "--all", "--db", file) == "no failed webhooks\n"
-    assert "has arrived" in run("webhooks", "resend", first, "--db", file, code=1)
+    assert "was delivered" in run("webhooks", "resend", first, "--db", file, code=1)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ def _recounted(store: SqliteStore, kind: type) -> None:
         f' LEFT JOIN "{name}_profiled" p ON p.sequence = x.sequence WHERE x.shown'
     ).fetchall()
     expected = Counter(
-        (text, code) for code, *of_record in rows for text in common if any(text in one for one in of_record if one)
+        (text, code)
+        for code, *of_record in rows
+        for text in common
+        if any(text in value for value in of_record if value)
     )
     assert kept("counts", "code") == expected
     in_slots: Counter[tuple[object, ...]] = Counter()
@@ -112,7 +115,7 @@ def _recounted(store: SqliteStore, kind: type) -> None:
             (text, organization_id, ranged, value)
             for organization_id, value, *of_record in rows
             for text in common
-            if value is not None and any(text in one for one in of_record if one)
+            if value is not None and any(text in value for value in of_record if value)
         )
     assert kept("slots", "organization_id, ranged, slot") == in_slots
     assert not connection.execute(f'SELECT 1 FROM "{name}_common_changed"').fetchall()
@@ -123,10 +126,10 @@ class _History:
 
     def __init__(self, store: SqliteStore, data: st.DataObject) -> None:
         self.store, self.data = store, data
-        self.own: Tenant = new_tenant(store)
+        self.tenant: Tenant = new_tenant(store)
         self.other: Tenant = new_tenant(store)
-        self.entity = self.own.entity()
-        self.own.insert(self.entity)
+        self.entity = self.tenant.entity()
+        self.tenant.insert(self.entity)
         self.people: list[Customer] = []
         self.invoices: list[Invoice] = []
         stranger = self.other.entity()
@@ -142,8 +145,8 @@ class _History:
         match draw(st.sampled_from(actions)):
             case "customer":
                 country = draw(st.sampled_from(["DE", "FR"]))
-                self.people.append(self.own.customer(self.entity, name=draw(_NAMES), country=country))
-                self.own.insert(self.people[-1])
+                self.people.append(self.tenant.customer(self.entity, name=draw(_NAMES), country=country))
+                self.tenant.insert(self.people[-1])
             case "count":
                 for _ in range(draw(st.integers(1, 4))):
                     self.store.roll_up_usage()
@@ -154,9 +157,9 @@ class _History:
             case "invoice" | "orphan" as action:
                 person = draw(st.sampled_from(self.people))
                 if action == "orphan":
-                    person = self.own.customer(self.entity, name=draw(_NAMES), country="DE")
+                    person = self.tenant.customer(self.entity, name=draw(_NAMES), country="DE")
                     self.people.append(person)
-                invoice = self.own.invoice(
+                invoice = self.tenant.invoice(
                     person,
                     number=draw(_NUMBERS),
                     status=draw(_STATUSES),
@@ -166,7 +169,7 @@ class _History:
                 )
                 self.invoices.append(invoice)
                 # Its customer may be written after it.
-                self.own.insert(*([invoice] if action == "invoice" else [person, invoice]))
+                self.tenant.insert(*([invoice] if action == "invoice" else [person, invoice]))
             case "change":
                 place = draw(st.integers(0, len(self.invoices) - 1))
                 changes: dict[str, Any] = {
@@ -177,15 +180,15 @@ class _History:
                 }
                 changed = replace(self.invoices[place], **changes, currency=draw(st.sampled_from(["EUR", "USD"])))
                 self.invoices[place] = changed
-                self.own.write(lambda tx: tx.replace(changed))
+                self.tenant.write(lambda tx: tx.replace(changed))
             case "remove":
                 gone = self.invoices.pop(draw(st.integers(0, len(self.invoices) - 1)))
-                self.own.write(lambda tx: tx.delete(gone))
+                self.tenant.write(lambda tx: tx.delete(gone))
 
     def _replace_person(self, **changes: Any) -> None:
         place = self.data.draw(st.integers(0, len(self.people) - 1))
         changed = self.people[place] = replace(self.people[place], **changes)
-        self.own.write(lambda tx: tx.replace(changed))
+        self.tenant.write(lambda tx: tx.replace(changed))
 
     def matching_customers(self, term: str, country: str | None) -> set[str]:
         return {
@@ -211,23 +214,28 @@ class _History:
         bounds = self.data.draw(_BOUNDS)
         for term in _TERMS:
             for country in (None, "FR"):
-                asked: list[Condition] = [contains(_SEARCHED, term), *([eq("country", country)] if country else [])]
-                self._holds(Customer, asked, newest, self.matching_customers(term, country))
+                conditions: list[Condition] = [
+                    contains(_SEARCHED, term),
+                    *([eq("country", country)] if country else []),
+                ]
+                self._holds(Customer, conditions, newest, self.matching_customers(term, country))
             for currency in (None, "USD"):
                 searched = any_of(
                     contains(("number",), term), related(Customer, "customer_id", contains(CUSTOMER_COLUMNS, term))
                 )
-                asked = [within("status", VISIBLE), searched, *([eq("currency", currency)] if currency else [])]
-                self._holds(Invoice, asked, latest, self.matching_invoices(term, currency))
-                self._holds(Invoice, [*asked, *bounds], latest, self.matching_invoices(term, currency, bounds))
+                conditions = [within("status", VISIBLE), searched, *([eq("currency", currency)] if currency else [])]
+                self._holds(Invoice, conditions, latest, self.matching_invoices(term, currency))
+                self._holds(Invoice, [*conditions, *bounds], latest, self.matching_invoices(term, currency, bounds))
 
-    def _holds(self, kind: Any, asked: list[Condition], order: Any, expected: set[str]) -> None:
+    def _holds(self, kind: Any, conditions: list[Condition], order: Any, expected: set[str]) -> None:
         def ask(tx: Transaction) -> tuple[int, set[str]]:
-            return tx.count(kind, *asked), {record.id for record in tx.find(kind, *asked, order=order, limit=99)}
+            return tx.count(kind, *conditions), {
+                record.id for record in tx.find(kind, *conditions, order=order, limit=99)
+            }
 
-        number, listed = self.own.read(ask)
-        assert number == len(expected), (kind, asked)
-        assert listed == expected, (kind, asked)
+        number, listed = self.tenant.read(ask)
+        assert number == len(expected), (kind, conditions)
+        assert listed == expected, (kind, conditions)
 
 
 _STATUSES = st.sampled_from(["finalized", "finalized", "generating"])
@@ -272,30 +280,30 @@ def test_counts_follow_any_history(early: None, data: st.DataObject) -> None:
 
 
 def test_a_rename_reaches_the_documents_that_are_counted(store: SqliteStore) -> None:
-    own = new_tenant(store)
-    entity = own.entity()
-    customer = own.customer(entity, name="Ada")
-    own.insert(entity, customer, *(own.invoice(customer, number=f"X-{number}") for number in range(5)))
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    customer = tenant.customer(entity, name="Ada")
+    tenant.insert(entity, customer, *(tenant.invoice(customer, number=f"X-{number}") for number in range(5)))
     _catch_up(store)
     searched = any_of(contains(("number",), "ada"), related(Customer, "customer_id", contains(CUSTOMER_COLUMNS, "ada")))
 
     def number() -> int:
-        return own.read(lambda tx: tx.count(Invoice, within("status", VISIBLE), searched))
+        return tenant.read(lambda tx: tx.count(Invoice, within("status", VISIBLE), searched))
 
     assert number() == 5
-    own.write(lambda tx: tx.replace(replace(customer, name="Grace")))
+    tenant.write(lambda tx: tx.replace(replace(customer, name="Grace")))
     assert number() == 0
     _recounted(store, Invoice)
     assert number() == 0
-    own.write(lambda tx: tx.replace(replace(customer, name="Ada Lovelace")))
+    tenant.write(lambda tx: tx.replace(replace(customer, name="Ada Lovelace")))
     assert number() == 5
 
 
 def test_the_counts_are_what_is_asked(store: SqliteStore) -> None:
     """Common texts are looked up: neither the index of texts nor a record is read."""
-    own = new_tenant(store)
-    entity = own.entity()
-    own.insert(entity, *(own.customer(entity, name=f"Ada {number % 2}", country="DE") for number in range(6)))
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    tenant.insert(entity, *(tenant.customer(entity, name=f"Ada {number % 2}", country="DE") for number in range(6)))
     _catch_up(store)
     statements: list[str] = []
 
@@ -306,23 +314,23 @@ def test_the_counts_are_what_is_asked(store: SqliteStore) -> None:
         finally:
             tx._connection.set_trace_callback(None)
 
-    assert own.read(ask) == 6
+    assert tenant.read(ask) == 6
     assert any("customers_common_counts" in statement for statement in statements)
     assert not any("MATCH" in statement for statement in statements)
 
 
 def test_a_number_that_is_used_again_is_looked_at(store: SqliteStore) -> None:
     """The last record goes for good, and the next one gets its number in the index."""
-    own = new_tenant(store)
-    entity = own.entity()
-    people = [own.customer(entity, name="Ada") for _ in range(4)]
-    own.insert(entity, *people)
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    people = [tenant.customer(entity, name="Ada") for _ in range(4)]
+    tenant.insert(entity, *people)
     _catch_up(store)
-    own.write(lambda tx: tx.delete(people[-1]))
+    tenant.write(lambda tx: tx.delete(people[-1]))
     _catch_up(store)
-    own.insert(own.customer(entity, name="Grace"))
-    assert own.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "grace"))) == 1
-    assert own.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 3
+    tenant.insert(tenant.customer(entity, name="Grace"))
+    assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "grace"))) == 1
+    assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 3
     _recounted(store, Customer)
 
 
@@ -330,12 +338,12 @@ def test_with_too_much_to_catch_up_with_texts_are_counted_in_other_ways(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_counts, "_FEW", 2)
-    own = new_tenant(store)
-    entity = own.entity()
-    own.insert(entity, *(own.customer(entity, name="Ada") for _ in range(4)))
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    tenant.insert(entity, *(tenant.customer(entity, name="Ada") for _ in range(4)))
     _catch_up(store)
-    own.insert(*(own.customer(entity, name="Ada") for _ in range(3)))
-    assert own.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 7
+    tenant.insert(*(tenant.customer(entity, name="Ada") for _ in range(3)))
+    assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 7
 
 
 @given(records=st.lists(st.lists(st.text("ab ", max_size=6), max_size=3), max_size=8), least=st.integers(1, 4))

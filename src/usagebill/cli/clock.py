@@ -26,8 +26,8 @@ __all__ = ["clock"]
 def clock(confirm: bool, path: str, settings: Settings, json_output: bool) -> None:
     """Compare this machine's clock with the newest instant in the database.
 
-    Nothing is written by a clock that is behind by over five minutes, or ahead by more than --clock-ahead-days. Exits
-    with 1 where that is so.
+    If it is more than five minutes behind, or more than --clock-ahead-days ahead, nothing is written until it is
+    accepted, and this command exits with 1.
     """
     configure(level="critical")
     with opened(path, settings=settings) as billing:

@@ -23,7 +23,7 @@ _thresholds = "Cents of a currency that must be overdue for customers to be aske
 
 @click.group("dunning-campaigns")
 def dunning_campaigns() -> None:
-    """Ask customers again and again for what is overdue, by e-mail or through their payment provider."""
+    """Request overdue balances repeatedly, by e-mail or through the customers' payment providers."""
 
 
 def _parsed(texts: Sequence[str]) -> list[dict[str, object]]:
@@ -80,7 +80,7 @@ def create(
     organization: str | None,
     json_output: bool,
 ) -> None:
-    """Make a campaign. It asks nobody before it is applied."""
+    """Create a campaign. It sends no payment requests until it is applied."""
     sent = _sent(name or code, description, thresholds, days, attempts, bcc)
     with opened(path, organization) as billing:
         shown = _shown(billing, billing.dunning_campaigns.create(code=code, **sent))
@@ -158,7 +158,7 @@ def update(
 @database()
 @organization_option
 def apply(code: str, customer: str | None, billing_entity: str | None, path: str, organization: str | None) -> None:
-    """Have a campaign ask the customers of a billing entity, or one customer."""
+    """Apply a campaign to the customers of a billing entity, or to one customer."""
     if customer is not None and billing_entity is not None:
         raise click.UsageError("a campaign is applied to a --customer or to a --billing-entity")
     with opened(path, organization) as billing, _named(code):
@@ -182,7 +182,7 @@ def apply(code: str, customer: str | None, billing_entity: str | None, path: str
 @organization_option
 @as_json
 def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
-    """End a campaign: nobody is asked by it any more."""
+    """Delete a campaign: it sends no further payment requests."""
     with opened(path, organization) as billing, _named(code):
         shown = _shown(billing, billing.dunning_campaigns.delete(code))
     if json_output:

@@ -28,7 +28,7 @@ _until_idle = click.option("--until-idle", is_flag=True, help="Stop once there i
 
 
 def _until_told() -> threading.Event:
-    """Set once somebody wants this process to end; the batch at hand is finished first."""
+    """Set when this process is asked to stop; the current batch is finished first."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -66,7 +66,7 @@ def watch(directory: Path, every: float, settled_after: float, once: bool, organ
     """Take the events of the .csv, .jsonl and .parquet files in DIRECTORY, and of those that are put there later.
 
     Files may go on growing. Where each was left is kept in the database, so that this can be stopped and started at
-    any time. Lines that are no events are listed: `usagebill events refused`.
+    any time. Lines that are not events are listed: `usagebill events refused`.
     """
     configure()
     stopping = _until_told()

@@ -166,7 +166,7 @@ def _events(count: int) -> str:
 def list_unbilled(
     subscription: str | None, code: str | None, limit: int, path: str, organization: str | None, json_output: bool
 ) -> None:
-    """List the events that no charge counts as things stand, how many there are of each kind, and why.
+    """List the events that no charge counts at present, how many of each kind, and why.
 
     An event leaves the list once it is counted: when the subscription, metric or charge that it lacks is there while
     its period is still to be billed.

@@ -33,10 +33,9 @@ __all__ = ["jobs", "run_due"]
 @settings_options
 @as_json
 def run_due(at: datetime | None, force: bool, path: str, settings: Settings, json_output: bool) -> None:
-    """Do every due job once, each as of the instant at which it was due, and say what came of it.
+    """Run every due job once, each as of the time it was due, and report the results.
 
-    A time in the future is for copies of a file: invoices that are made ahead of time cannot be undone. From a copy
-    nothing is sent.
+    A future time is for copies of a file: invoices issued ahead of time cannot be undone. A copy sends nothing.
 
     Exits with 1 if a job failed. A failed job is tried again later; `jobs list` shows why.
     """

@@ -76,7 +76,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "id_prefix": (str, "What the names of service-owned ids begin with."),
     "public_url": (
         str,
-        "Where this service is reached, the issuer of webhook signatures; `serve` goes by its host and port else.",
+        "The URL of this service, the issuer of webhook signatures; by default the host and port of `serve`.",
     ),
     "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
@@ -89,9 +89,9 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         click.Choice(["auto", "allowed", "refused"]),
         "Whether webhooks may go to addresses that are not on the public internet; auto: with one organization only.",
     ),
-    "vat_registry_url": (str, "Where VAT numbers of the EU are checked; none is where this is left out."),
+    "vat_registry_url": (str, "The URL that EU VAT numbers are checked at; without it they are not checked."),
     "smtp_url": (str, "The mail server: smtp://user:password@host:587 or smtps://host. No e-mail is sent without it."),
-    "email_from": (str, "The address that e-mails come from; that of the billing entity where this is left out."),
+    "email_from": (str, "The sender of e-mails; by default the address of the billing entity."),
     "smtp_timeout": (click.FloatRange(0, min_open=True), "Seconds that each step with the mail server may take."),
     "bridge_timeout": (
         click.FloatRange(0, min_open=True),
@@ -111,10 +111,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         bool,
         "Whether unknown fields and fractions of cents get 422 from the API, instead of being ignored or cut.",
     ),
-    "metrics_key": (str, "The bearer token that opens /metrics; there are no metrics where this is left out."),
+    "metrics_key": (str, "The bearer token for /metrics; without it there is no /metrics."),
     "ready_max_age": (
         click.FloatRange(0, min_open=True),
-        "/ready is 503 while a job has been due for so many seconds; never for that where this is left out.",
+        "/ready returns 503 while a job has been due for longer than this many seconds; by default it never does.",
     ),
     "documents": (
         click.Choice(["on_demand", "at_once"]),

@@ -138,9 +138,9 @@ def serve(
     json_output: bool,
     settings: Settings,
 ) -> None:
-    """Serve the API from one file, and bill by itself.
+    """Serve the API and bill in the background.
 
-    A file that does not exist yet is made, with an organization and a first API key, which is shown this once.
+    A file that does not exist yet is created, with an organization and its first API key, which is shown only once.
     """
     configure(log_format, log_level)
     # First the port: a key that has been made but not shown would be lost.
@@ -201,7 +201,7 @@ def work(
     log_level: str,
     settings: Settings,
 ) -> None:
-    """Do due jobs in a process of its own, until SIGTERM or Ctrl-C. Several may share a file."""
+    """Run due jobs in a separate process, until SIGTERM or Ctrl-C. Several may share a database."""
     configure(log_format, log_level)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -90,7 +90,7 @@ def _print(known: Standing, problems: list[str]) -> None:
         gone = "" if worker in known.live_workers else "  (not seen since)"
         click.echo(f"worker    {worker.name}  seen {instant_text(worker.seen_at)}{gone}")
     if not queue.workers:
-        click.echo("worker    none was seen")
+        click.echo("worker    none seen")
     refused = f", {known.refused_events} refused: see `usagebill events refused`" if known.refused_events else ""
     click.echo(f"events    {known.events}{refused}")
     for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):

@@ -128,7 +128,7 @@ def documents(
 @database()
 @organization_option
 def resend(document_ids: tuple[str, ...], failed: bool, path: str, organization: str | None) -> None:
-    """Have documents pushed once more, by the worker or server that does the due jobs."""
+    """Queue documents to be pushed again by a worker or server."""
     if bool(document_ids) == failed:
         raise click.UsageError("name the documents to push again, or use --failed")
     with opened(path, organization) as billing:
@@ -147,7 +147,7 @@ def resend(document_ids: tuple[str, ...], failed: bool, path: str, organization:
 @database()
 @organization_option
 def push(invoice_id: str, path: str, organization: str | None) -> None:
-    """Have an invoice pushed, with its credit notes and payments: also one from before its customer was linked."""
+    """Push an invoice with its credit notes and payments, even if it is older than its customer's link."""
     with opened(path, organization) as billing, named(f"no invoice {invoice_id}"):
         invoice = billing.synced_documents.push_invoice(invoice_id)
     click.echo(f"{invoice.number} is to be pushed")

@@ -20,10 +20,9 @@ def usage() -> None:
 @database()
 @as_json
 def rebuild(organization: str | None, path: str, json_output: bool) -> None:
-    """Drop the running states of usage and make them from the events again.
+    """Drop the running states of usage and rebuild them from the events.
 
-    They hold nothing that the events do not, and no answer differs while they are gone: the events are counted then.
-    `usagebill audit` says whether they are right.
+    Until they are rebuilt, usage is counted from the events, with the same results. `usagebill audit` checks them.
     """
     rebuilt: dict[str, int] = {}
     with opened(path, organization) as billing:

@@ -97,9 +97,9 @@ def resend(
     organization: str | None,
     json_output: bool,
 ) -> None:
-    """Deliver one message once more, or with --all every message that was given up (`--endpoint`, `--type` narrow it).
+    """Deliver one message again, or with --all every message that was given up (`--endpoint`, `--type` narrow it).
 
-    The next worker, or `usagebill run-due`, sends it. If that fails too, it is not tried again by itself.
+    The next worker, or `usagebill run-due`, sends it. If that fails too, it is not retried automatically.
     """
     if (id is None) != every:
         raise click.UsageError("name one message by its id, or all failed ones with --all")
@@ -121,7 +121,7 @@ def _resent(billing: Billing, id: str | None, endpoint: str | None, event_types:
         try:
             billing.webhooks.resend(id)
         except NotAllowed as problem:
-            raise click.ClickException(f"{problem.code}: the message {id} has arrived") from problem
+            raise click.ClickException(f"{problem.code}: message {id} was delivered") from problem
     return 1
 
 

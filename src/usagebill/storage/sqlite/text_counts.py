@@ -118,23 +118,23 @@ def count_beside(
     assert table.listing is not None
     looked_at = _looked_at(connection, kind, text, counts, organization_id, up_to)
     of_own, of_party = _sources(connection, table, text, organization_id)
-    own = _count_source(connection, table, of_own, counts, organization_id)
+    of_record = _count_source(connection, table, of_own, counts, organization_id)
     if of_party is None:
-        return own + looked_at
+        return of_record + looked_at
     belonging = _count_source(connection, table, of_party, counts, organization_id)
-    if not own or not belonging:
-        return own + belonging + looked_at
+    if not of_record or not belonging:
+        return of_record + belonging + looked_at
     # Those with the text in both places were counted twice.
     values: list[Any] = []
     texts = searched_texts(table, "x", "c")
     parts = len(table.listing.searched)
-    source, other = (of_own, texts[parts:]) if own <= belonging else (of_party, texts[:parts])
+    source, other = (of_own, texts[parts:]) if of_record <= belonging else (of_party, texts[:parts])
     test = (
         f' AND EXISTS (SELECT 1 FROM "{table.name}_texts" x{texts_join(table, "x")}'
         f" WHERE x.sequence = r.sequence AND ({_contained(other, text, values)}))"
     )
     both = _count_source(connection, table, source, counts, organization_id, test, values)
-    return own + belonging - both + looked_at
+    return of_record + belonging - both + looked_at
 
 
 def is_long_search(kind: type, condition: Condition) -> bool:
