@@ -1,4 +1,4 @@
-"""A connection: statements with `?` placeholders, which the server prepares once they are repeated."""
+"""A connection: statements with `?` for each value, which the server prepares once they are repeated."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Unsent(Protocol):
 
 
 class Connection:
-    """A connection of the driver within a transaction. Every `?` in a statement is a placeholder. `unsent` writes are
+    """A connection of the driver within a transaction. Every `?` in a statement stands for a value. `unsent` writes are
     sent before each statement. `scope` is the organization for row security; None if that is off, or if the statements
     touch no rows that it covers.
     """
