@@ -71,7 +71,7 @@ def events(first: int, count: int, subscription: str) -> list[Any]:
     return rows
 
 
-def prepared(path: Path, count: int, plans: Sequence[str] = tuple(PLANS)) -> Billing:
+def prepared(path: Path | str, count: int, plans: Sequence[str] = tuple(PLANS)) -> Billing:
     """A subscription to each plan, with so many events each in the current period."""
     billing = Billing(path, clock=ManualClock(START), deliver=False)
     billing.customers.upsert(external_id="acme", currency="EUR")

@@ -4,6 +4,7 @@
     python -m benchmarks.postgresql 100000 1000         # any numbers
     python -m benchmarks.postgresql --workers 2         # as many processes on one database, beside one alone
     python -m benchmarks.postgresql --growth 10000      # an invoice of so many subscriptions beside one of 1,000
+    python -m benchmarks.postgresql --usage 1000000     # current usage at so many events beside 10,000
     python -m benchmarks.postgresql --lists 100000      # lists, filters and searches of so many rows beside SQLite's
     python -m benchmarks.postgresql --url postgresql:// # any of these on your server, in new databases
 
@@ -11,7 +12,9 @@ Events are ingested 1,000 at a time, as the HTTP API does, beside a bare COPY of
 all its indexes; at least half as many a second should be stored. A billing run is that of `benchmarks.billing_run`: its
 invoices should cost at most 1.25 times the wall-clock time of SQLite. Two workers should do 1.7 times what one does, on
 two cores, and an invoice should cost at most 1.2 times as much with ten times the subscriptions. A list should take no
-longer than on SQLite, or 3 ms. A server started here does not wait for its disk.
+longer than on SQLite, or 3 ms. Current usage from running states should take at most 3 times as long at many events as
+at 10,000; it is counted from the events in the same run, and both must come to the same. A server started here does not
+wait for its disk.
 """
 
 from __future__ import annotations
@@ -27,6 +30,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.billing_run import BILLED, START, events_of, fill, price_list, run
+from benchmarks.current_usage import (
+    AGGREGATIONS,
+    GROWTH_RATIO,
+    PLANS,
+    aggregate_by,
+    asking,
+    best,
+    prepared,
+    price_by,
+    roll_up,
+)
+from benchmarks.current_usage import FEW as FEW_EVENTS
 from benchmarks.list_rows import NOW
 from benchmarks.list_rows import fill as fill_lists
 from benchmarks.lists import FILTERS, LISTS, SEARCHES, Asked
@@ -145,6 +160,58 @@ def working_together(url: str, count: int, workers: int) -> float:
     return made / spent
 
 
+def copy_events(billing: Billing, count: int) -> None:
+    """Copies of the first events of the one subscription, a second after each other within the month."""
+    assert isinstance(billing.store, PostgresStore)
+    copied = STORED.replace("sequence, id,", "").replace("transaction_id,", "").replace("timestamp,", "")
+    sql = (
+        f"INSERT INTO events (sequence, id, transaction_id, timestamp, {copied}) SELECT number + 1,"
+        " '00000000-0000-7000-8000-' || lpad(to_hex(number), 12, '0'), 'copy-' || lpad(number::text, 12, '0'),"
+        f" 1704067200000000 + (number % 2500000) * 1000000, {copied} FROM generate_series(?::bigint, ?::bigint) number"
+        " JOIN events ON sequence = number % ? + 1"
+    )
+    for first in range(FEW_EVENTS, count, 100_000):
+        values = first, min(first + 100_000, count) - 1, FEW_EVENTS
+        billing.store.transact(lambda connection, values=values: connection.execute(sql, values))  # type: ignore[misc]
+    billing.store.transact(
+        lambda connection: connection.execute("UPDATE sequences SET value = ? WHERE name = 'events'", (count,))
+    )
+    _know_statistics(billing)
+
+
+def usage_growth(url: str, count: int) -> int:
+    """How many questions about usage take too long at so many events, or are answered otherwise than the events."""
+    missed = 0
+    few: dict[tuple[str, str], float] = {}
+    print(f"  {'':32}{'events':>10}{'counted':>10}{'by states':>10} ms{'growth':>8}")
+    for size in (FEW_EVENTS, count):
+        with temporary_database(url) as database, prepared(database, FEW_EVENTS, ["alone"]) as billing:
+            assert isinstance(billing.store, PostgresStore)
+            copy_events(billing, size)
+            ask = asking(billing)
+            for plan, properties in PLANS.items():
+                billing.writing(lambda work: price_by(work, properties))  # noqa: B023
+                for aggregation_type, field, _ in AGGREGATIONS:
+                    billing.writing(lambda work, how=(aggregation_type, field): aggregate_by(work, *how))  # type: ignore[misc]
+                    # Series of other questions may answer this one too.
+                    billing.store.transact(lambda connection: connection.execute("DELETE FROM usage_series"))
+                    counting, counted = best(ask), ask()
+                    started = time.perf_counter()
+                    roll_up(billing)
+                    built = time.perf_counter() - started
+                    stated, is_same = best(ask), ask() == counted
+                    ratio = stated / few.setdefault((aggregation_type, plan), stated)
+                    kept = ratio <= GROWTH_RATIO and is_same
+                    missed += not kept
+                    print(
+                        f"  {aggregation_type:18}{plan:14}{size:10,}{counting * 1000:10.1f}{stated * 1000:10.1f}"
+                        f"   {ratio:8.2f} {'keeps' if kept else 'MISSES'} {'same' if is_same else 'DIFFERENT'},"
+                        f" built in {built / size * 1e6:.1f} us an event",
+                        flush=True,
+                    )
+    return missed
+
+
 def lists_beside_sqlite(url: str, rows: int) -> int:
     """How many of the lists take longer than on SQLite."""
     missed = 0
@@ -180,6 +247,7 @@ def main() -> int:
     parser.add_argument("subscriptions", type=int, nargs="?", default=100)
     parser.add_argument("--workers", type=int, default=0, help="so many processes; 2,000 subscriptions unless named")
     parser.add_argument("--growth", type=int, default=0, metavar="SUBSCRIPTIONS")
+    parser.add_argument("--usage", type=int, default=0, metavar="EVENTS")
     parser.add_argument("--lists", type=int, default=0, metavar="ROWS")
     parser.add_argument("--url")
     parser.add_argument("--run", metavar="DATABASE", help=argparse.SUPPRESS)
@@ -203,6 +271,10 @@ def main() -> int:
         kept = "keeps" if many / few <= MOST_GROWTH else "MISSES"
         print(f"an invoice costs {many / few:.2f} times as much: {kept} {MOST_GROWTH}")
         return int(kept == "MISSES")
+    if arguments.usage:
+        missed = usage_growth(url, arguments.usage)
+        print(f"{missed} take more than {GROWTH_RATIO} times as long, or differ")
+        return int(missed > 0)
     if arguments.lists:
         missed = lists_beside_sqlite(url, arguments.lists)
         print(f"{missed} take longer than on SQLite")

@@ -18,11 +18,13 @@ from usagebill import Billing
 from usagebill.cli import main
 from usagebill.clock import ManualClock
 from usagebill.core.organizations import Organization
-from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.event_queries import EventFilter, EventQuery
 from usagebill.storage.ports import Store, UnusableServer
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.postgresql.events.states import READY
 from usagebill.storage.postgresql.migration import MigrationFailed, migrate
+from usagebill.storage.sqlite.events import state_answers, states
 from usagebill.storage.tables import TABLES
 
 pytestmark = pytest.mark.second_engine
@@ -113,6 +115,26 @@ def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path,
     assert len(bills[0][1]) == 5
     assert len(bills[0][2]) == 10
     assert bills[0] == bills[1]
+
+
+def test_running_states_are_made_again_on_the_other_side(file: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
+    monkeypatch.setattr(state_answers, "_WORTH_A_SERIES", 0)
+    question = EventQuery(
+        code="gb", external_subscription_id="s1", aggregation_type="sum_agg", field_name="value", group_keys=("region",)
+    )
+    with Billing(file, clock=ManualClock(BILLED)) as billing:
+        billing.reading(lambda reader: reader.tx.events.tallies(question))
+        while billing.roll_up_usage():
+            pass
+        tallies = billing.reading(lambda reader: reader.tx.events.tallies(question))
+    moved(file, url)
+    with Billing(url, clock=ManualClock(BILLED)) as billing:
+        assert isinstance(billing.store, PostgresStore)
+        series = billing.store.ask(lambda connection: connection.execute("SELECT stage FROM usage_series").fetchall())
+        assert series == [(READY,)]
+        assert billing.reading(lambda reader: reader.tx.events.tallies(question)) == tallies
+        assert billing.audit().found == 0
 
 
 def test_a_migration_that_was_interrupted_goes_on_and_until_then_nobody_opens_the_database(

@@ -39,6 +39,7 @@ from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.postgresql import PostgresStore, schema
 from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 
 pytestmark = pytest.mark.second_engine
@@ -388,12 +389,13 @@ def test_two_workers_compute_different_customers_ahead_and_one_that_is_gone_hold
 
 # Schema
 
-DIGESTS = {1: "5573d00df64f0982", 2: "68f6320588cd3cd9", 3: "b170de872d99fee9"}
+DIGESTS = {1: "5573d00df64f0982", 2: "68f6320588cd3cd9", 3: "b170de872d99fee9", 4: "fab729d64c60bad8"}
 
 
 def test_tables_change_only_with_the_version() -> None:
     """A new digest needs the next version. Tables of records go by SQLite's version (`test_schema`)."""
-    digest = hashlib.sha256("\n".join((schema.FIXED, *schema.SETTINGS)).encode()).hexdigest()[:16]
+    statements = (schema.FIXED, *schema.SETTINGS, STATE_TABLES, *STATE_STATEMENTS)
+    digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()[:16]
     assert DIGESTS[max(DIGESTS)] == digest
     assert max(DIGESTS) == schema.VERSION
 
@@ -410,6 +412,12 @@ def columns(url: str) -> list[tuple[Any, ...]]:
             "SELECT table_name, column_name, data_type, collation_name FROM information_schema.columns"
             " WHERE table_schema = 'public' ORDER BY 1, 2"
         ).fetchall()
+
+
+def triggers(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1").fetchall()
+    return [row[0] for row in rows]
 
 
 def looked_at_after(url: str) -> dict[str, str]:
@@ -475,7 +483,7 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
         customer = tenant.customer(entity, name="Stra\u00dfe")
         tenant.insert(tax, entity, customer)
         store.close()
-        current_columns = columns(url)
+        current_columns, current_triggers = columns(url), triggers(url)
         run(
             url,
             "ALTER TABLE taxes DROP COLUMN auto_generated",
@@ -483,6 +491,9 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
             "ALTER TABLE taxes ALTER COLUMN description SET NOT NULL",
             "DROP INDEX taxes_unique_code",
             "ALTER TABLE events RESET (autovacuum_analyze_threshold)",
+            "DROP TABLE usage_series, usage_states, usage_slots, usage_rolled_up, usage_dropped",
+            "DROP FUNCTION usage_events_deleted, usage_event_changed, usage_events_truncated, usage_series_dropped"
+            " CASCADE",
             "UPDATE usagebill_schema SET version = 2, records = 2",
         )
         with pytest.raises(OlderFile):
@@ -493,6 +504,7 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
         store.write(tenant.id, lambda tx: tx.replace(replace(tax, description=None)))
         store.close()
         assert columns(url) == current_columns
+        assert triggers(url) == current_triggers != []
         assert looked_at_after(url) == dict.fromkeys(schema.GROWING, "10000")
         PostgresStore(url, read_only=True).close()
 

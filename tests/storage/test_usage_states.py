@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.postgresql import server_url
 from tests.storage.events_contract import (
     KEYS,
     START,
@@ -36,10 +41,16 @@ from usagebill.core.events import Event
 from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.storage.ports import Store
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.postgresql.events import answers as postgres_answers
+from usagebill.storage.postgresql.events import state_answers as postgres_state_answers
+from usagebill.storage.postgresql.events import states as postgres_states
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.events import answers, state_answers, states
 
 T = TypeVar("T")
+AnyStore = SqliteStore | PostgresStore
 D = Decimal
 
 
@@ -48,7 +59,7 @@ def rolled_up(store: Store) -> None:
         pass
 
 
-class StatedStore(SqliteStore):
+class StatedSqlite(SqliteStore):
     """A store that asks everything twice: of the events, and once there are states that can answer."""
 
     def read(self, organization_id: str | None, question: Callable[[Any], T]) -> T:
@@ -59,27 +70,54 @@ class StatedStore(SqliteStore):
         return super().read(organization_id, question)
 
 
+class StatedPostgres(PostgresStore):
+    """The same on a server."""
+
+    def read(self, organization_id: str | None, question: Callable[[Any], T]) -> T:
+        super().read(organization_id, question)
+        if organization_id is not None:
+            rolled_up(self)
+        return super().read(organization_id, question)
+
+
+ENGINES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)]
+
+
+@contextmanager
+def opened(engine: str, folder: Path, *, stated: bool = False) -> Iterator[AnyStore]:
+    """An empty store of this engine."""
+    if engine == "postgresql":
+        with temporary_database(server_url()) as url:
+            server = (StatedPostgres if stated else PostgresStore)(url)
+            yield server
+            server.close()
+        return
+    store = (StatedSqlite if stated else SqliteStore)(":memory:" if engine == "memory" else folder / "billing.db")
+    yield store
+    store.close()
+
+
 @pytest.fixture(scope="class")
 def eager() -> Iterator[None]:
     """Everything has states, however few its events, and they are rolled up a few at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-        patch.setattr(states, "_AT_ONCE", 3)
-        patch.setattr(states, "_WAITING_AT_MOST", 5)
-        patch.setattr(states, "_WORTHWHILE", 1)
-        patch.setattr(states, "_EVENTS_A_STATE", 0)
-        patch.setattr(states, "_SERIES_AT_MOST", 1000)
+        for module in (states, postgres_states):
+            patch.setattr(module, "_is_dense", lambda connection, pair, shape: True)
+            patch.setattr(module, "_AT_ONCE", 3)
+            patch.setattr(module, "_WAITING_AT_MOST", 5)
+            patch.setattr(module, "_WORTHWHILE", 1)
+            patch.setattr(module, "_EVENTS_A_STATE", 0)
+            patch.setattr(module, "_SERIES_AT_MOST", 1000)
         patch.setattr(state_answers, "_WORTH_A_SERIES", 0)
+        patch.setattr(postgres_state_answers, "_WORTH_A_SERIES", 0)
         patch.setattr(state_answers, "_is_large", lambda connection, organization_id, subscription: True)
         yield
 
 
-@pytest.fixture(scope="class", params=["memory", "file"])
-def store(eager: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    path = ":memory:" if request.param == "memory" else tmp_path_factory.mktemp("store") / "billing.db"
-    opened = StatedStore(path)
-    yield opened
-    opened.close()
+@pytest.fixture(scope="class", params=["memory", *ENGINES])
+def store(eager: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyStore]:
+    with opened(request.param, tmp_path_factory.mktemp("store"), stated=True) as store:
+        yield store
 
 
 class TestEventsWithStates(EventsContract):
@@ -90,16 +128,18 @@ class TestObservationsWithStates(ObservationsContract):
     pass
 
 
-def asked_of_events(store: SqliteStore, organization: Organization, question: EventQuery) -> dict[Any, AggregateResult]:
+def asked_of_events(store: AnyStore, organization: Organization, question: EventQuery) -> dict[Any, AggregateResult]:
     """What the question comes to if all of its events are counted."""
-    return answers.answer(store._writer, organization.id, question)
+    if isinstance(store, SqliteStore):
+        return answers.answer(store._writer, organization.id, question)
+    buckets = store.ask(lambda connection: postgres_answers.counted(connection, organization.id, question))
+    return postgres_answers.answer(question, buckets)
 
 
-@pytest.fixture
-def few(eager: None, tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "billing.db")
-    yield opened
-    opened.close()
+@pytest.fixture(params=ENGINES)
+def few(eager: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
+    with opened(request.param, tmp_path) as store:
+        yield store
 
 
 def calls(organization: Organization, count: int, first: int = 0, **properties: Any) -> list[Event]:
@@ -114,15 +154,34 @@ def calls(organization: Organization, count: int, first: int = 0, **properties: 
     ]
 
 
-def run(store: SqliteStore, statement: str) -> None:
-    """Somebody edits the file by hand."""
+def run(store: AnyStore, statement: str) -> None:
+    """Somebody edits the database by hand."""
+    if isinstance(store, PostgresStore):
+        with psycopg.connect(store.url, autocommit=True) as server:
+            server.execute(statement.encode())
+        return
     connection = sqlite3.connect(store.path)
     connection.execute(statement)
     connection.commit()
     connection.close()
 
 
-def prepared(store: SqliteStore, **fields: Any) -> tuple[Organization, EventQuery]:
+def edited(store: AnyStore, edits: Mapping[str, str] | str) -> None:
+    """The same, with a statement for each engine if theirs differ."""
+    if not isinstance(edits, str):
+        edits = edits["postgresql" if isinstance(store, PostgresStore) else "sqlite"]
+    run(store, edits)
+
+
+def counted(store: AnyStore, rows: str) -> int:
+    """How many of these rows there are, such as `usage_series WHERE stage = 1`."""
+    sql = f"SELECT COUNT(*) FROM {rows}"
+    if isinstance(store, PostgresStore):
+        return int(store.ask(lambda connection: connection.execute(sql).fetchall())[0][0])
+    return int(store._writer.execute(sql).fetchone()[0])
+
+
+def prepared(store: AnyStore, **fields: Any) -> tuple[Organization, EventQuery]:
     """An organization with 20 events, and a question that its states can answer."""
     organization = new_organization(store)
     organization.append(*calls(organization, 20))
@@ -138,11 +197,17 @@ def units(organization: Organization, question: EventQuery) -> Decimal:
     return organization.ask(lambda tx: tx.events.tallies(question))[()].units
 
 
-def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few: SqliteStore) -> None:
+def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few: AnyStore) -> None:
     organization, question = prepared(few)
     assert units(organization, question) == 190
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
-    run(few, "UPDATE usage_states SET low = low + 1000000 WHERE dims = ''")
+    edited(
+        few,
+        {
+            "sqlite": "UPDATE usage_states SET low = low + 1000000 WHERE dims = ''",
+            "postgresql": "UPDATE usage_states SET total = total + 1 WHERE dims = '{}'",
+        },
+    )
     assert units(organization, question) == 191
     (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
     # An hour, and its day.
@@ -158,20 +223,24 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
     "edit",
     [
         "DELETE FROM usage_states",
-        "UPDATE usage_states SET rest = '1'",
+        {"sqlite": "UPDATE usage_states SET rest = '1'", "postgresql": "UPDATE usage_states SET top = 1"},
         "UPDATE usage_slots SET received_at = 0",
         "DELETE FROM usage_slots",
         "DELETE FROM usage_states WHERE series < 0",
         "DELETE FROM usage_slots WHERE series < 0",
         "UPDATE usage_states SET n = n + 1 WHERE series < 0",
         "UPDATE usage_slots SET last_at = last_at - 1 WHERE series < 0",
-        "INSERT INTO usage_states SELECT series, slot, dims, 'x', n, low, high, top, longs, rest, long_top, first_at,"
-        " first_sequence, last_at FROM usage_states",
+        {
+            "sqlite": "INSERT INTO usage_states SELECT series, slot, dims, 'x', n, low, high, top, longs, rest,"
+            " long_top, first_at, first_sequence, last_at FROM usage_states",
+            "postgresql": "INSERT INTO usage_states SELECT series, slot, 'x', organization_id, dims, 'x', n, total,"
+            " top, first_at, first_sequence, last_at FROM usage_states",
+        },
     ],
 )
-def test_states_that_were_edited_are_found(few: SqliteStore, edit: str) -> None:
+def test_states_that_were_edited_are_found(few: AnyStore, edit: Mapping[str, str] | str) -> None:
     organization, _ = prepared(few)
-    run(few, edit)
+    edited(few, edit)
     assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
 
 
@@ -184,32 +253,41 @@ def test_states_that_were_edited_are_found(few: SqliteStore, edit: str) -> None:
         ("UPDATE events SET timestamp = timestamp + 1000000000000 WHERE sequence = 7", 184),
         ("UPDATE events SET code = 'other' WHERE sequence = 7", 184),
         ("UPDATE events SET sequence = 1000 WHERE sequence = 7", 190),
-        ("UPDATE events SET millionths = '{\"value\": 5000000}' WHERE sequence = 7", 189),
+        (
+            {
+                "sqlite": "UPDATE events SET millionths = '{\"value\": 5000000}' WHERE sequence = 7",
+                "postgresql": 'UPDATE events SET numbers = \'{"value": "5"}\' WHERE sequence = 7',
+            },
+            189,
+        ),
     ],
 )
-def test_events_that_are_edited_by_hand_count_as_they_are(few: SqliteStore, edit: str, left: int) -> None:
+def test_events_that_are_edited_by_hand_count_as_they_are(
+    few: AnyStore, edit: Mapping[str, str] | str, left: int
+) -> None:
     organization, question = prepared(few, latest=second(1_000_000))
-    run(few, edit)
+    edited(few, edit)
     assert units(organization, question) == left
     organization.append(*calls(organization, 5, first=100))
     assert units(organization, question) == left + 510
     rolled_up(few)
-    assert few._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (0,)
+    assert counted(few, "usage_series") == 0
     organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     assert units(organization, question) == left + 510
     rolled_up(few)
-    assert few._writer.execute("SELECT COUNT(*) FROM usage_series WHERE stage = 1").fetchone() == (1,)
+    assert counted(few, "usage_series WHERE stage = 1") == 1
     assert units(organization, question) == left + 510
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
-def test_a_backup_of_an_organization_that_is_put_back_into_its_old_places_counts(few: SqliteStore) -> None:
+def test_a_backup_of_an_organization_that_is_put_back_into_its_old_places_counts(few: AnyStore) -> None:
     organization, question = prepared(few)
     run(few, "CREATE TABLE backup AS SELECT * FROM events WHERE sequence <= 10")
     run(few, "DELETE FROM events WHERE sequence <= 10")
     assert units(organization, question) == 145
     rolled_up(few)
     run(few, "INSERT INTO events SELECT * FROM backup")
+    run(few, "DROP TABLE backup")
     assert units(organization, question) == 190
     rolled_up(few)
     assert units(organization, question) == 190
@@ -218,14 +296,14 @@ def test_a_backup_of_an_organization_that_is_put_back_into_its_old_places_counts
     assert units(organization, question) == 190
 
 
-def test_states_of_another_form_are_not_believed_and_made_again(few: SqliteStore) -> None:
+def test_states_of_another_form_are_not_believed_and_made_again(few: AnyStore) -> None:
     organization, question = prepared(few)
-    run(few, "UPDATE usage_states SET low = 0")
+    edited(few, {"sqlite": "UPDATE usage_states SET low = 0", "postgresql": "UPDATE usage_states SET total = 0"})
     run(few, "UPDATE usage_series SET form = form - 1")
     assert units(organization, question) == 190
     rolled_up(few)
     assert units(organization, question) == 190
-    assert few.read(None, lambda tx: tx.is_usage_behind()) is False
+    assert few.roll_up_usage() is False
 
 
 @pytest.mark.parametrize(
@@ -243,7 +321,7 @@ def test_states_of_another_form_are_not_believed_and_made_again(few: SqliteStore
 )
 @pytest.mark.parametrize("aggregation_type", ["count_agg", "sum_agg", "max_agg", "latest_agg"])
 def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
-    few: SqliteStore, aggregation_type: str, earliest: int | None, latest: int | None, known_at: int | None
+    few: AnyStore, aggregation_type: str, earliest: int | None, latest: int | None, known_at: int | None
 ) -> None:
     organization = new_organization(few)
     count = 170
@@ -278,11 +356,11 @@ def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
     for _ in range(2):
         assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
         rolled_up(few)
-    assert few._writer.execute("SELECT COUNT(*) FROM usage_slots WHERE series < 0").fetchone() == (12,)
+    assert counted(few, "usage_slots WHERE series < 0") == 12
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
-def test_a_metric_that_counts_another_field_is_answered_by_states_of_that_field(few: SqliteStore) -> None:
+def test_a_metric_that_counts_another_field_is_answered_by_states_of_that_field(few: AnyStore) -> None:
     organization, question = prepared(few)
     other = replace(question, field_name="weight")
     organization.append(*calls(organization, 10, first=50, weight=2))
@@ -292,7 +370,7 @@ def test_a_metric_that_counts_another_field_is_answered_by_states_of_that_field(
         rolled_up(few)
 
 
-def test_states_of_an_undone_write_are_undone_with_it(few: SqliteStore) -> None:
+def test_states_of_an_undone_write_are_undone_with_it(few: AnyStore) -> None:
     organization, question = prepared(few)
 
     def change(tx: Any) -> None:
@@ -305,21 +383,23 @@ def test_states_of_an_undone_write_are_undone_with_it(few: SqliteStore) -> None:
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
-def test_many_different_questions_have_no_end_of_series(few: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "_SERIES_AT_MOST", 3)
+def test_many_different_questions_have_no_end_of_series(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (states, postgres_states):
+        monkeypatch.setattr(module, "_SERIES_AT_MOST", 3)
     organization, question = prepared(few)
     for number in range(10):
         organization.ask(lambda tx: tx.events.tallies(replace(question, group_keys=(f"key-{number}",))))  # noqa: B023
     rolled_up(few)
-    assert few._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (3,)
+    assert counted(few, "usage_series") == 3
     for number in range(10):
         keyed = replace(question, group_keys=(f"key-{number}",))
         assert organization.ask(lambda tx: tx.events.tallies(keyed)) == asked_of_events(few, organization, keyed)  # noqa: B023
 
 
-def test_states_that_save_nothing_are_given_up(few: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "_EVENTS_A_STATE", 4)
-    monkeypatch.setattr(states, "_DENSE", 4)
+def test_states_that_save_nothing_are_given_up(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (states, postgres_states):
+        monkeypatch.setattr(module, "_EVENTS_A_STATE", 4)
+        monkeypatch.setattr(module, "_DENSE", 4)
     organization, question = prepared(few, group_keys=("transaction",))
     organization.append(
         *(event(organization.id, 100 + n, {"value": 1, "transaction": f"{n}"}, at=second(n)) for n in range(40))
@@ -327,25 +407,29 @@ def test_states_that_save_nothing_are_given_up(few: SqliteStore, monkeypatch: py
     organization.ask(lambda tx: tx.events.tallies(question))
     organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     rolled_up(few)
-    assert few._writer.execute("SELECT COUNT(*) FROM usage_states").fetchone() == (0,)
+    assert counted(few, "usage_states") == 0
     assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
 
 
-def test_grouped_events_get_states_sooner(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "billing.db")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_grouped_events_get_states_sooner(engine: str, tmp_path: Path) -> None:
+    with opened(engine, tmp_path) as store:
+        _grouped_events_get_states(store)
+
+
+def _grouped_events_get_states(store: AnyStore) -> None:
     organization = new_organization(store)
     question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="count_agg")
     organization.append(*calls(organization, 3_000))
     for group_keys, series in (((), 0), (("region",), 1)):
         grouped_question = replace(question, group_keys=group_keys)
-        counted = organization.ask(lambda tx: tx.events.tallies(grouped_question))  # noqa: B023
+        tallies = organization.ask(lambda tx: tx.events.tallies(grouped_question))  # noqa: B023
         rolled_up(store)
-        assert store._writer.execute("SELECT COUNT(*) FROM usage_series").fetchone() == (series,)
-        assert organization.ask(lambda tx: tx.events.tallies(grouped_question)) == counted  # noqa: B023
-    store.close()
+        assert counted(store, "usage_series") == series
+        assert organization.ask(lambda tx: tx.events.tallies(grouped_question)) == tallies  # noqa: B023
 
 
-def test_sums_with_more_digits_than_six_are_kept_exactly(few: SqliteStore) -> None:
+def test_sums_with_more_digits_than_six_are_kept_exactly(few: AnyStore) -> None:
     organization = new_organization(few)
     question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
     organization.append(*(event(organization.id, n, {"value": "0.000000000123"}, at=second(n)) for n in range(30)))
@@ -355,6 +439,96 @@ def test_sums_with_more_digits_than_six_are_kept_exactly(few: SqliteStore) -> No
     rolled_up(few)
     assert units(organization, question) == D("123456789012345678901234567890.00000000369")
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+# On a server
+
+
+@pytest.fixture
+def machines(eager: None) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+    """Two stores of one database, which know nothing of each other."""
+    with temporary_database(server_url()) as url:
+        first, second = PostgresStore(url), PostgresStore(url)
+        yield first, second
+        first.close()
+        second.close()
+
+
+@pytest.mark.second_engine
+def test_machines_that_roll_up_while_others_send_and_ask_count_each_event_once(
+    machines: tuple[PostgresStore, PostgresStore],
+) -> None:
+    organization, question = prepared(machines[0])
+    other = Organization(machines[1], organization.id)
+    seen: list[Decimal] = []
+
+    def send() -> None:
+        for first in range(100, 160, 3):
+            organization.append(*calls(organization, 3, first=first, value=1))
+
+    def ask() -> None:
+        for _ in range(40):
+            seen.append(units(other, question))
+            # As a bill does, under the organization's lock.
+            seen.append(other.store.write(other.id, lambda tx: tx.events.tallies(question))[()].units)
+
+    acts: list[Callable[[], None]] = [send, ask, *(partial(rolled_up, store) for store in machines)]
+    threads = [threading.Thread(target=act) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(seen) == 80
+    # Three events at a time, and never one twice or too late.
+    assert seen == sorted(seen)
+    assert {(value - 190) % 3 for value in seen} == {0}
+    assert units(organization, question) == 190 + 60
+    for store in machines:
+        rolled_up(store)
+    assert units(other, question) == 190 + 60
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+@pytest.mark.second_engine
+def test_emptied_events_leave_no_usage_behind(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    organization, question = prepared(machines[0])
+    run(machines[0], "TRUNCATE events")
+    assert units(organization, question) == 0
+    assert counted(machines[0], "usage_series") == 0
+
+
+@pytest.mark.second_engine
+def test_an_edit_counts_if_it_is_made_from_another_schema(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    organization, question = prepared(machines[0])
+    run(machines[0], "SET search_path = pg_catalog; DELETE FROM public.events WHERE sequence = 7")
+    assert units(organization, question) == 184
+
+
+@pytest.mark.second_engine
+def test_other_organizations_keep_their_states_if_events_are_edited(
+    machines: tuple[PostgresStore, PostgresStore],
+) -> None:
+    (edited_one, question), (other, _) = prepared(machines[0]), prepared(machines[0])
+    run(machines[0], f"DELETE FROM events WHERE organization_id = '{edited_one.id}' AND sequence = 7")
+    assert (units(edited_one, question), units(other, question)) == (184, 190)
+    assert counted(machines[0], f"usage_series WHERE organization_id = '{other.id}'") == 1
+
+
+@pytest.mark.parametrize("aggregation_type", ["sum_agg", "unique_count_agg"])
+def test_properties_may_be_longer_than_an_index_takes(few: AnyStore, aggregation_type: str) -> None:
+    organization, question = prepared(few)
+    long = [f"{'x' * 10_000}{number}" for number in range(3)]
+    organization.append(
+        *(event(organization.id, 100 + n, {"value": 1, "region": long[n % 3]}, at=second(n)) for n in range(9))
+    )
+    grouped = replace(question, aggregation_type=aggregation_type, group_keys=("region",))
+    by_field = replace(question, aggregation_type="unique_count_agg", field_name="region")
+    for _ in range(2):
+        for wanted in (grouped, by_field):
+            tallies = organization.ask(lambda tx: tx.events.tallies(wanted))  # noqa: B023
+            assert tallies == asked_of_events(few, organization, wanted)
+        rolled_up(few)
+    assert counted(few, "usage_series WHERE stage = 1") == 3
 
 
 # Random lives
@@ -415,11 +589,36 @@ def at_hours(organization: Organization, history: History, first: int) -> list[E
     ]
 
 
+lives = st.lists(actions, min_size=4, max_size=14)
+
+
 @pytest.mark.slow
 @examples(80, deadline=None)
-@given(life=st.lists(actions, min_size=4, max_size=14))
+@given(life=lives)
 def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequence[tuple[str, Any]]) -> None:
     store = SqliteStore(":memory:")
+    live(store, life)
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresStore]:
+    with temporary_database(server_url()) as url:
+        store = PostgresStore(url)
+        yield store
+        store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.second_engine
+@examples(25, deadline=None)
+@given(life=lives)
+def test_they_are_on_a_server_too(eager: None, server: PostgresStore, life: Sequence[tuple[str, Any]]) -> None:
+    live(server, life)
+
+
+def live(store: AnyStore, life: Sequence[tuple[str, Any]]) -> None:
+    """Do all of it to a new organization, and hold every answer against the folds."""
     organization = new_organization(store)
     events: list[Event] = []
     number = 0
@@ -452,7 +651,7 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
 
                 def lost(tx: Any, new: Sequence[Event]) -> None:
                     tx.events.append(new)
-                    tx.roll_up_usage()
+                    (tx.events.roll_up if isinstance(store, PostgresStore) else tx.roll_up_usage)()
                     raise ArithmeticError
 
                 with pytest.raises(ArithmeticError):
@@ -468,8 +667,13 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
                 look(*argument)
             case "delete":
                 gone = [event.id for event in events if int(event.id) % 40 == argument]
-                for id in gone:
-                    store._writer.execute("DELETE FROM events WHERE id = ?", (id,))
+                if gone:
+                    listed = ", ".join(f"'{id}'" for id in gone)
+                    delete = f"DELETE FROM events WHERE organization_id = '{organization.id}' AND id IN ({listed})"
+                    if isinstance(store, SqliteStore):
+                        store._writer.execute(delete)
+                    else:
+                        run(store, delete)
                 events = [event for event in events if event.id not in gone]
             case "rebuild":
                 store.write(organization.id, lambda tx: tx.events.rebuild_states())
@@ -479,4 +683,3 @@ def test_whatever_happens_answers_are_those_of_the_folds(eager: None, life: Sequ
         for question, filters in questions:
             look(question, filters)
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
-    store.close()

@@ -54,7 +54,8 @@ def _empty() -> bytes:
     for table in TABLES:
         if table.name not in order:
             after_those_that_refer(table.name)
-    names = (*order, "sequences", "changes", "clock", "jobs", "events", "workers", "migration")
+    states = ("usage_rolled_up", "usage_series", "usage_states", "usage_slots", "usage_dropped")
+    names = (*order, *states, "sequences", "changes", "clock", "jobs", "events", "workers", "migration")
     return "; ".join(f'DELETE FROM "{name}"' for name in names).encode()
 
 

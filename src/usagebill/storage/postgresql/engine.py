@@ -19,13 +19,16 @@ from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events.states import behind
 from usagebill.storage.postgresql.locks import Locks, is_held_by
+from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.reservations import Reservations
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
+from usagebill.storage.sqlite.events.states import Wants
 
 __all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
 
@@ -95,6 +98,8 @@ class PostgresStore:
         self._contention = 0.0
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
+        # Queries of this process that running states would have answered.
+        self.wants = Wants()
         self._reservations = Reservations(url)
         self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
             url,
@@ -206,7 +211,8 @@ class PostgresStore:
     def read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
         with self._transactions.opened(), self._begun(_READ) as driver:
             try:
-                return question(PostgresTransaction(self._connection(driver, organization_id), organization_id))
+                connection = self._connection(driver, organization_id)
+                return question(PostgresTransaction(connection, organization_id, Memory(self.wants)))
             finally:
                 self._roll_back(driver)
 
@@ -239,7 +245,7 @@ class PostgresStore:
         with self._begun(_WRITE) as driver:
             connection, pending = self._writing(driver, organization_id, may_wait=may_wait)
             locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
-            tx = PostgresTransaction(connection, organization_id, locks=locks, pending=pending)
+            tx = PostgresTransaction(connection, organization_id, Memory(self.wants), locks=locks, pending=pending)
             try:
                 if organization_id is not None:
                     is_free = locks.take_if_free(organization_id)
@@ -342,12 +348,19 @@ class PostgresStore:
         return changed, self._has_row_security, holds
 
     def roll_up_usage(self) -> bool:
-        """There are no running states: everything is counted from the events. Instead the server's statistics are kept
-        up to date with how many events an organization has.
+        """Do one slice of what running states need, in a transaction of the organization that is furthest behind.
+
+        The server's statistics are kept up to date too with how many events an organization has.
         """
-        if not self._read_only and self._statistics.is_time and self.ask(self._statistics.are_behind):
+        if self._read_only:
+            return False
+        if self._statistics.is_time and self.ask(self._statistics.are_behind):
             self.transact(self._statistics.renew)
-        return False
+        organization_id = self.ask(lambda connection: behind(connection, self.wants))
+        if organization_id is None:
+            return False
+        self.write(organization_id, lambda tx: tx.events.roll_up())
+        return True
 
     def ship_events(self) -> bool:
         """There is no separate event store."""

@@ -14,6 +14,7 @@ from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
 from usagebill.storage.postgresql.locks import Locks
+from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.schema import identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
@@ -55,7 +56,8 @@ class JoinedTransaction:
             plain = Connection(driver)
             self._check(plain)
             locks = Locks(plain)
-            tx = PostgresTransaction(connection, organization_id, locks=locks, pending=pending)
+            memory = Memory(self._store.wants)
+            tx = PostgresTransaction(connection, organization_id, memory, locks=locks, pending=pending)
 
             def act() -> T:
                 locks.take(organization_id)

@@ -6,9 +6,11 @@ from collections import Counter
 from typing import Any
 
 from usagebill.storage.postgresql.changes import Touched
+from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.postgresql.jobs import Claims
 from usagebill.storage.postgresql.observing import Answer, Statement
 from usagebill.storage.postgresql.siblings import Siblings
+from usagebill.storage.sqlite.events.states import Wants
 
 __all__ = ["Memory", "Question"]
 
@@ -22,7 +24,8 @@ class Memory:
     stored with the count.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wants: Wants | None = None) -> None:
+        self.states = KnownStates(wants)
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[Question, tuple[int, list[Any]]] = {}
         self.writes: Counter[type] = Counter()

@@ -17,6 +17,7 @@ from usagebill.storage.every_engine import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, row_of
+from usagebill.storage.postgresql.events.states import begin_again
 from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.sqlite.queries import quoted
@@ -53,12 +54,17 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
         organizations = [row[0] for row in source.execute("SELECT id FROM organizations ORDER BY id").fetchall()]
         note("events", sum(_copy_events(source, target, organization_id) for organization_id in organizations))
         target.transact(lambda connection: _copy_rest(source, connection))
+        target.transact(lambda connection: _begin_series(source, connection))
         differing = [name for name, here, there in _both(source, target, organizations) if not _same(here, there)]
         if differing:
             raise MigrationFailed(
                 f"not the same on both sides: {', '.join(differing)}. Begin again with an empty database"
             )
         target.transact(lambda connection: connection.execute("UPDATE migration SET finished = TRUE"))
+        # Whoever opens the database counts from the events what is not built yet.
+        while target.roll_up_usage():
+            pass
+        note("usage_states", target.ask(lambda connection: _scalar(connection, "SELECT COUNT(*) FROM usage_states")))
     finally:
         source.close()
 
@@ -139,6 +145,19 @@ def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
     # Not where they have worked: this is another database, and no copy of theirs.
     connection.copy(f"workers ({_WORKERS})", _workers(source))
     connection.copy(f"jobs ({_JOBS})", _jobs(source, f"SELECT {_JOBS} FROM jobs ORDER BY sequence"))
+
+
+def _begin_series(source: sqlite3.Connection, connection: Connection) -> None:
+    """Have the running states that the file has made from the events that were copied."""
+    connection.execute("DELETE FROM usage_series")
+    connection.execute(
+        "INSERT INTO usage_rolled_up (organization_id, sequence) SELECT organization_id, value FROM sequences"
+        " WHERE name = 'events' ON CONFLICT (organization_id) DO UPDATE SET sequence = excluded.sequence"
+    )
+    for row in source.execute(
+        "SELECT organization_id, external_subscription_id, code, kind, field, keys FROM usage_series ORDER BY id"
+    ).fetchall():
+        begin_again(connection, row[:3], row[3:])
 
 
 def _workers(source: sqlite3.Connection) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from usagebill.storage.postgresql.changes import Touched, is_logged
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.events.rows import COLUMNS, event_of
+from usagebill.storage.postgresql.events.state_answers import KnownStates
 
 __all__ = ["Observation", "ObservedEvents", "Observer", "observation_holds"]
 
@@ -91,10 +92,15 @@ class ObservedEvents(NotedQuestions, PostgresEvents):
     """Events of a snapshot: counts are recorded as queries, since repeating them would take as long."""
 
     def __init__(
-        self, connection: Connection, observer: Observer, organization_id: str | None, observation: Observation
+        self,
+        connection: Connection,
+        observer: Observer,
+        organization_id: str | None,
+        observation: Observation,
+        states: KnownStates,
     ) -> None:
         PostgresEvents.__init__(self, observer, organization_id)
-        NotedQuestions.__init__(self, PostgresEvents(connection, organization_id), observation.questions)
+        NotedQuestions.__init__(self, PostgresEvents(connection, organization_id, states), observation.questions)
 
 
 @cache

@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
@@ -34,7 +35,7 @@ __all__ = [
     "identity_of",
 ]
 
-VERSION = 3
+VERSION = 4
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -169,7 +170,8 @@ def definitions() -> list[str]:
                 f'ALTER TABLE "{table.name}" ADD CONSTRAINT "{name}" FOREIGN KEY ({quoted(column)})'
                 f' REFERENCES "{table_of(kind).name}" (id)'
             )
-    return [*statements, *SETTINGS]
+    states = [statement.strip() for statement in STATE_TABLES.split(";") if statement.strip()]
+    return [*statements, *states, *STATE_STATEMENTS, *SETTINGS]
 
 
 def _tables(connection: Connection) -> list[str]:

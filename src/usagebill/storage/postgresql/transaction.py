@@ -98,7 +98,7 @@ class PostgresTransaction:
         self._memory = memory or Memory()
         self._known = self._memory.records
         self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
-        self.events = PostgresEvents(connection, organization_id, self._memory.senders.clear)
+        self.events = PostgresEvents(connection, organization_id, self._memory.states, self._memory.senders.clear)
 
     @property
     def organization_id(self) -> str | None:
@@ -123,7 +123,7 @@ class PostgresTransaction:
         observer = Observer(self._connection, observation, self._memory.answered)
         tx = PostgresTransaction(observer, self._organization_id)
         tx._memory.decoded = self._memory.shared
-        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation)
+        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._memory.states)
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:

@@ -7,6 +7,7 @@ lock and therefore in the order of commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -26,9 +27,12 @@ from usagebill.storage.event_queries import (
     StateFault,
 )
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.events.answers import answer, answer_by_bucket, answer_of
+from usagebill.storage.postgresql.events.answers import Buckets, answer, answer_of, counted, results
 from usagebill.storage.postgresql.events.questions import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, microseconds, row_of
+from usagebill.storage.postgresql.events.state_answers import KnownStates, StateAnswers
+from usagebill.storage.postgresql.events.states import faults, keep_up, rebuild, roll_up
+from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.rows import bounded
 
 __all__ = ["PostgresEvents"]
@@ -38,15 +42,26 @@ _INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?
 _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
 
 
+def _events_of(buckets: Buckets) -> int:
+    """How many events were counted."""
+    return sum(tally.count for bucket in buckets.values() for tally in bucket.values())
+
+
 class PostgresEvents:
     """See `storage.ports.EventStore`. `opened_for` an organization; across all, only `stored` can be asked."""
 
     def __init__(
-        self, connection: Connection, organization_id: str | None, before_appending: Callable[[], None] | None = None
+        self,
+        connection: Connection,
+        organization_id: str | None,
+        known: KnownStates | None = None,
+        before_appending: Callable[[], None] | None = None,
     ) -> None:
         self._connection = connection
         self._before_appending = before_appending
         self._opened_for = organization_id
+        self._known = known or KnownStates()
+        self._answers: StateAnswers | None = None
 
     @property
     def _organization_id(self) -> str:
@@ -81,12 +96,12 @@ class PostgresEvents:
             # A look is cheaper than what it takes to undo one.
             taken = self._taken(events)
             if not taken:
-                self._store(events, in_advance, uncounted)
+                self._keep_up(*self._store(events, in_advance, uncounted))
             return taken
         connection = self._connection
         connection.execute("SAVEPOINT events")
         try:
-            self._store(events, in_advance, uncounted)
+            places = self._store(events, in_advance, uncounted)
         except BaseException as problem:
             if connection.driver.closed:
                 raise
@@ -97,14 +112,25 @@ class PostgresEvents:
                 raise
             return taken
         connection.execute("RELEASE events")
+        self._keep_up(*places)
         return []
 
-    def _store(self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]) -> None:
-        last = self._number(
+    def _keep_up(self, last: int, done: int | None) -> None:
+        """Bring running states closer to the last event, `done` being rolled up."""
+        keep_up(self._connection, self._organization_id, self._known.wants, done, last)
+
+    def _store(
+        self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]
+    ) -> tuple[int, int | None]:
+        """Store the events; the place of the last, and of the last that is in running states, if there are any."""
+        row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?) ON CONFLICT (organization_id, name)"
-            " DO UPDATE SET value = sequences.value + excluded.value RETURNING value",
-            (self._organization_id, _SEQUENCE, len(events)),
-        )
+            " DO UPDATE SET value = sequences.value + excluded.value"
+            " RETURNING value, (SELECT sequence FROM usage_rolled_up WHERE organization_id = ?)",
+            (self._organization_id, _SEQUENCE, len(events), self._organization_id),
+        ).fetchone()
+        assert row is not None
+        last: int = row[0]
         rows = (
             row_of(sequence, event, event.code in in_advance, event.id in uncounted)
             for sequence, event in enumerate(events, last - len(events) + 1)
@@ -116,6 +142,7 @@ class PostgresEvents:
         else:
             # Row security knows no COPY.
             self._connection.executemany(_INSERT, rows)
+        return last, row[1]
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
         named = [
@@ -213,13 +240,40 @@ class PostgresEvents:
         yield from map(event_of, self._connection.stream(sql.text, sql.values))
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        return answer(self._connection, self._organization_id, question)
+        states = self._states()
+        tallies = states.tallies(question)
+        if tallies is None:
+            buckets = counted(self._connection, self._organization_id, question)
+            states.note(question, None, _events_of(buckets))
+            tallies = answer(question, buckets)
+        return tallies
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        return answer_of(self._connection, self._organization_id, question, external_ids)
+        states = self._states()
+        owners = states.owners(external_ids)
+        others = [id for id in external_ids if id not in owners]
+        buckets = counted(self._connection, self._organization_id, question, external_ids=others)
+        for group, tally in buckets.get(0, {}).items():
+            states.note(replace(question, external_subscription_id=group[0] or ""), None, tally.count)
+        tallies = answer_of(question, buckets, others)
+        for id in owners:
+            of_owner = replace(question, external_subscription_id=id)
+            tallies[id] = next(iter(self.tallies(of_owner).values()))
+        return tallies
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        return answer_by_bucket(self._connection, self._organization_id, question, filters)
+        states = self._states()
+        tallies = states.tallies_by_bucket(question, filters)
+        if tallies is None:
+            buckets = counted(self._connection, self._organization_id, question, filters)
+            states.note(question, filters, _events_of(buckets))
+            tallies = results(question, buckets)
+        return tallies
+
+    def _states(self) -> StateAnswers:
+        if self._answers is None:
+            self._answers = StateAnswers(self._connection, self._organization_id, self._known)
+        return self._answers
 
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
@@ -258,13 +312,17 @@ class PostgresEvents:
                 return int(unknown[0]) - 1
         return max(sequence, self.latest())
 
-    # Running states: there are none, every answer is counted
+    # Running states
 
     def rebuild_states(self) -> int:
-        return 0
+        return rebuild(self._connection, self._organization_id)
 
     def state_faults(self) -> Iterator[StateFault]:
-        return iter(())
+        return faults(self._connection, self._organization_id)
+
+    def roll_up(self) -> None:
+        """Do the next slice of what running states need."""
+        roll_up(self._connection, self._organization_id, self._known.wants or Wants())
 
     # Who sends events, and events in ranges of time
 

@@ -6,10 +6,10 @@ counts, by value; what a row says of them is merged by bucket. Sums are `numeric
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.filters import FilterIndex
@@ -18,7 +18,18 @@ from usagebill.storage.event_queries import COUNTED, CountedAs, EventQuery, Grou
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.questions import Sql, amount_sql, number_sql, text_sql, where_sql
 
-__all__ = ["answer", "answer_by_bucket", "answer_of"]
+__all__ = [
+    "Buckets",
+    "Tally",
+    "answer",
+    "answer_of",
+    "counted",
+    "grouped_by",
+    "latest_at",
+    "merged",
+    "names_sql",
+    "results",
+]
 
 # Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
 # accepted.
@@ -27,7 +38,7 @@ _LATEST = "timestamp DESC, created_at DESC, id DESC"
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
     """What is known of one group of one bucket; `first` is the place of its first event."""
 
     first: tuple[int, int]
@@ -41,44 +52,53 @@ class _Tally:
     values: dict[str, tuple[tuple[int, int, str], bool]] = field(default_factory=dict)
 
 
-def answer(connection: Connection, organization_id: str, question: EventQuery) -> dict[Group, AggregateResult]:
+# By bucket and group.
+Buckets: TypeAlias = dict[int, dict[Group, Tally]]
+
+
+def answer(question: EventQuery, buckets: Buckets) -> dict[Group, AggregateResult]:
     """See `storage.ports.EventLog.tallies`."""
-    tallies = _tallies(connection, organization_id, question, None).get(0, {})
-    if not tallies:
-        return {(None,) * len(question.group_keys): AggregateResult()}
-    return tallies
+    return results(question, buckets).get(0) or {(None,) * len(question.group_keys): AggregateResult()}
 
 
-def answer_of(
-    connection: Connection, organization_id: str, question: EventQuery, external_ids: Sequence[str]
-) -> dict[str, AggregateResult]:
+def answer_of(question: EventQuery, buckets: Buckets, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
     """See `storage.ports.EventLog.tallies_of`."""
-    counted = _tallies(connection, organization_id, question, None, external_ids).get(0, {})
-    return {id: counted.get((id,)) or AggregateResult() for id in external_ids}
+    tallies = results(question, buckets).get(0, {})
+    return {id: tallies.get((id,)) or AggregateResult() for id in external_ids}
 
 
-def answer_by_bucket(
-    connection: Connection, organization_id: str, question: EventQuery, filters: FilterIndex
-) -> dict[int, dict[Group, AggregateResult]]:
-    """See `storage.ports.EventLog.tallies_by_bucket`."""
-    return _tallies(connection, organization_id, question, filters)
+def counted(
+    connection: Connection,
+    organization_id: str,
+    question: EventQuery,
+    filters: FilterIndex | None = None,
+    external_ids: Sequence[str] | None = None,
+) -> Buckets:
+    """What the events come to; asked of many subscriptions, the groups are theirs."""
+    if question.aggregation_type not in COUNTED:
+        raise ValueError(f"no query answers {question.aggregation_type}")
+    rows = _rows(connection, organization_id, question, filters, external_ids)
+    return merged(question, filters, rows, len(question.group_keys) if external_ids is None else 1)
 
 
-def _tallies(
+def latest_at(
     connection: Connection,
     organization_id: str,
     question: EventQuery,
     filters: FilterIndex | None,
-    external_ids: Sequence[str] | None = None,
-) -> dict[int, dict[Group, AggregateResult]]:
-    """By bucket and group; asked of many subscriptions, the groups are theirs."""
-    if question.aggregation_type not in COUNTED:
-        raise ValueError(f"no query answers {question.aggregation_type}")
+    instants: Sequence[int],
+) -> Buckets:
+    """What those events come to that stand at one of these instants."""
+    rows = _rows(connection, organization_id, question, filters, None, instants)
+    return merged(question, filters, rows, len(question.group_keys))
+
+
+def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[tuple[Any, ...]], groups: int) -> Buckets:
+    """What the rows say of each bucket and group: the first `groups` columns, then the filters' decisive values."""
     keys = () if filters is None else filters.keys
-    buckets: dict[int, dict[Group, _Tally]] = {}
+    buckets: Buckets = {}
     positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
-    groups = len(question.group_keys) if external_ids is None else 1
-    for row in _rows(connection, organization_id, question, filters, external_ids):
+    for row in rows:
         group, decisive, rest = row[:groups], row[groups : groups + len(keys)], row[groups + len(keys) :]
         if filters is None:
             at: tuple[int, ...] = (0,)
@@ -91,10 +111,15 @@ def _tallies(
             first = (rest[0], rest[1])
             tally = bucket.get(group)
             if tally is None:
-                tally = bucket[group] = _Tally(first)
+                tally = bucket[group] = Tally(first)
             elif first < tally.first:
                 tally.first = first
             _merge(question.aggregation_type, tally, rest[2:])
+    return buckets
+
+
+def results(question: EventQuery, buckets: Buckets) -> dict[int, dict[Group, AggregateResult]]:
+    """The results by bucket, of groups in the order of their first events."""
     return {
         position: {
             group: _result(question.aggregation_type, tally)
@@ -110,29 +135,14 @@ def _rows(
     question: EventQuery,
     filters: FilterIndex | None,
     external_ids: Sequence[str] | None,
+    instants: Sequence[int] | None = None,
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of the group, the decisive values, the place of the first event, how many there are, their prices, and what
     the aggregation says of them.
     """
     aggregation, field_name = question.aggregation_type, question.field_name
-    keys = question.group_keys if external_ids is None else ()
-    names = [f"g{place}" for place in range(len(keys))]
     sql = Sql().add("SELECT ")
-    if external_ids is not None:
-        names = ["subscription"]
-        sql.add("external_subscription_id AS subscription, ")
-    for name, key in zip(names, keys, strict=external_ids is None):
-        text_sql(sql.add("nullif("), key).add(f", '') AS {name}, ")
-    for place, key in enumerate(() if filters is None else filters.keys):
-        assert filters is not None
-        names.append(f"f{place}")
-        accepted = filters.accepted_values(key)
-        if len(accepted) > _ACCEPTED_AT_MOST:
-            text_sql(sql, key)
-        else:
-            text_sql(sql.add("CASE WHEN "), key).add(" = ANY(?::text[]) THEN ", accepted)
-            text_sql(sql, key).add(" END")
-        sql.add(f" AS f{place}, ")
+    names = names_sql(sql, question, filters, external_ids)
     sql.add(f"{amount_sql(question)} AS amount, timestamp, created_at, id, sequence, ")
     counting = "TRUE"
     if aggregation == CountedAs.UNIQUE_COUNT:
@@ -148,17 +158,19 @@ def _rows(
         number_sql(sql, field_name).add(" AS v")
         counting = "v IS NOT NULL"
     where_sql(sql.add(" FROM events"), question, organization_id, external_ids)
+    if instants is not None:
+        sql.add(" AND timestamp = ANY(?::bigint[])", list(instants))
     # Evaluated once for each event, not wherever it is named.
     source = f"(SELECT * FROM ({sql.text} OFFSET 0) e WHERE {counting}) e"
     chosen = "".join(f"{name}, " for name in names)
     common = "MIN(timestamp), MIN(sequence), COUNT(*), SUM(amount)"
     match aggregation:
         case CountedAs.COUNT:
-            text = f"SELECT {chosen}{common} FROM {source}{_by(names)} HAVING COUNT(*) > 0"
+            text = f"SELECT {chosen}{common} FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
         case CountedAs.SUM:
-            text = f"SELECT {chosen}{common}, SUM(v) FROM {source}{_by(names)} HAVING COUNT(*) > 0"
+            text = f"SELECT {chosen}{common}, SUM(v) FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
         case CountedAs.MAX:
-            text = f"SELECT {chosen}{common}, MAX(v) FROM {source}{_by(names)} HAVING COUNT(*) > 0"
+            text = f"SELECT {chosen}{common}, MAX(v) FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
         case CountedAs.LATEST:
             text = _latest_sql(names, source, "v")
         case _:
@@ -169,7 +181,32 @@ def _rows(
     return iter(connection.execute(text, sql.values))
 
 
-def _by(names: Sequence[str]) -> str:
+def names_sql(
+    sql: Sql, question: EventQuery, filters: FilterIndex | None, external_ids: Sequence[str] | None = None
+) -> list[str]:
+    """Add the columns that say where a row belongs, each with a comma: the group, then the decisive values."""
+    keys = question.group_keys if external_ids is None else ()
+    names = [f"g{place}" for place in range(len(keys))]
+    for name, key in zip(names, keys, strict=True):
+        text_sql(sql.add("nullif("), key).add(f", '') AS {name}, ")
+    if external_ids is not None:
+        names = ["subscription"]
+        sql.add("external_subscription_id AS subscription, ")
+    for place, key in enumerate(() if filters is None else filters.keys):
+        assert filters is not None
+        names.append(f"f{place}")
+        accepted = filters.accepted_values(key)
+        if len(accepted) > _ACCEPTED_AT_MOST:
+            text_sql(sql, key)
+        else:
+            text_sql(sql.add("CASE WHEN "), key).add(" = ANY(?::text[]) THEN ", accepted)
+            text_sql(sql, key).add(" END")
+        sql.add(f" AS f{place}, ")
+    return names
+
+
+def grouped_by(names: Sequence[str]) -> str:
+    """The clause that brings rows together by these columns."""
     return f" GROUP BY {', '.join(names)}" if names else ""
 
 
@@ -187,7 +224,7 @@ def _latest_sql(names: Sequence[str], source: str, value: str, among: Sequence[s
     )
 
 
-def _merge(aggregation: str, tally: _Tally, row: tuple[Any, ...]) -> None:
+def _merge(aggregation: str, tally: Tally, row: tuple[Any, ...]) -> None:
     count, amount, *said = row
     tally.count += count
     if amount is not None:
@@ -208,7 +245,7 @@ def _merge(aggregation: str, tally: _Tally, row: tuple[Any, ...]) -> None:
                 tally.values[value] = place, said[3] == Operation.ADD.value
 
 
-def _result(aggregation: str, tally: _Tally) -> AggregateResult:
+def _result(aggregation: str, tally: Tally) -> AggregateResult:
     units, count = tally.units, tally.count
     match aggregation:
         case CountedAs.COUNT:

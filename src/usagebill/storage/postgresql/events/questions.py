@@ -13,18 +13,22 @@ from usagebill.core.filters import EventScope
 from usagebill.storage.event_queries import Arrival, Counted, EventQuery
 from usagebill.storage.postgresql.events.rows import microseconds
 
-__all__ = ["Sql", "amount_sql", "changes_sql", "number_sql", "rows_sql", "text_sql", "where_sql"]
+__all__ = ["Sql", "amount_sql", "changes_sql", "number_sql", "properties_sql", "rows_sql", "text_sql", "where_sql"]
 
 # Up to so many combinations of values of a filter that is left out are looked up together.
 _FEW = 20
 
 
 class Sql:
-    """The text of a statement as it is put together, and what it binds, in the same order."""
+    """The text of a statement as it is put together, and what it binds, in the same order.
+
+    Rows that are no events have the text forms of properties in `columns`.
+    """
 
     def __init__(self) -> None:
         self.text = ""
         self.values: list[Any] = []
+        self.columns: Mapping[str, str] | None = None
 
     def add(self, text: str, *values: Any) -> Sql:
         self.text += text
@@ -34,6 +38,8 @@ class Sql:
 
 def text_sql(sql: Sql, key: str) -> Sql:
     """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
+    if sql.columns is not None:
+        return sql.add(sql.columns[key])
     return sql.add("(coalesce(texts, properties) ->> ?::text)", key)
 
 
@@ -117,6 +123,11 @@ def where_sql(sql: Sql, question: EventQuery, organization_id: str, external_ids
         sql.add(" AND (timestamp < ?::bigint OR (created_at, id) <= ", microseconds(question.last_start))
         _arrival(sql, question.until)
         sql.add(")")
+    return properties_sql(sql, question)
+
+
+def properties_sql(sql: Sql, question: EventQuery) -> Sql:
+    """What the question wants the properties to be, as further conditions."""
     _bucket(sql, question.bucket)
     for key, values in question.only.items():
         present = [value for value in values if value is not None]

@@ -38,7 +38,7 @@ from usagebill.storage.sqlite.events.states import (
     rolled_up_to,
 )
 
-__all__ = ["StateAnswers"]
+__all__ = ["Bounds", "StateAnswers", "shape_of", "stretches_of"]
 
 _KINDS: Final[Mapping[str, str]] = {
     CountedAs.COUNT: COUNT,
@@ -72,7 +72,7 @@ class StateAnswers:
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult] | None:
         """See `storage.ports.EventLog.tallies`; None if the events are to be counted."""
-        shape = _shape(question, _NO_FILTERS)
+        shape = shape_of(question, _NO_FILTERS)
         cells = None if shape is None else self._cells(question, _NO_FILTERS, shape)
         if cells is None:
             return None
@@ -83,7 +83,7 @@ class StateAnswers:
         self, question: EventQuery, filters: FilterIndex
     ) -> dict[int, dict[Group, AggregateResult]] | None:
         """See `storage.ports.EventLog.tallies_by_bucket`; None if the events are to be counted."""
-        shape = _shape(question, filters)
+        shape = shape_of(question, filters)
         cells = None if shape is None else self._cells(question, filters, shape)
         if cells is None:
             return None
@@ -103,7 +103,7 @@ class StateAnswers:
 
     def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
         """Note that `events` were counted for a query that a series could have answered."""
-        shape = None if self._wants is None else _shape(question, filters or _NO_FILTERS)
+        shape = None if self._wants is None else shape_of(question, filters or _NO_FILTERS)
         if shape is None or self._wants is None:
             return
         if shape.kind == VALUES:
@@ -152,7 +152,7 @@ class StateAnswers:
         self, series: _Series, question: EventQuery, filters: FilterIndex, shape: Shape
     ) -> dict[Place, Cell] | None:
         id, width = series
-        bounds = _Bounds(question)
+        bounds = Bounds(question)
         slots, first, last = [], bounds.earliest // width, bounds.latest // width
         ranges = [(first, last)]
         asked = Asked(self._connection, self._organization_id, question)
@@ -165,7 +165,7 @@ class StateAnswers:
             whole_days = f"slot BETWEEN {bounds.earliest // DAY} AND {bounds.latest // DAY}"
             slots.append(_slots(asked, days_of(id), whole_days, days))
         partial = self._partial(id, width, bounds) if ranges else {}
-        stretches = _stretches(
+        stretches = stretches_of(
             [
                 slot
                 for slot, reaches_in in partial.items()
@@ -204,7 +204,7 @@ class StateAnswers:
             fill_in_latest(spread, cells, last_at)
         return cells
 
-    def _partial(self, series: int, width: int, bounds: _Bounds) -> dict[int, bool]:
+    def _partial(self, series: int, width: int, bounds: Bounds) -> dict[int, bool]:
         """The slots that do not count as they are kept, in order, and whether events of theirs may count."""
         rows = self._connection.execute(
             f"SELECT slot, last_at >= {bounds.earliest} AND first_at <= {bounds.latest} FROM usage_slots"
@@ -218,7 +218,7 @@ class StateAnswers:
         self, series: _Series, question: EventQuery, filters: FilterIndex, shape: Shape
     ) -> dict[Place, Cell] | None:
         id, _ = series
-        bounds = _Bounds(question)
+        bounds = Bounds(question)
         inside = f"last_at >= {bounds.earliest} AND first_at <= {bounds.latest}"
         slots = self._connection.execute(
             "SELECT slot, first_at, last_at, received_at, spoken FROM usage_slots"
@@ -285,7 +285,7 @@ def _is_large(connection: sqlite3.Connection, organization_id: str, external_sub
     return EventLists(connection, organization_id).has_counts(external_subscription_id)
 
 
-class _Bounds:
+class Bounds:
     """The instants, both inclusive, between which events may count, and those between which all do.
 
     All are in microseconds, `known_at` too, by which they were received.
@@ -325,7 +325,7 @@ def _or(instant: datetime | None, otherwise: int) -> int:
     return otherwise if instant is None else microseconds(instant)
 
 
-def _shape(question: EventQuery, filters: FilterIndex) -> Shape | None:
+def shape_of(question: EventQuery, filters: FilterIndex) -> Shape | None:
     """The shape of the series that can answer a query; None if none can."""
     kind = _KINDS.get(question.aggregation_type)
     if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
@@ -360,7 +360,7 @@ def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str])
     return f"SELECT {chosen} FROM ({' UNION ALL '.join(parts)}){by} ORDER BY MIN(first_at), MIN(first_sequence)"
 
 
-def _stretches(slots: list[int]) -> list[tuple[int, int]]:
+def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
     """The first and the last of slots that follow one another."""
     stretches: list[tuple[int, int]] = []
     for slot in slots:

@@ -152,12 +152,18 @@ class Wants:
         with self._lock:
             self._wanted[(organization_id, external_subscription_id, code), shape] = None
 
-    def take(self) -> list[tuple[_Pair, Shape]]:
-        """All of them, which are forgotten: they are noted again with the next question."""
+    def take(self, organization_id: str | None = None) -> list[tuple[_Pair, Shape]]:
+        """All of them, or an organization's, which are forgotten: they are noted again with the next question."""
         with self._lock:
-            wanted = list(self._wanted)
-            self._wanted.clear()
+            wanted = [item for item in self._wanted if organization_id in (None, item[0][0])]
+            for item in wanted:
+                del self._wanted[item]
         return wanted
+
+    def organizations(self) -> list[str]:
+        """The organizations that they are about."""
+        with self._lock:
+            return list(dict.fromkeys(pair[0] for pair, _ in self._wanted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,379 @@
+"""Aggregations from running states, by the rules of `storage.sqlite.events.state_answers`.
+
+Slices that count as a whole come from their states; events of other slices, and those that are not rolled up yet, one
+by one; a single statement brings them together. If states cannot answer the query, or that saves nothing, the result is
+None and the events are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final
+
+from usagebill.core.aggregation import AggregateResult, Operation
+from usagebill.core.filters import FilterIndex
+from usagebill.storage.event_queries import CountedAs, EventQuery, Group
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events.answers import (
+    Buckets,
+    grouped_by,
+    latest_at,
+    merged,
+    names_sql,
+    results,
+)
+from usagebill.storage.postgresql.events.questions import Sql, number_sql, properties_sql, text_sql, where_sql
+from usagebill.storage.postgresql.events.states import FORM, READY, shape_digest
+from usagebill.storage.sqlite.events.state_answers import Bounds, shape_of, stretches_of
+from usagebill.storage.sqlite.events.states import (
+    COUNT,
+    DAY,
+    HOUR,
+    NUMBERS,
+    VALUES,
+    Shape,
+    Wants,
+    days_of,
+    least_events,
+)
+
+__all__ = ["KnownStates", "StateAnswers"]
+
+_KINDS: Final = frozenset({COUNT, NUMBERS, VALUES})
+_NO_FILTERS: Final = FilterIndex([], {})
+# So many stretches of time are read event by event; with more of them everything is.
+_STRETCHES_AT_MOST: Final = 20
+# With more days than this that must be looked at hour by hour, all are.
+_DAYS_AT_MOST: Final = 20
+# What had so many events to count is worth a series.
+_WORTH_A_SERIES: Final = 10_000
+
+
+@dataclass(slots=True)
+class KnownStates:
+    """What a transaction has learnt of states: what it missed, and the organizations that have none at all."""
+
+    wants: Wants | None = None
+    stateless: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    id: int
+    width: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The slots of a series, first and last, that count as they are kept."""
+
+    series: int
+    first: int
+    last: int
+
+
+class StateAnswers:
+    """Queries over the states of one organization."""
+
+    def __init__(self, connection: Connection, organization_id: str, known: KnownStates) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+        self._known = known
+        # Subscriptions seen without any series: if one is begun meanwhile, their events are still counted right.
+        self._without: set[str] = set()
+
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult] | None:
+        """See `storage.ports.EventLog.tallies`; None if the events are to be counted."""
+        answers = self._answers(question, None)
+        if answers is None:
+            return None
+        return answers.get(0) or {(None,) * len(question.group_keys): AggregateResult()}
+
+    def tallies_by_bucket(
+        self, question: EventQuery, filters: FilterIndex
+    ) -> dict[int, dict[Group, AggregateResult]] | None:
+        """See `storage.ports.EventLog.tallies_by_bucket`; None if the events are to be counted."""
+        return self._answers(question, filters)
+
+    def owners(self, external_ids: Sequence[str]) -> Set[str]:
+        """Those of the subscriptions that have any series."""
+        if self._has_none():
+            return frozenset()
+        rows = self._connection.execute(
+            "SELECT DISTINCT external_subscription_id FROM usage_series WHERE organization_id = ?"
+            " AND external_subscription_id = ANY(?::text[])",
+            (self._organization_id, list(external_ids)),
+        )
+        owners = {row[0] for row in rows}
+        self._without.update(set(external_ids) - owners)
+        return owners
+
+    def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
+        """Note that `events` were counted for a query that a series could have answered."""
+        wants = self._known.wants
+        shape = None if wants is None else _shape(question, filters)
+        if wants is not None and shape is not None and events >= least_events(shape, _WORTH_A_SERIES):
+            wants.note(self._organization_id, question.external_subscription_id, question.code, shape)
+
+    def _has_none(self) -> bool:
+        """Whether the organization has no series at all: then nothing else is asked of states."""
+        stateless = self._known.stateless.get(self._organization_id)
+        if stateless is None:
+            row = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM usage_series WHERE organization_id = ?)", (self._organization_id,)
+            ).fetchone()
+            stateless = self._known.stateless[self._organization_id] = row is None or not row[0]
+        return stateless
+
+    def _series(self, question: EventQuery, shape: Shape) -> _Series | None:
+        if question.external_subscription_id in self._without or self._has_none():
+            return None
+        rows = self._connection.execute(
+            "SELECT s.digest, s.stage, s.form, s.code, s.id, s.width, r.sequence FROM usage_series s"
+            " JOIN usage_rolled_up r ON r.organization_id = s.organization_id"
+            " WHERE s.organization_id = ? AND s.external_subscription_id = ?",
+            (self._organization_id, question.external_subscription_id),
+        ).fetchall()
+        if not rows:
+            self._without.add(question.external_subscription_id)
+        wanted = shape_digest(shape), READY, FORM, question.code
+        return next((_Series(*row[4:]) for row in rows if row[:4] == wanted), None)
+
+    def _answers(
+        self, question: EventQuery, filters: FilterIndex | None
+    ) -> dict[int, dict[Group, AggregateResult]] | None:
+        shape = _shape(question, filters)
+        series = None if shape is None else self._series(question, shape)
+        if shape is None or series is None:
+            return None
+        if shape.kind == VALUES:
+            return self._unique(series, question, filters, shape)
+        buckets = self._added(series, question, filters, shape)
+        return None if buckets is None else results(question, buckets)
+
+    # Counts, sums, extremes
+
+    def _added(
+        self, series: _Series, question: EventQuery, filters: FilterIndex | None, shape: Shape
+    ) -> Buckets | None:
+        bounds = Bounds(question)
+        first, last = bounds.earliest // series.width, bounds.latest // series.width
+        ranges = [(first, last)]
+        whole: list[_Whole] = []
+        # Days that do not count as a whole are looked at hour by hour; if they are many, all are.
+        days = self._partial(days_of(series.id), DAY, bounds) if series.width == HOUR else None
+        if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
+            ranges = [
+                (max(first, day * 24), min(last, day * 24 + 23)) for day, reaches_in in days.items() if reaches_in
+            ]
+            whole += _without(days, days_of(series.id), bounds.earliest // DAY, bounds.latest // DAY)
+        partial = self._partial(series.id, series.width, bounds) if ranges else {}
+        stretches = stretches_of(
+            [
+                slot
+                for slot, reaches_in in partial.items()
+                if reaches_in and any(start <= slot <= end for start, end in ranges)
+            ]
+        )
+        if len(stretches) > _STRETCHES_AT_MOST:
+            return None
+        for start, end in ranges:
+            whole += _without(partial, series.id, start, end)
+        sql = Sql().add("SELECT ")
+        names = self._states(sql, question, filters, shape, whole)
+        width = series.width
+        for source in self._read(
+            series, question, [(start * width, (end + 1) * width - 1) for start, end in stretches]
+        ):
+            self._events(sql.add(" UNION ALL "), question, filters, shape, source)
+        said = {
+            CountedAs.COUNT: "",
+            CountedAs.SUM: ", SUM(total)",
+            CountedAs.MAX: ", MAX(top)",
+            CountedAs.LATEST: ", MAX(last_at), 0, '', 0::numeric",
+        }[CountedAs(question.aggregation_type)]
+        rows = self._connection.execute(
+            f"SELECT {''.join(f'{name}, ' for name in names)}MIN(first_at), MIN(first_sequence), SUM(n)::bigint,"
+            f" NULL::numeric{said} FROM ({sql.text}) rows{grouped_by(names)} HAVING SUM(n) > 0",
+            sql.values,
+        )
+        buckets = merged(question, filters, rows, len(question.group_keys))
+        if question.aggregation_type == CountedAs.LATEST:
+            self._fill_in_latest(question, filters, buckets)
+        return buckets
+
+    def _states(
+        self, sql: Sql, question: EventQuery, filters: FilterIndex | None, shape: Shape, whole: Sequence[_Whole]
+    ) -> list[str]:
+        """Add the states of these slots to what begins with SELECT; the names of the columns that tell them apart."""
+        sql.columns = _dimensions(shape)
+        names = names_sql(sql, question, filters)
+        sql.add(
+            "s.n, s.total, s.top, s.first_at, s.first_sequence, s.last_at"
+            " FROM unnest(?::bigint[], ?::bigint[], ?::bigint[]) AS part (series, begins, ends) CROSS JOIN LATERAL"
+            " (SELECT * FROM usage_states u WHERE u.series = part.series AND u.slot BETWEEN part.begins AND part.ends)"
+            " s WHERE TRUE",
+            [part.series for part in whole],
+            [part.first for part in whole],
+            [part.last for part in whole],
+        )
+        properties_sql(sql, question)
+        sql.columns = None
+        return names
+
+    def _events(self, sql: Sql, question: EventQuery, filters: FilterIndex | None, shape: Shape, source: Sql) -> None:
+        """Add the events of `source` that count, each as the state that it would be."""
+        sql.add("SELECT ")
+        rows = Sql().add("SELECT ")
+        names = names_sql(rows, question, filters)
+        number_sql(rows, shape.field).add(f" AS v, timestamp, sequence FROM {source.text}", *source.values)
+        where_sql(rows, question, self._organization_id)
+        counting = " WHERE v IS NOT NULL" if shape.kind == NUMBERS else ""
+        sql.add(
+            f"{''.join(f'{name}, ' for name in names)}1, v, v, timestamp, sequence, timestamp"
+            f" FROM ({rows.text} OFFSET 0) e{counting}",
+            *rows.values,
+        )
+
+    def _read(self, series: _Series, question: EventQuery, stretches: Sequence[tuple[int, int]]) -> Iterator[Sql]:
+        """The events that are read one by one: of stretches of time those that are rolled up, and all that are not.
+
+        Each is read by the index that finds it, whatever the server expects.
+        """
+        if stretches:
+            yield Sql().add(
+                "(SELECT e.* FROM unnest(?::bigint[], ?::bigint[]) AS stretch (begins, ends) CROSS JOIN LATERAL"
+                " (SELECT * FROM events WHERE organization_id = ? AND external_subscription_id = ? AND code = ?"
+                " AND timestamp BETWEEN stretch.begins AND stretch.ends OFFSET 0) e WHERE e.sequence <= ? OFFSET 0)"
+                " events",
+                [start for start, _ in stretches],
+                [end for _, end in stretches],
+                *(self._organization_id, question.external_subscription_id, question.code, series.done),
+            )
+        yield Sql().add(
+            "(SELECT * FROM events WHERE organization_id = ? AND sequence > ? OFFSET 0) events",
+            self._organization_id,
+            series.done,
+        )
+
+    def _partial(self, series: int, width: int, bounds: Bounds) -> dict[int, bool]:
+        """The slots that do not count as they are kept, in order, and whether events of theirs may count."""
+        rows = self._connection.execute(
+            "SELECT slot, last_at >= ? AND first_at <= ? FROM usage_slots WHERE series = ? AND slot BETWEEN ? AND ?"
+            " AND NOT (first_at >= ? AND last_at <= ? AND received_at <= ?) ORDER BY slot",
+            (
+                *(bounds.earliest, bounds.latest, series, bounds.earliest // width, bounds.latest // width),
+                *(bounds.whole_from, bounds.whole_to, bounds.known_at),
+            ),
+        )
+        return {slot: bool(reaches_in) for slot, reaches_in in rows}
+
+    def _fill_in_latest(self, question: EventQuery, filters: FilterIndex | None, buckets: Buckets) -> None:
+        """Give each tally its latest value, which is that of an event at its latest instant."""
+        tallies = [tally for bucket in buckets.values() for tally in bucket.values()]
+        instants = sorted({tally.latest[0] for tally in tallies if tally.latest is not None})
+        values = latest_at(self._connection, self._organization_id, question, filters, instants) if instants else {}
+        for position, bucket in buckets.items():
+            for group, tally in bucket.items():
+                latest = values.get(position, {}).get(group)
+                if latest is not None:
+                    tally.units = latest.units
+
+    # Unique values
+
+    def _unique(
+        self, series: _Series, question: EventQuery, filters: FilterIndex | None, shape: Shape
+    ) -> dict[int, dict[Group, AggregateResult]] | None:
+        bounds = Bounds(question)
+        slots = self._connection.execute(
+            "SELECT slot, first_at, last_at, received_at, spoken FROM usage_slots"
+            " WHERE series = ? AND last_at >= ? AND first_at <= ? ORDER BY slot",
+            (series.id, bounds.earliest, bounds.latest),
+        ).fetchall()
+        for _, first_at, last_at, received_at, spoken in slots:
+            if spoken or received_at > bounds.known_at:
+                return None
+            if bounds.earliest < bounds.whole_from > first_at or bounds.latest > bounds.whole_to < last_at:
+                return None
+        chosen = series.id, [slot for slot, *_ in slots], bounds.earliest, bounds.latest
+        inside = "series = ? AND slot = ANY(?::bigint[]) AND last_at >= ? AND first_at <= ?"
+        if any(first_at < bounds.earliest for _, first_at, *_ in slots):
+            # It came before, and maybe not again within; or it did, but when first?
+            unclear, values = ("TRUE", ()) if question.group_keys else ("last_at > ?", (bounds.latest,))
+            row = self._connection.execute(
+                f"SELECT EXISTS (SELECT 1 FROM usage_states WHERE {inside} AND first_at < ? AND {unclear})",
+                (*chosen, bounds.earliest, *values),
+            ).fetchone()
+            if row is None or row[0]:
+                return None
+        sql = Sql().add("SELECT ")
+        sql.columns = _dimensions(shape)
+        names = names_sql(sql, question, filters)
+        sql.add(
+            f"s.value AS v, s.first_at, s.first_sequence, FALSE AS spoken FROM usage_states s WHERE {inside}", *chosen
+        )
+        properties_sql(sql, question)
+        sql.columns = None
+        listed = "".join(f"{name}, " for name in names)
+        for source in self._read(series, question, []):
+            rows = Sql().add("SELECT ")
+            names_sql(rows, question, filters)
+            text_sql(rows, shape.field or "").add(" AS v, timestamp, sequence, ")
+            text_sql(rows, "operation_type").add(f" IS NOT NULL AS spoken FROM {source.text}", *source.values)
+            where_sql(rows, question, self._organization_id)
+            sql.add(
+                f" UNION ALL SELECT {listed}v, timestamp, sequence, spoken FROM ({rows.text} OFFSET 0) e"
+                " WHERE v IS NOT NULL",
+                *rows.values,
+            )
+        values_of = (
+            f"SELECT {listed}v, MIN(first_at) AS first_at, MIN(first_sequence) AS first_sequence,"
+            f" bool_or(spoken) AS spoken FROM ({sql.text}) rows{grouped_by([*names, 'v'])}"
+        )
+        if filters is None:
+            return self._distinct(question, names, Sql().add(values_of, *sql.values))
+        value_rows = list(self._connection.stream(values_of, sql.values))
+        if any(row[-1] for row in value_rows):
+            return None
+        added = (0, 0, "", Operation.ADD.value)
+        placed = ((*row[: len(names)], *row[-3:-1], 1, None, *added, row[len(names)]) for row in value_rows)
+        return results(question, merged(question, filters, placed, len(question.group_keys)))
+
+    def _distinct(
+        self, question: EventQuery, names: Sequence[str], values: Sql
+    ) -> dict[int, dict[Group, AggregateResult]] | None:
+        """How many values each group has."""
+        rows = self._connection.execute(
+            f"SELECT {''.join(f'{name}, ' for name in names)}COUNT(*), bool_or(spoken) FROM ({values.text}) counted"
+            f"{grouped_by(names)} HAVING COUNT(*) > 0 ORDER BY MIN(first_at), MIN(first_sequence)",
+            values.values,
+        ).fetchall()
+        if any(row[-1] for row in rows):
+            return None
+        groups = len(question.group_keys)
+        return {0: {row[:groups]: AggregateResult(units=Decimal(row[-2]), events_count=row[-2]) for row in rows}}
+
+
+def _shape(question: EventQuery, filters: FilterIndex | None) -> Shape | None:
+    """The shape of the series that can answer a query; None if none can."""
+    shape = None if question.amounts else shape_of(question, filters or _NO_FILTERS)
+    return shape if shape is not None and shape.kind in _KINDS else None
+
+
+def _dimensions(shape: Shape) -> dict[str, str]:
+    return {key: f"s.dims[{place}]" for place, key in enumerate(shape.keys, 1)}
+
+
+def _without(partial: dict[int, bool], series: int, first: int, last: int) -> Iterator[_Whole]:
+    """The slots of a range but for those that do not count as they are kept."""
+    begins = first
+    for slot in partial:
+        if first <= slot <= last:
+            if begins < slot:
+                yield _Whole(series, begins, slot - 1)
+            begins = slot + 1
+    if begins <= last:
+        yield _Whole(series, begins, last)

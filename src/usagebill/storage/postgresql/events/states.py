@@ -1,0 +1,536 @@
+"""Running states of usage on PostgreSQL: the series, slices and rules of `storage.sqlite.events.states`.
+
+What differs: sums and extremes are `numeric`, so that every number is kept in the same columns; each organization has
+its own position up to which events are rolled up, as their order of arrival is its own; and whoever rolls up or edits
+states holds the organization's lock, so that a writer never reads states of two moments.
+
+An event that is deleted or changed by hand drops the organization's series (triggers), and events are counted until
+the series are rebuilt. Events added by the product get places that nobody had before, so nothing has to watch them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import structlog
+
+from usagebill.storage.event_queries import StateFault
+from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.events.questions import Sql, number_sql, text_sql
+from usagebill.storage.sqlite.events.states import (
+    COUNT,
+    DAY,
+    HOUR,
+    NUMBERS,
+    VALUES,
+    Shape,
+    Wants,
+    days_of,
+    least_events,
+)
+
+__all__ = [
+    "BUILDING",
+    "FORM",
+    "READY",
+    "STATE_STATEMENTS",
+    "STATE_TABLES",
+    "begin_again",
+    "behind",
+    "faults",
+    "keep_up",
+    "rebuild",
+    "roll_up",
+    "shape_digest",
+]
+
+_log = structlog.get_logger("usagebill.usage")
+
+# Goes up whenever states of the same events would look different: series of another form are made again.
+FORM: Final = 1
+BUILDING, READY, _USELESS = 0, 1, 2
+_AGES: Final = 1_000_000 * DAY
+_DENSE: Final = 10_000
+_SERIES_AT_MOST: Final = 16
+# Events that one transaction rolls up, so that no writer waits long for it.
+_AT_ONCE: Final = 5_000
+# Whoever stores events rolls them up if nobody else did, once so many wait.
+_WAITING_AT_MOST: Final = 10_000
+# Fewer than this are left to wait while nothing else is to be done.
+_WORTHWHILE: Final = 1_000
+# A series must have at least so many events for each of its states to be worth it; one that tells events apart by
+# properties and adds up no numbers needs fewer.
+_EVENTS_A_STATE: Final = 4
+_EVENTS_A_STATE_APART: Final = 2
+# A series that was given up is tried again once there are so many times the events.
+_MANY_MORE: Final = 2
+# Stands in place of what is rolled up once events were edited.
+_EDITED: Final = -1
+
+_C: Final = 'text COLLATE "C"'
+# Texts of properties may be longer than an index takes, so states and series are named by digests.
+STATE_TABLES: Final = f"""
+CREATE TABLE IF NOT EXISTS usage_series (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, organization_id {_C} NOT NULL,
+    external_subscription_id {_C} NOT NULL, code {_C} NOT NULL, digest {_C} NOT NULL, kind {_C} NOT NULL,
+    field {_C} NOT NULL, keys {_C} NOT NULL, form integer NOT NULL, width bigint NOT NULL, stage integer NOT NULL,
+    base bigint NOT NULL, built_to bigint, UNIQUE (organization_id, external_subscription_id, code, digest));
+CREATE TABLE IF NOT EXISTS usage_slots (
+    series bigint NOT NULL, slot bigint NOT NULL, organization_id {_C} NOT NULL, n bigint NOT NULL,
+    first_at bigint NOT NULL, last_at bigint NOT NULL, received_at bigint NOT NULL, spoken boolean NOT NULL,
+    PRIMARY KEY (series, slot)) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS usage_states (
+    series bigint NOT NULL, slot bigint NOT NULL, digest bytea NOT NULL, organization_id {_C} NOT NULL,
+    dims text[] NOT NULL, value text NOT NULL, n bigint NOT NULL, total numeric, top numeric, first_at bigint NOT NULL,
+    first_sequence bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (series, slot, digest)) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS usage_rolled_up (
+    organization_id {_C} PRIMARY KEY, sequence bigint NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS usage_dropped (series bigint PRIMARY KEY, organization_id {_C} NOT NULL);
+"""
+_DROP_EDITED: Final = (
+    "DELETE FROM usage_series s USING usage_rolled_up r"
+    f" WHERE r.organization_id = s.organization_id AND r.sequence = {_EDITED};"
+)
+
+
+def _trigger(name: str, fires: str, body: str) -> tuple[str, str]:
+    """The statements for a trigger, whose function finds our tables wherever it is fired from."""
+    return (
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT"
+        f" AS $$ BEGIN {body} RETURN NULL; END $$",
+        f"CREATE OR REPLACE TRIGGER {name} {fires} EXECUTE FUNCTION {name}()",
+    )
+
+
+# There is none for what is inserted, which would cost ingestion. Marks of an event are no part of what is counted.
+_COUNTED_COLUMNS: Final = (
+    "sequence, id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
+    " precise_total_amount_cents, created_at, texts, numbers"
+)
+STATE_STATEMENTS: Final = (
+    *_trigger(
+        "usage_events_deleted",
+        "AFTER DELETE ON events REFERENCING OLD TABLE AS gone FOR EACH STATEMENT",
+        f"UPDATE usage_rolled_up r SET sequence = {_EDITED} FROM (SELECT organization_id, MIN(sequence) AS first"
+        " FROM gone GROUP BY organization_id) g WHERE g.organization_id = r.organization_id AND g.first <= r.sequence;"
+        f" {_DROP_EDITED}",
+    ),
+    *_trigger(
+        "usage_event_changed",
+        f"AFTER UPDATE OF {_COUNTED_COLUMNS} ON events FOR EACH ROW",
+        f"UPDATE usage_rolled_up SET sequence = {_EDITED} WHERE (organization_id = OLD.organization_id AND sequence >="
+        " OLD.sequence) OR (organization_id = NEW.organization_id AND sequence >= NEW.sequence);"
+        f" IF FOUND THEN {_DROP_EDITED} END IF;",
+    ),
+    *_trigger(
+        "usage_events_truncated",
+        "AFTER TRUNCATE ON events FOR EACH STATEMENT",
+        f"UPDATE usage_rolled_up SET sequence = {_EDITED}; {_DROP_EDITED}",
+    ),
+    # Their states are deleted later, some at a time. Ids of series are never given twice.
+    *_trigger(
+        "usage_series_dropped",
+        "AFTER DELETE ON usage_series FOR EACH ROW",
+        "INSERT INTO usage_dropped (series, organization_id) VALUES (OLD.id, OLD.organization_id)"
+        " ON CONFLICT DO NOTHING;",
+    ),
+)
+
+_Pair = tuple[str, str, str]  # organization, external subscription and code
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    id: int
+    pair: _Pair
+    shape: Shape
+    width: int
+    base: int
+    built_to: int | None
+
+
+_SERIES: Final = (
+    "SELECT id, organization_id, external_subscription_id, code, kind, field, keys, width, base, built_to"
+    " FROM usage_series"
+)
+_OF_PAIR: Final = "organization_id = ? AND external_subscription_id = ? AND code = ?"
+
+
+def _series_of(row: tuple[Any, ...]) -> _Series:
+    id, organization_id, external_subscription_id, code, kind, field, keys, width, base, built_to = row
+    shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+    return _Series(id, (organization_id, external_subscription_id, code), shape, width, base, built_to)
+
+
+def shape_digest(shape: Shape) -> str:
+    """The name of a shape in an index."""
+    return sha256(json.dumps(shape.columns).encode()).hexdigest()
+
+
+def _scalar(connection: Connection, sql: str, values: tuple[Any, ...]) -> Any:
+    row = connection.execute(sql, values).fetchone()
+    return None if row is None else row[0]
+
+
+def _rolled_up_to(connection: Connection, organization_id: str) -> int | None:
+    """The place of the last event that is in the states of all series; None if the organization never had any."""
+    sequence = _scalar(connection, "SELECT sequence FROM usage_rolled_up WHERE organization_id = ?", (organization_id,))
+    return None if sequence is None else int(sequence)
+
+
+def _last(connection: Connection, organization_id: str) -> int:
+    values = (organization_id,)
+    return int(
+        _scalar(connection, "SELECT value FROM sequences WHERE organization_id = ? AND name = 'events'", values) or 0
+    )
+
+
+def _note(connection: Connection, organization_id: str, sequence: int) -> None:
+    connection.execute(
+        "INSERT INTO usage_rolled_up (organization_id, sequence) VALUES (?, ?)"
+        " ON CONFLICT (organization_id) DO UPDATE SET sequence = excluded.sequence",
+        (organization_id, sequence),
+    )
+
+
+# Making series
+
+
+def _make_wanted(connection: Connection, organization_id: str, wants: Wants) -> None:
+    """Start the series that were missing, for subscriptions with many events."""
+    wanted = wants.take(organization_id)
+    if wanted and _rolled_up_to(connection, organization_id) == _EDITED:
+        _log.warning(
+            "usage_states_are_off",
+            organization_id=organization_id,
+            reason="events were edited",
+            remedy="usagebill usage rebuild",
+        )
+        return
+    for pair, shape in wanted:
+        if not _is_dense(connection, pair, shape):
+            continue
+        if _is_worth_another_try(connection, pair, shape):
+            _drop(connection, pair, shape)
+        if (_scalar(connection, f"SELECT COUNT(*) FROM usage_series WHERE {_OF_PAIR}", pair) or 0) < _SERIES_AT_MOST:
+            _begin(connection, pair, shape, HOUR)
+
+
+def _drop(connection: Connection, pair: _Pair, shape: Shape) -> None:
+    connection.execute(f"DELETE FROM usage_series WHERE {_OF_PAIR} AND digest = ?", (*pair, shape_digest(shape)))
+
+
+def _is_worth_another_try(connection: Connection, pair: _Pair, shape: Shape) -> bool:
+    """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
+    least = _scalar(
+        connection,
+        f"SELECT {_MANY_MORE} * built_to FROM usage_series WHERE {_OF_PAIR} AND digest = ? AND stage = {_USELESS}",
+        (*pair, shape_digest(shape)),
+    )
+    return least is not None and _count_up_to(connection, pair, least) >= least
+
+
+def _is_dense(connection: Connection, pair: _Pair, shape: Shape) -> bool:
+    least = least_events(shape, _DENSE)
+    return _count_up_to(connection, pair, least) >= least
+
+
+def _count_up_to(connection: Connection, pair: _Pair, most: int) -> int:
+    """How many events the pair has, if they are fewer than `most`."""
+    return int(
+        _scalar(
+            connection,
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE {_OF_PAIR} LIMIT ?) looked_at",
+            (*pair, most),
+        )
+    )
+
+
+def _begin(connection: Connection, pair: _Pair, shape: Shape, width: int) -> None:
+    organization_id = pair[0]
+    if not _scalar(
+        connection, "SELECT EXISTS (SELECT 1 FROM usage_series WHERE organization_id = ?)", (organization_id,)
+    ):
+        # Nothing had to be rolled up until now.
+        _note(connection, organization_id, _last(connection, organization_id))
+    begin_again(connection, pair, shape.columns, width)
+
+
+def begin_again(connection: Connection, pair: _Pair, columns: tuple[str, str, str], width: int = HOUR) -> None:
+    """Begin a series whose shape has these `columns`, unless it is there; the organization has a position."""
+    kind, field, keys = columns
+    digest = shape_digest(Shape(kind, json.loads(field), tuple(json.loads(keys))))
+    connection.execute(
+        "INSERT INTO usage_series (organization_id, external_subscription_id, code, digest, kind, field, keys, form,"
+        f" width, stage, base) SELECT ?, ?, ?, ?, ?, ?, ?, ?::integer, ?::bigint, {BUILDING}, sequence"
+        " FROM usage_rolled_up WHERE organization_id = ? ON CONFLICT DO NOTHING",
+        (*pair, digest, kind, field, keys, FORM, width, pair[0]),
+    )
+
+
+def rebuild(connection: Connection, organization_id: str) -> int:
+    """Drop all states of an organization and begin its series again; returns how many there are."""
+    rows = connection.execute(f"{_SERIES} WHERE organization_id = ? ORDER BY id", (organization_id,)).fetchall()
+    connection.execute("DELETE FROM usage_series WHERE organization_id = ?", (organization_id,))
+    if rows or _rolled_up_to(connection, organization_id) is not None:
+        _note(connection, organization_id, _last(connection, organization_id))
+    for row in rows:
+        series = _series_of(row)
+        _begin(connection, series.pair, series.shape, HOUR)
+    return len(rows)
+
+
+# Rolling up
+
+
+def keep_up(connection: Connection, organization_id: str, wants: Wants | None, done: int | None, last: int) -> None:
+    """Roll up within the transaction that stores events, if nobody else has for long; `done` is rolled up of `last`."""
+    if wants and organization_id in wants.organizations():
+        _make_wanted(connection, organization_id, wants)
+    if done is not None and done != _EDITED and last - done >= _WAITING_AT_MOST:
+        _roll_window(connection, organization_id, last - done)
+
+
+_BEHIND: Final = f"""
+SELECT r.organization_id FROM usage_rolled_up r LEFT JOIN sequences q
+ON q.organization_id = r.organization_id AND q.name = 'events'
+WHERE EXISTS (SELECT 1 FROM usage_dropped d WHERE d.organization_id = r.organization_id)
+OR EXISTS (SELECT 1 FROM usage_series s WHERE s.organization_id = r.organization_id
+    AND (q.value - r.sequence >= ? OR s.stage = {BUILDING} OR s.form <> {FORM}))
+ORDER BY q.value - r.sequence DESC NULLS LAST LIMIT 1
+"""
+
+
+def behind(connection: Connection, wants: Wants) -> str | None:
+    """An organization for which `roll_up` has something to do that is worth a transaction."""
+    for organization_id in wants.organizations():
+        return organization_id
+    organization: str | None = _scalar(connection, _BEHIND, (_WORTHWHILE,))
+    return organization
+
+
+def roll_up(connection: Connection, organization_id: str, wants: Wants) -> None:
+    """Do the next slice of work: start series, roll up new events, backfill series, delete states of dropped ones."""
+    # What another version made is made again, which it will do with ours.
+    outdated = connection.execute(
+        f"{_SERIES} WHERE organization_id = ? AND form <> {FORM}", (organization_id,)
+    ).fetchall()
+    for series in map(_series_of, outdated):
+        _drop(connection, series.pair, series.shape)
+    _make_wanted(connection, organization_id, wants)
+    if _scalar(connection, "SELECT EXISTS (SELECT 1 FROM usage_series WHERE organization_id = ?)", (organization_id,)):
+        _roll_window(connection, organization_id, _AT_ONCE)
+        row = connection.execute(
+            f"{_SERIES} WHERE organization_id = ? AND stage = {BUILDING} ORDER BY id LIMIT 1", (organization_id,)
+        ).fetchone()
+        if row is not None:
+            _build_slice(connection, _series_of(row))
+    _drop_slice(connection, organization_id)
+
+
+def _drop_slice(connection: Connection, organization_id: str) -> None:
+    """Delete some states of a series that is gone."""
+    id = _scalar(connection, "SELECT series FROM usage_dropped WHERE organization_id = ? LIMIT 1", (organization_id,))
+    if id is None:
+        return
+    at_once = 10 * _AT_ONCE
+    gone = connection.execute(
+        "DELETE FROM usage_states WHERE ctid = ANY(ARRAY("
+        "SELECT ctid FROM usage_states WHERE series IN (?, ?) LIMIT ?))",
+        (id, days_of(id), at_once),
+    )
+    if gone.rowcount < at_once:
+        connection.execute("DELETE FROM usage_slots WHERE series IN (?, ?)", (id, days_of(id)))
+        connection.execute("DELETE FROM usage_dropped WHERE series = ?", (id,))
+
+
+def _roll_window(connection: Connection, organization_id: str, at_most: int) -> None:
+    """Roll up the next events that were stored."""
+    done = _scalar(
+        connection, "SELECT sequence FROM usage_rolled_up WHERE organization_id = ? FOR UPDATE", (organization_id,)
+    )
+    last = _last(connection, organization_id)
+    if done is None or done == _EDITED or done >= last:
+        return
+    top = min(done + at_most, last)
+    window = organization_id, done, top
+    # The bounds are met first: nothing else says how few events these are.
+    events = "(SELECT * FROM events WHERE organization_id = ? AND sequence > ? AND sequence <= ? OFFSET 0) e"
+    present = connection.execute(
+        "SELECT DISTINCT kind, field, keys FROM usage_series s JOIN (SELECT DISTINCT external_subscription_id, code"
+        f" FROM {events}) e ON s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
+        f" WHERE s.organization_id = ? AND s.stage < {_USELESS}",
+        (*window, organization_id),
+    ).fetchall()
+    for kind, field, keys in present:
+        shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+        source = Sql().add(
+            f"{events} JOIN usage_series s ON s.organization_id = e.organization_id AND s.digest = ?"
+            " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
+            f" AND s.stage < {_USELESS}",
+            *window,
+            shape_digest(shape),
+        )
+        _merge(connection, organization_id, shape, _fresh(shape, source, "s.id", "s.width"))
+    _note(connection, organization_id, top)
+
+
+def _build_slice(connection: Connection, series: _Series) -> None:
+    """Add some of the events that were stored before the series was, in order of time."""
+    begin = -(2**62) if series.built_to is None else series.built_to
+    row = connection.execute(
+        f"SELECT timestamp FROM events WHERE {_OF_PAIR} AND timestamp > ? ORDER BY timestamp LIMIT 1 OFFSET ?",
+        (*series.pair, begin, _AT_ONCE),
+    ).fetchone()
+    end = 2**62 if row is None else int(row[0])
+    source = Sql().add(
+        f"(SELECT * FROM events WHERE {_OF_PAIR} AND timestamp > ? AND timestamp <= ? AND sequence <= ?) e",
+        *(*series.pair, begin, end, series.base),
+    )
+    fresh = _fresh(series.shape, source, str(int(series.id)), str(int(series.width)))
+    _merge(connection, series.pair[0], series.shape, fresh)
+    if row is not None:
+        connection.execute("UPDATE usage_series SET built_to = ? WHERE id = ?", (end, series.id))
+        return
+    sizes = connection.execute(
+        "SELECT (SELECT COUNT(*) FROM usage_states WHERE series = ?), (SELECT coalesce(SUM(n), 0) FROM usage_slots"
+        " WHERE series = ?)",
+        (series.id, series.id),
+    ).fetchone()
+    assert sizes is not None
+    states, events = map(int, sizes)
+    is_apart = series.shape.kind == COUNT and bool(series.shape.keys)
+    least = min(_EVENTS_A_STATE, _EVENTS_A_STATE_APART) if is_apart else _EVENTS_A_STATE
+    if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
+        connection.execute(f"UPDATE usage_series SET stage = {READY} WHERE id = ?", (series.id,))
+        return
+    # Slices that are too short for what tells the states apart.
+    _drop(connection, series.pair, series.shape)
+    _begin(connection, series.pair, series.shape, DAY)
+    if series.width == DAY or series.shape.kind == VALUES:
+        connection.execute(
+            f"UPDATE usage_series SET stage = {_USELESS}, built_to = ? WHERE {_OF_PAIR} AND digest = ?",
+            (events, *series.pair, shape_digest(series.shape)),
+        )
+
+
+def _fresh(shape: Shape, source: Sql, series: str, width: str) -> Sql:
+    """The query for the states of the events of `source`, in slices of `width`."""
+    sql = Sql().add(f"SELECT {series} AS series, {width} AS width, ")
+    # Shifted beyond the year 0, for `/` rounds towards zero.
+    slot = f"(timestamp + {_AGES}) / {width} - {_AGES} / {width}"
+    if shape.kind == VALUES:
+        # Calendar months: a value is counted once however often it comes, so the fewer slices the better.
+        second = f"to_timestamp(((timestamp + {_AGES}) / 1000000 - {_AGES // 1_000_000})::double precision)"
+        slot = (
+            f"(extract(year FROM {second} AT TIME ZONE 'UTC') * 100"
+            f" + extract(month FROM {second} AT TIME ZONE 'UTC'))::bigint"
+        )
+    sql.add(f"{slot} AS slot, ")
+    keys = [f"key_{place}" for place in range(len(shape.keys))]
+    for name, key in zip(keys, shape.keys, strict=True):
+        text_sql(sql, key).add(f" AS {name}, ")
+    if shape.kind == VALUES and shape.field is not None:
+        text_sql(sql, shape.field).add(" AS value, NULL::numeric AS number, ")
+        # What an event does to its value, which hardly any says.
+        text_sql(sql, "operation_type").add(" IS NOT NULL AS spoken, ")
+    else:
+        number_sql(sql.add("''::text AS value, "), shape.field).add(" AS number, FALSE AS spoken, ")
+    sql.add(f"timestamp, sequence, created_at FROM {source.text}", *source.values)
+    counting = {COUNT: "TRUE", NUMBERS: "number IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
+    dims = f"ARRAY[{', '.join(keys)}]::text[]"
+    # Evaluated once for each event, not wherever it is named.
+    text = (
+        f"SELECT series, width, slot, sha256(convert_to(array_to_json(array_append({dims}, value))::text, 'UTF8'))"
+        f" AS digest, {dims} AS dims, value, COUNT(*) AS n, SUM(number) AS total, MAX(number) AS top,"
+        " MIN(timestamp) AS first_at, MIN(sequence) AS first_sequence, MAX(timestamp) AS last_at,"
+        f" MAX(created_at) AS received_at, bool_or(spoken) AS spoken FROM ({sql.text} OFFSET 0) rows WHERE {counting}"
+        f" GROUP BY {', '.join(['series', 'width', 'slot', *keys, 'value'])}"
+    )
+    return Sql().add(text, *sql.values)
+
+
+_STATE: Final = "series, slot, digest, dims, value, n, total, top, first_at, first_sequence, last_at"
+_SLOT: Final = (
+    "series, slot, SUM(n)::bigint AS n, MIN(first_at) AS first_at, MAX(last_at) AS last_at,"
+    " MAX(received_at) AS received_at, bool_or(spoken) AS spoken"
+)
+_HOURS: Final = 24 * 1_000_000
+# Hours of the same day and the same properties, put together.
+_BY_DAY: Final = (
+    f"SELECT -series, {DAY}::bigint, (slot + {_HOURS}) / 24 - {_HOURS} / 24, digest, dims, value, SUM(n)::bigint,"
+    " SUM(total), MAX(top), MIN(first_at), MIN(first_sequence), MAX(last_at), MAX(received_at), bool_or(spoken)"
+    f" FROM fresh WHERE width = {HOUR} GROUP BY 1, 3, digest, dims, value"
+)
+
+
+def _merge(connection: Connection, organization_id: str, shape: Shape, fresh: Sql) -> None:
+    """Merge fresh states into the stored ones, and into those of their days."""
+    by_day = "" if shape.kind == VALUES else f" UNION ALL {_BY_DAY}"
+    connection.execute(
+        f"WITH fresh AS MATERIALIZED ({fresh.text}), both_widths AS MATERIALIZED (SELECT * FROM fresh{by_day}),"
+        f" states AS (INSERT INTO usage_states (organization_id, {_STATE}) SELECT ?, {_STATE} FROM both_widths"
+        " ON CONFLICT (series, slot, digest) DO UPDATE SET n = usage_states.n + excluded.n,"
+        " total = usage_states.total + excluded.total, top = greatest(usage_states.top, excluded.top),"
+        " first_at = least(usage_states.first_at, excluded.first_at),"
+        " first_sequence = least(usage_states.first_sequence, excluded.first_sequence),"
+        " last_at = greatest(usage_states.last_at, excluded.last_at))"
+        " INSERT INTO usage_slots (organization_id, series, slot, n, first_at, last_at, received_at, spoken)"
+        f" SELECT ?, {_SLOT} FROM both_widths GROUP BY series, slot ON CONFLICT (series, slot) DO UPDATE SET"
+        " n = usage_slots.n + excluded.n, first_at = least(usage_slots.first_at, excluded.first_at),"
+        " last_at = greatest(usage_slots.last_at, excluded.last_at),"
+        " received_at = greatest(usage_slots.received_at, excluded.received_at),"
+        " spoken = usage_slots.spoken OR excluded.spoken",
+        (*fresh.values, organization_id, organization_id),
+    )
+
+
+# Checking
+
+
+def faults(connection: Connection, organization_id: str) -> Iterator[StateFault]:
+    """The series of an organization whose states differ from a full count of their events."""
+    rows = connection.execute(
+        f"{_SERIES} WHERE organization_id = ? AND stage = {READY} AND form = {FORM} ORDER BY id", (organization_id,)
+    ).fetchall()
+    done = _rolled_up_to(connection, organization_id) or 0
+    for series in map(_series_of, rows):
+        differing = _differing(connection, series, done, series.id, series.width)
+        if series.width == HOUR and series.shape.kind != VALUES:
+            differing += _differing(connection, series, done, days_of(series.id), DAY)
+        if differing:
+            _, external_subscription_id, code = series.pair
+            yield StateFault(
+                external_subscription_id=external_subscription_id,
+                code=code,
+                kind=series.shape.kind,
+                differing=differing,
+            )
+
+
+def _differing(connection: Connection, series: _Series, done: int, id: int, width: int) -> int:
+    """How many states and slots under this number are not what the events come to in slices of this width."""
+    source = Sql().add(f"(SELECT * FROM events WHERE {_OF_PAIR} AND sequence <= ?) e", *series.pair, done)
+    fresh = _fresh(series.shape, source, str(int(id)), str(int(width)))
+
+    def unlike(kept: str, counted: str, key: str, columns: str) -> str:
+        here, there = (", ".join(f"{side}.{name}" for name in columns.split(", ")) for side in ("k", "c"))
+        return (
+            f"(SELECT COUNT(*) FROM (SELECT * FROM {kept} WHERE series = {int(id)}) k FULL JOIN {counted} c"
+            f" USING ({key}) WHERE ROW({here}) IS DISTINCT FROM ROW({there}))"
+        )
+
+    state = "n, total, top, first_at, first_sequence, last_at"
+    return int(
+        _scalar(
+            connection,
+            f"WITH fresh AS MATERIALIZED ({fresh.text}), slots AS (SELECT {_SLOT} FROM fresh GROUP BY series, slot)"
+            f" SELECT {unlike('usage_states', 'fresh', 'slot, digest, dims, value', state)}"
+            f" + {unlike('usage_slots', 'slots', 'slot', 'n, first_at, last_at, received_at, spoken')}",
+            tuple(fresh.values),
+        )
+    )
