@@ -25,7 +25,7 @@ from benchmarks.list_rows import fill, open_filled
 
 from usagebill import Billing
 from usagebill.http.api import Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import routes
 
 MOST_TIMES = 3.0
 MOST_MS = {"page": 50.0, "deep": 300.0, "search": 100.0}
@@ -248,7 +248,7 @@ class Asked:
 
     def __init__(self, billing: Billing, key: str, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._api = Api(billing, endpoints())
+        self._api = Api(billing, routes())
         self._headers = {"authorization": f"Bearer {key}"}
 
     def ask(self, address: str, times: int) -> tuple[float, int, int]:

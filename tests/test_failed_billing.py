@@ -19,7 +19,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.http.api import Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import routes
 from usagebill.operations import api_keys
 
 START = datetime(2024, 1, 5, tzinfo=UTC)
@@ -194,7 +194,7 @@ def test_a_draft_that_cannot_be_finalized_says_why_until_it_is(file: str) -> Non
 def test_over_http_the_reason_is_told_and_another_try_taken(file: str) -> None:
     with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
         billing.run_due()
-        api = Api(billing, endpoints())
+        api = Api(billing, routes())
         _, key = billing.writing(lambda work: api_keys.create(work))
 
         def ask(method: str, path: str) -> Any:

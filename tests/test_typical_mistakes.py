@@ -17,7 +17,7 @@ from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.errors import BillingError, Invalid
 from usagebill.http.api import Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import routes
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
 
@@ -357,7 +357,7 @@ def raw(box: Scenario, body: bytes, key: str | None = None) -> tuple[int, Any, M
     request = Request(
         method="POST", path="/api/v1/plans", headers={"authorization": f"Bearer {key or box.api_key}"}, body=body
     )
-    answer = Api(box.billing, endpoints()).answer(request)
+    answer = Api(box.billing, routes()).answer(request)
     return answer.status, json.loads(answer.body), answer.headers
 
 
@@ -397,7 +397,7 @@ def test_too_many_requests_say_when_to_come_back() -> None:
     with Scenario(now=NOW, settings=Settings(requests_per_minute=1)) as box:
         accepted(box.send("POST", "/plans", {"plan": plan_fields()}), "plan")
         request = Request(method="GET", path="/api/v1/plans", headers={"authorization": f"Bearer {box.api_key}"})
-        api = Api(box.billing, endpoints())
+        api = Api(box.billing, routes())
         assert api.answer(request).status == 200
         box.jump_to("2024-03-05T00:00:20Z")
         answer = api.answer(request)

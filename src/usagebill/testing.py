@@ -19,7 +19,7 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.provider_requests import FailureKind, ProviderFailed, ProviderFailure
 from usagebill.core.provider_requests import Request as ProviderRequest
 from usagebill.http.api import Answer, Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import endpoints, routes
 from usagebill.http.notices import notice_answer
 from usagebill.http.prefix import check_prefix
 from usagebill.job_host import PaymentProviders
@@ -29,6 +29,7 @@ from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.price_strategies import PriceList, amounts, price_lists, quantities
 from usagebill.queries.payment_providers import notice_path
 from usagebill.settings import Settings
+from usagebill.storage.sqlite import ReusedMemory
 from usagebill.storage.stores import emptied, emptied_events
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
@@ -106,7 +107,7 @@ class Sandbox:
         self.clock = ManualClock(_instant(now))
         self._payment_providers = _NamedPlacesOnly((settings or Settings()).payment_provider_timeout)
         self.billing = Billing(
-            self._closing.enter_context(emptied(server)) if server else ":memory:",
+            self._closing.enter_context(emptied(server)) if server else ":memory:" if events else ReusedMemory(),
             clock=self.clock,
             settings=settings,
             on_message=self.webhooks.append,
@@ -119,7 +120,7 @@ class Sandbox:
             events=events,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
-        self._api = Api(self.billing, endpoints())
+        self._api = Api(self.billing, routes())
         self._busy = False
         self.billing.on_immediate(self._follow)
 

@@ -19,7 +19,7 @@ from tests.scenarios import plan_fields
 from usagebill.core.api_keys import RESOURCES
 from usagebill.core.webhooks import MessageStatus
 from usagebill.http.api import Answer, Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import endpoints, routes
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import api_keys, organizations, taxes
 from usagebill.settings import Settings
@@ -47,7 +47,7 @@ def limited(box: Sandbox, **permissions: tuple[str, ...]) -> dict[str, str]:
 
 def raw(box: Sandbox, method: str, path: str, body: bytes = b"", query: str = "", key: str | None = None) -> Answer:
     """The answer to exactly this."""
-    api = Api(box.billing, endpoints())
+    api = Api(box.billing, routes())
     headers = with_key(box.api_key if key is None else key)
     return api.answer(Request(method=method, path=path, query=query, headers=headers, body=body))
 
@@ -84,7 +84,7 @@ def test_what_is_no_basic_credentials_is_no_key(box: Sandbox, credentials: str) 
 
 
 def test_a_key_that_has_written_is_looked_up_again_with_every_write(box: Sandbox) -> None:
-    api = Api(box.billing, endpoints())
+    api = Api(box.billing, routes())
     made, value = box.billing.writing(lambda work: api_keys.create(work, permissions={"event": ("write",)}))
 
     def send(number: int, path: str = "/api/v1/events", body: object = None) -> tuple[int, Any]:
@@ -108,7 +108,7 @@ def test_a_key_that_has_written_is_looked_up_again_with_every_write(box: Sandbox
 
 
 def test_what_an_organization_has_changed_counts_for_the_next_write(box: Sandbox) -> None:
-    api = Api(box.billing, endpoints())
+    api = Api(box.billing, routes())
     _, value = box.billing.writing(lambda work: api_keys.create(work, permissions={"tax": ("write",)}))
 
     def send(path: str, body: object) -> int:

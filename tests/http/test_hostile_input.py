@@ -18,7 +18,7 @@ from tests.sample_records import path_of, valid_bodies, world
 from tests.scenarios import Scenario
 
 from usagebill.http.api import Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import endpoints, routes
 from usagebill.http.endpoints import Endpoint
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def as_sent(box: Scenario, method: str, path: str, body: str) -> int:
     headers = {"authorization": f"Bearer {box.api_key}"}
     target, _, query = path.partition("?")
     request = Request(method=method, path=target, query=query, headers=headers, body=body.encode())
-    return Api(box.billing, endpoints()).answer(request).status
+    return Api(box.billing, routes()).answer(request).status
 
 
 @pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.json_asserts import for_programs
 
 from usagebill.http.api import Answer, Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import routes
 from usagebill.http.rate_limit import RateLimit
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
@@ -29,7 +29,7 @@ def box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def api(box: Sandbox) -> Api:
-    return Api(box.billing, endpoints())
+    return Api(box.billing, routes())
 
 
 def ask(api: Api, key: str, path: str = "/api/v1/plans") -> Answer:
@@ -68,7 +68,7 @@ def test_requests_without_a_key_see_no_rate_limit_headers(api: Api) -> None:
 
 def test_without_the_setting_there_is_no_bound() -> None:
     with Sandbox(now=START) as box:
-        answers = [ask(Api(box.billing, endpoints()), box.api_key) for _ in range(20)]
+        answers = [ask(Api(box.billing, routes()), box.api_key) for _ in range(20)]
     assert {answer.status for answer in answers} == {200}
     assert not any(name.startswith("x-ratelimit") for name in answers[-1].headers)
 

@@ -26,7 +26,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.wallets import Wallet
 from usagebill.http.api import Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import routes
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import operation_name
 from usagebill.reference.lookup import required_of
@@ -288,6 +288,6 @@ def test_a_body_that_is_no_json_is_a_bad_request(box: Scenario, row: Row) -> Non
     verb, endpoint = row
     headers = {"authorization": f"Bearer {box.api_key}"}
     request = Request(method=verb, path=path_to(endpoint, "x"), headers=headers, body=b'{"x": ')
-    answered = Api(box.billing, endpoints()).answer(request)
+    answered = Api(box.billing, routes()).answer(request)
     refusal = for_programs(json.loads(answered.body))
     assert (answered.status, refusal) == (400, {"status": 400, "error": "Bad Request"})

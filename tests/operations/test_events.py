@@ -12,7 +12,7 @@ from tests.scenarios import Scenario
 
 from usagebill.core.errors import Invalid
 from usagebill.http.api import Api, Request
-from usagebill.http.app import endpoints
+from usagebill.http.app import routes
 from usagebill.inputs import Paging
 from usagebill.operations import events
 from usagebill.settings import Settings
@@ -42,7 +42,7 @@ def metric(box: Scenario, code: str = "calls", **fields: Any) -> None:
 
 
 def raw(box: Scenario, body: bytes, path: str = "/api/v1/events", method: str = "POST") -> tuple[int, Any]:
-    api = Api(box.billing, endpoints())
+    api = Api(box.billing, routes())
     answer = api.answer(
         Request(method=method, path=path, headers={"authorization": f"Bearer {box.api_key}"}, body=body)
     )

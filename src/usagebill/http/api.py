@@ -48,7 +48,7 @@ from usagebill.refusals import word
 from usagebill.storage.ports import Transaction
 from usagebill.work import Reader, Work
 
-__all__ = ["Answer", "Api", "Request", "request_id"]
+__all__ = ["Answer", "Api", "Request", "Routes", "request_id"]
 
 BASE = "/api/v1"
 # So many callers are known at a time; the others are looked up.
@@ -196,7 +196,7 @@ def _log_refusal(work: Work, unlogged: ApiLog | _Misuse, clock: Clock) -> None:
     security_logs.note(work, event, unlogged.key.id, unlogged.client or None, clock.now())
 
 
-class _Routes:
+class Routes:
     """Endpoints by verb and path segments; a segment in braces takes whatever stands there."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
@@ -225,10 +225,9 @@ class _Routes:
 class Api:
     """Answers requests below `/api/v1` from a table of endpoints."""
 
-    def __init__(self, billing: Billing, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, billing: Billing, routes: Routes) -> None:
         self.billing = billing
-        self.endpoints = endpoints
-        self._routes = _Routes(endpoints)
+        self._routes = routes
         self._strictness = Strictness(always=billing.settings.strict)
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute

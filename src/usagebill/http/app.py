@@ -29,7 +29,7 @@ from usagebill.core.api_logs import without_signature
 from usagebill.core.errors import BadRequest, BillingError, NotFound, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.http import portal
-from usagebill.http.api import Answer, Api, Request, request_id
+from usagebill.http.api import Answer, Api, Request, Routes, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.errors import error_body
 from usagebill.http.metrics import CONTENT_TYPE, Metrics
@@ -42,7 +42,7 @@ from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
 from usagebill.refusals import word
 
-__all__ = ["create_app", "endpoints"]
+__all__ = ["create_app", "endpoints", "routes"]
 
 # What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may
 # still be sending, gets to see the refusal.
@@ -73,6 +73,12 @@ def endpoints() -> Sequence[Endpoint]:
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
     return [endpoint for module in modules for endpoint in getattr(module, "ENDPOINTS", ())]
+
+
+@cache
+def routes() -> Routes:
+    """The table by verb and path, for any number of `Api`s."""
+    return Routes(endpoints())
 
 
 def create_app(
@@ -154,7 +160,7 @@ def create_app(
         middleware=[Middleware(_Conversation, log_requests=log_requests, metrics=metrics)],
     )
     # Whatever is no route is the API's to answer, as it was sent: codes in paths may hold any character.
-    app.router.default = _ApiApp(Api(billing, endpoints()), readers)
+    app.router.default = _ApiApp(Api(billing, routes()), readers)
     app.router.redirect_slashes = False
     return app
 

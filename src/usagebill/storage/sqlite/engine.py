@@ -90,12 +90,6 @@ def _empty() -> sqlite3.Connection:
     return connection
 
 
-def _fill_memory(connection: sqlite3.Connection) -> None:
-    """Create the tables of a database in memory by copying one that has them: 3 ms instead of 60."""
-    with _empty_lock:
-        _empty().backup(connection)
-
-
 @cache
 def _empty_file() -> bytes:
     """A file of this version without rows, in WAL mode."""
@@ -225,13 +219,18 @@ class SqliteStore:
             if read_only:
                 check_version(self._writer)
             elif self._memory:
-                _fill_memory(self._writer)
+                self._fill()
             else:
                 bring_forward(self._writer)
         except BaseException:
             self._writer.close()
             raise
         self._writer.execute("PRAGMA busy_timeout = 0")
+
+    def _fill(self) -> None:
+        """Create the tables of a database in memory by copying one that has them: 3 ms instead of 60."""
+        with _empty_lock:
+            _empty().backup(self._writer)
 
     def _connected(self, address: str) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -307,11 +306,11 @@ class SqliteStore:
         # Before the snapshot is taken: if it sees a later commit, the versions differ.
         version = self._version
         changes = connection.total_changes
-        connection.execute("BEGIN")
+        self._begin_read(connection)
         try:
             answer = question(SqliteTransaction(connection, organization_id, version=version, wants=self._wants))
         finally:
-            connection.execute("ROLLBACK")
+            self._undo(connection)
         # Memory has one connection for reads and writes, which cannot be `query_only`.
         if connection.total_changes != changes:
             raise RuntimeError("a read is read-only, and something was written")
@@ -369,7 +368,7 @@ class SqliteStore:
         self._sharing = len(writes) > 1
         transactions: list[SqliteTransaction] = []
         try:
-            self._contention += (_begin(connection) - self._contention) * _LAST_COMMIT
+            self._contention += (self._begin_write() - self._contention) * _LAST_COMMIT
             self._notice_others()
             for write in writes:
                 if not self._sharing:
@@ -388,13 +387,13 @@ class SqliteStore:
                     write.result = alone.run(partial(_flushed, write, tx))
                 except Exception as problem:
                     write.error = problem
-            connection.execute("COMMIT")
+            self._keep()
         except BaseException as problem:
             # Before anything else can fail: no caller may take it for committed.
             for write in writes:
                 write.error = write.error or (problem.cause if isinstance(problem, TransactionLost) else problem)
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                self._undo(connection)
         finally:
             # Committed or not: counting a write too many only costs another read.
             for transaction in transactions:
@@ -403,6 +402,19 @@ class SqliteStore:
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
+
+    def _begin_read(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")
+
+    def _begin_write(self) -> bool:
+        """Begin a write. Returns whether another process held the lock."""
+        return _begin(self._writer)
+
+    def _keep(self) -> None:
+        self._writer.execute("COMMIT")
+
+    def _undo(self, connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")
 
     def _notice_others(self) -> None:
         """At the beginning of a write, note whether another connection has committed since the last one."""
