@@ -38,6 +38,7 @@ from usagebill.storage.conditions import contains
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.postgresql import PostgresStore, schema
+from usagebill.storage.postgresql.counts import COUNT_TABLE
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
@@ -389,12 +390,18 @@ def test_two_workers_compute_different_customers_ahead_and_one_that_is_gone_hold
 
 # Schema
 
-DIGESTS = {1: "5573d00df64f0982", 2: "68f6320588cd3cd9", 3: "b170de872d99fee9", 4: "fab729d64c60bad8"}
+DIGESTS = {
+    1: "5573d00df64f0982",
+    2: "68f6320588cd3cd9",
+    3: "b170de872d99fee9",
+    4: "fab729d64c60bad8",
+    5: "f3139ed7ebc07c48",
+}
 
 
 def test_tables_change_only_with_the_version() -> None:
     """A new digest needs the next version. Tables of records go by SQLite's version (`test_schema`)."""
-    statements = (schema.FIXED, *schema.SETTINGS, STATE_TABLES, *STATE_STATEMENTS)
+    statements = (schema.FIXED, *schema.SETTINGS, STATE_TABLES, *STATE_STATEMENTS, COUNT_TABLE)
     digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()[:16]
     assert DIGESTS[max(DIGESTS)] == digest
     assert max(DIGESTS) == schema.VERSION
@@ -491,7 +498,7 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
             "ALTER TABLE taxes ALTER COLUMN description SET NOT NULL",
             "DROP INDEX taxes_unique_code",
             "ALTER TABLE events RESET (autovacuum_analyze_threshold)",
-            "DROP TABLE usage_series, usage_states, usage_slots, usage_rolled_up, usage_dropped",
+            "DROP TABLE list_counts, usage_series, usage_states, usage_slots, usage_rolled_up, usage_dropped",
             "DROP FUNCTION usage_events_deleted, usage_event_changed, usage_events_truncated, usage_series_dropped"
             " CASCADE",
             "UPDATE usagebill_schema SET version = 2, records = 2",

@@ -28,7 +28,7 @@ from usagebill.storage.postgresql.rows import escaped, folded_name, searched_col
 from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["order_sql", "order_terms", "where_sql"]
+__all__ = ["condition_sql", "order_sql", "order_terms", "where_sql"]
 
 # Up to so many values are bound one by one.
 _FEW = 20
@@ -55,7 +55,7 @@ def _folded_column(kind: type, table: str, column: str) -> str:
 
 
 def _many(kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:
-    parts = [_condition_sql(kind, condition, table, values) for condition in conditions]
+    parts = [condition_sql(kind, condition, table, values) for condition in conditions]
     return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
 
 
@@ -79,7 +79,7 @@ def _item_text(value: object) -> str:
     return str(sql_value(value))
 
 
-def _condition_sql(kind: type, condition: Condition, table: str, values: list[Any]) -> str:
+def condition_sql(kind: type, condition: Condition, table: str, values: list[Any]) -> str:
     """The condition on the record of `kind` that `table` names; what it binds is put on `values`."""
     match condition:
         case Compare(column, operator, value):
@@ -122,7 +122,7 @@ def _condition_sql(kind: type, condition: Condition, table: str, values: list[An
         case AllOf(conditions):
             return _many(kind, conditions, table, values, "AND", "TRUE")
         case Negate(inner):
-            return f"({_condition_sql(kind, inner, table, values)}) IS NOT TRUE"
+            return f"({condition_sql(kind, inner, table, values)}) IS NOT TRUE"
         case Related(other_kind, column, conditions):
             other = table_of(other_kind).name
             alias = f"{table}_{other}"
@@ -162,7 +162,7 @@ def where_sql(
             values.append(sql_value(condition.value))
             parts.append(_comparison("t", condition.column, condition.operator))
         else:
-            parts.append(_condition_sql(kind, condition, "t", values))
+            parts.append(condition_sql(kind, condition, "t", values))
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
 
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.counts import COUNT_TABLE, count_statements, recount
 from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
@@ -35,7 +36,7 @@ __all__ = [
     "identity_of",
 ]
 
-VERSION = 4
+VERSION = 5
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -171,7 +172,7 @@ def definitions() -> list[str]:
                 f' REFERENCES "{table_of(kind).name}" (id)'
             )
     states = [statement.strip() for statement in STATE_TABLES.split(";") if statement.strip()]
-    return [*statements, *states, *STATE_STATEMENTS, *SETTINGS]
+    return [*statements, *states, *STATE_STATEMENTS, COUNT_TABLE, *count_statements(), *SETTINGS]
 
 
 def _tables(connection: Connection) -> list[str]:
@@ -240,6 +241,8 @@ def bring_forward(connection: Connection) -> None:
     for records in () if current is None else range(current[1] + 1, RECORDS + 1):
         if records in STEPS:
             STEPS[records](connection)
+    if current is not None:
+        recount(connection)
     if current is not None and row_security.is_on(connection):
         # Tables that are new.
         row_security.turn(connection, on=True)

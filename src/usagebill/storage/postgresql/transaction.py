@@ -15,6 +15,7 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.counts import counted_sql
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.jobs import PostgresJobs
 from usagebill.storage.postgresql.locks import Locked, Locks
@@ -363,6 +364,9 @@ class PostgresTransaction:
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        kept = None if deleted else counted_sql(kind, conditions, self._organization_id)
+        if kept is not None:
+            return int(self._connection.execute(*kept).fetchall()[0][0])
         return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:

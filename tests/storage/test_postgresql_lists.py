@@ -1,0 +1,103 @@
+"""Lists on PostgreSQL: kept counts say what counting says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.postgresql import server_url
+from tests.scenarios import Scenario
+from tests.storage.test_lists import LISTS, do_everything, filled_world, questions
+from tests.storage.test_postgresql import run
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.storage.postgresql import PostgresStore, schema, transaction
+from usagebill.storage.postgresql.counts import recount
+
+pytestmark = pytest.mark.second_engine
+
+
+@pytest.fixture(scope="module")
+def on_server() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("USAGEBILL_SANDBOX_DATABASE", server_url())
+        yield
+
+
+@pytest.fixture(scope="module")
+def filled(on_server: None) -> Iterator[tuple[Scenario, dict[str, str]]]:
+    with filled_world() as world_and_ids:
+        yield world_and_ids
+
+
+def store_of(box: Scenario) -> PostgresStore:
+    store = box.billing.store
+    assert isinstance(store, PostgresStore)
+    return store
+
+
+def kept_and_recounted(store: PostgresStore) -> tuple[list[Any], list[Any]]:
+    """The counts as they are, and as they are once everything is counted again."""
+    counts = "SELECT organization_id, kind, facets, n FROM list_counts WHERE n <> 0 ORDER BY 1, 2, 3"
+    kept = store.ask(lambda connection: connection.execute(counts).fetchall())
+    store.transact(recount)
+    return kept, store.ask(lambda connection: connection.execute(counts).fetchall())
+
+
+@pytest.mark.parametrize("endpoint", LISTS, ids=lambda endpoint: endpoint.path)
+def test_a_list_is_the_same_if_its_records_are_counted(
+    filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, known = filled
+    nonempty_lists = 0
+    for question in questions(endpoint, known):
+        address = f"{question}{'&' if '?' in question else '?'}per_page=2"
+        answer = box.request("GET", address)
+        with monkeypatch.context() as patch:
+            patch.setattr(transaction, "counted_sql", lambda *_: None)
+            assert box.request("GET", address) == answer, address
+        nonempty_lists += answer[0] == 200 and answer[1]["meta"]["total_count"] > 0
+    assert nonempty_lists > 0
+
+
+@pytest.mark.slow
+def test_counts_follow_whatever_the_api_does(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        do_everything(box)
+        kept, recounted = kept_and_recounted(store_of(box))
+        assert len({kind for _, kind, *_ in kept}) > 20
+        assert kept == recounted
+
+
+def test_counts_follow_edits_by_hand(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        for name in ("a", "b", "c", "d"):
+            box.customer(name, currency="EUR")
+        url = store_of(box).url
+        run(
+            url,
+            "UPDATE customers SET currency = 'USD' WHERE external_id = 'a'",
+            "UPDATE customers SET deleted_at = created_at WHERE external_id = 'b'",
+            "UPDATE customers SET name = 'Acme'",
+            "DELETE FROM customers WHERE external_id = 'c'",
+        )
+        totals = [
+            box.request("GET", f"/api/v1/customers{query}")[1]["meta"]["total_count"]
+            for query in ("", "?currencies[]=EUR", "?currencies[]=USD", "?currencies[]=GBP")
+        ]
+        assert totals == [2, 1, 1, 0]
+        kept, recounted = kept_and_recounted(store_of(box))
+        assert kept == recounted
+        run(url, "TRUNCATE customers CASCADE")
+        assert box.request("GET", "/api/v1/customers")[1]["meta"]["total_count"] == 0
+
+
+def test_records_of_an_older_database_are_counted(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        box.customer("a")
+        box.customer("b")
+        url = store_of(box).url
+        run(url, "DELETE FROM list_counts", f"UPDATE usagebill_schema SET version = {schema.VERSION - 1}")
+        PostgresStore(url).close()
+        assert box.request("GET", "/api/v1/customers")[1]["meta"]["total_count"] == 2
