@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal, localcontext
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.storage.events_contract import START, D, EventsContract, event
+from tests.postgresql import server_url
+from tests.storage.events_contract import START, D, EventsContract, event, second
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -24,8 +26,10 @@ from usagebill.core.events import Event
 from usagebill.storage.clickhouse import Difference, EventServers, StoreWithEvents, UnusableEventStore, differences
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import Unreachable
-from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.testing import Sandbox
 
@@ -108,18 +112,28 @@ class TestEvents(EventsContract):
 # One shipment at a time
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def records(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """Each engine that the event store may stand beside, empty."""
+    if request.param == "sqlite":
+        yield SqliteStore(":memory:")
+        return
+    with temporary_database(server_url()) as url:
+        yield PostgresStore(url)
+
+
 @pytest.fixture
-def tenant(folder: str) -> Iterator[_ShippedTenant]:
+def tenant(folder: str, records: Store) -> Iterator[_ShippedTenant]:
     """An organization whose questions are all put to the event store."""
-    opened = StoreWithEvents(SqliteStore(":memory:"), EventServers(urls(folder)), asked_from=0)
+    opened = StoreWithEvents(records, EventServers(urls(folder)), asked_from=0)
     yield _ShippedTenant(opened)
     opened.close()
 
 
 class _ShippedTenant:
-    def __init__(self, store: StoreWithEvents) -> None:
+    def __init__(self, store: StoreWithEvents, id: str = "own") -> None:
         self.store = store
-        self.id = "own"
+        self.id = id
         assert not self.ship()
 
     def append(self, *events: Event) -> None:
@@ -128,9 +142,9 @@ class _ShippedTenant:
     def ship(self) -> bool:
         return self.store.shipping.ship(self.id)
 
-    def total(self, aggregation_type: str = "sum_agg") -> Decimal:
+    def total(self, aggregation_type: str = "sum_agg", subscription: str = "sub") -> Decimal:
         question = EventQuery(
-            code="calls", external_subscription_id="sub", aggregation_type=aggregation_type, field_name="value"
+            code="calls", external_subscription_id=subscription, aggregation_type=aggregation_type, field_name="value"
         )
         return self.store.read(self.id, lambda tx: tx.events.tallies(question))[()].units
 
@@ -178,6 +192,141 @@ def test_sums_beyond_128_bits_and_thirteen_decimals_are_exact(tenant: _ShippedTe
         context.prec = 100
         assert tenant.total() == 1_000 * D(10) ** 26 + D(int("9" * 64) - int("9" * 63)) + D("0.3703703670369")
     assert tenant.total("max_agg") == D("9" * 64)
+
+
+@pytest.mark.parametrize("aggregation_type", sorted(COUNTED))
+def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
+    tenant: _ShippedTenant, aggregation_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some(first: int) -> list[Event]:
+        return [
+            event(tenant.id, number, {"value": f"{number % 7}.5"}, subscription=f"s{number % 4}", at=second(number))
+            for number in range(first, first + 40)
+        ]
+
+    question = EventQuery(
+        code="calls",
+        external_subscription_id="",
+        aggregation_type=aggregation_type,
+        field_name="value",
+        earliest=second(3),
+        latest=second(70),
+    )
+    ids = ["s2", "none", "s0", "s1", "s3"]
+    tenant.append(*some(0))
+    assert tenant.ship()
+    # The second half is not shipped.
+    tenant.append(*some(40))
+    asked: list[str] = []
+    shard = tenant.store.servers.shards[0]
+    rows = shard.rows
+
+    def noted(sql: str) -> Any:
+        asked.append(sql)
+        return rows(sql)
+
+    monkeypatch.setattr(shard, "rows", noted)
+    together = tenant.store.read(tenant.id, lambda tx: tx.events.tallies_of(question, ids))
+    # Values that an event came for since are looked up one by one, so unique counts take two.
+    assert len(asked) == (2 if aggregation_type == "unique_count_agg" else 1)
+    alone = {
+        id: tenant.store.records.read(
+            tenant.id,
+            lambda tx, id=id: tx.events.tallies(replace(question, external_subscription_id=id))[()],  # type: ignore[misc]
+        )
+        for id in ids
+    }
+    assert together == alone
+    assert together["s1"].units > 0 == together["none"].units
+
+
+def test_an_event_that_arrives_after_its_subscriptions_were_counted_together_outdates_the_count(
+    tenant: _ShippedTenant,
+) -> None:
+    question = EventQuery(code="calls", external_subscription_id="", aggregation_type="count_agg")
+    tenant.append(event(tenant.id, 1, {}, subscription="a"))
+    assert tenant.ship()
+    counted, observation = tenant.store.read(
+        tenant.id, lambda tx: tx.observed(lambda seen: cast(Transaction, seen).events.tallies_of(question, ["a", "b"]))
+    )
+    assert [counted[id].units for id in ("a", "b")] == [1, 0]
+    tenant.append(event(tenant.id, 2, {}, subscription="c"))
+    assert tenant.store.write(tenant.id, lambda tx: tx.still_holds(observation))
+    tenant.append(event(tenant.id, 3, {}, subscription="b"))
+    assert not tenant.store.write(tenant.id, lambda tx: tx.still_holds(observation))
+
+
+def test_an_event_of_a_transaction_that_is_open_while_others_are_shipped_is_not_left_out(
+    tenant: _ShippedTenant,
+) -> None:
+    # Its place in the order of storing is before that of another organization's event, which commits first.
+    other = _ShippedTenant(tenant.store, "other")
+    is_stored, may_commit = threading.Event(), threading.Event()
+
+    def append(tx: Transaction) -> None:
+        tx.events.append([event(tenant.id, 1, {"value": 1})])
+        is_stored.set()
+        may_commit.wait(60)
+
+    writer = threading.Thread(target=lambda: tenant.store.write(tenant.id, append))
+    writer.start()
+    assert is_stored.wait(60)
+    shipper = threading.Thread(target=tenant.ship)
+    if isinstance(tenant.store.records, PostgresStore):
+        # SQLite has one writer in all.
+        other.append(event(other.id, 2, {"value": 1}))
+        shipper.start()
+        assert other.ship()
+    else:
+        shipper.start()
+    may_commit.set()
+    for thread in (writer, shipper):
+        thread.join(60)
+    assert tenant.total() == 1
+    while tenant.ship():
+        pass
+    assert (tenant.total(), tenant.differences()) == (1, [])
+
+
+def test_counts_stay_right_while_events_arrive_and_the_event_store_takes_over(folder: str, records: Store) -> None:
+    stored = count(1)
+
+    def some(number: int) -> list[Event]:
+        return [event("own", next(stored), {"value": 1}) for _ in range(number)]
+
+    records.write("own", lambda tx: tx.events.append(some(50)))
+    tenant = _ShippedTenant.__new__(_ShippedTenant)
+    tenant.store, tenant.id = StoreWithEvents(records, EventServers(urls(folder)), asked_from=0), "own"
+    acknowledged = [50]
+
+    def send() -> None:
+        for _ in range(40):
+            tenant.append(*some(5))
+            acknowledged[0] += 5
+
+    def check() -> None:
+        before = acknowledged[0]
+        total = tenant.total()
+        assert before <= total
+        assert total % 5 == 0
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    while sender.is_alive():
+        tenant.ship()
+        check()
+        assert tenant.differences() == []
+        tenant.store.shipping.read_from("own", event_store=True)
+        check()
+    sender.join()
+    tenant.store.shipping.read_from("own", event_store=True)
+    assert tenant.total() == acknowledged[0] == 250
+    while tenant.ship():
+        pass
+    assert (tenant.total(), tenant.rows(), tenant.differences()) == (250, 250, [])
+    tenant.store.shipping.read_from("own", event_store=False)
+    assert tenant.total() == 250
+    tenant.store.close()
 
 
 @pytest.mark.parametrize("after", ["blocks", "events"])
@@ -265,8 +414,7 @@ def test_an_event_that_differs_is_found_by_comparing(tenant: _ShippedTenant) -> 
     ] == [("sub", "2024-01-02")]
 
 
-def test_whoever_has_events_chooses_when_they_are_read_from_the_event_store(folder: str) -> None:
-    records = SqliteStore(":memory:")
+def test_whoever_has_events_chooses_when_they_are_read_from_the_event_store(folder: str, records: Store) -> None:
     records.write("own", lambda tx: tx.events.append([event("own", 1, {"value": 1})]))
     tenant = _ShippedTenant.__new__(_ShippedTenant)
     tenant.store, tenant.id = StoreWithEvents(records, EventServers(urls(folder)), asked_from=0), "own"

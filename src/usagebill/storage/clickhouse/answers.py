@@ -24,11 +24,11 @@ from usagebill.core.aggregation.unique_count import Active, Operation, UniqueCou
 from usagebill.core.events import Event, property_of
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add
-from usagebill.storage.clickhouse.servers import EventServers, literal
+from usagebill.storage.clickhouse.servers import EventServers, Shard, literal
 from usagebill.storage.event_queries import COUNTED, Arrival, CountedAs, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import instant, microseconds
 
-__all__ = ["answers"]
+__all__ = ["answers", "answers_of"]
 
 # Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
 # accepted.
@@ -76,48 +76,47 @@ def answers(
     `tail` are the query's events after `shipped_to`, each with its position. Raises
     ValueError for an aggregation that is not among `COUNTED`, `Unreachable` if the server does not answer.
     """
-    if question.aggregation_type not in COUNTED:
-        raise ValueError(f"no query answers {question.aggregation_type}")
-    aggregation = _AGGREGATIONS[question.aggregation_type](question.field_name)
-    buckets: dict[int, dict[Group, _Cell]] = {}
-
-    def cell(position: int, group: Group, at: int, sequence: int) -> _Cell:
-        bucket = buckets.setdefault(position, {})
-        known = bucket.get(group)
-        if known is None:
-            known = bucket[group] = _Cell(at, sequence)
-        known.begins(at, sequence)
-        return known
-
-    values: set[str] = set()
-    for sequence, event in tail:
-        if not counts(question.aggregation_type, question.field_name, event):
-            continue
-        if question.aggregation_type == CountedAs.UNIQUE_COUNT:
-            values.add(property_of(event, question.field_name) or "")
-        group = tuple(property_of(event, key) or None for key in question.group_keys)
-        for position in (0,) if filters is None else filters.of_event(event):
-            cell(position, group, microseconds(event.timestamp), sequence).tail.append(event)
-    asked = _Asked(servers, organization_id, question, filters, shipped_to)
-    groups = len(question.group_keys)
-    decided: dict[tuple[str | None, ...], tuple[int, ...]] = {}
-    for row in asked.rows(values):
-        decisive = tuple(row[groups : groups + len(asked.deciding)])
-        at, sequence, *said = row[groups + len(asked.deciding) :]
-        if decisive not in decided:
-            decided[decisive] = (0,) if filters is None else filters.of_values(decisive)
-        for position in decided[decisive]:
-            known = cell(position, tuple(row[:groups]), at, sequence)
-            state, active = asked.state(said)
-            known.states.append(state)
-            known.active += active
+    asked = _Asked(servers.of(organization_id, question.external_subscription_id), organization_id, question)
+    asked.filters, asked.shipped_to = filters, shipped_to
+    buckets = asked.cells((sequence, (), event) for sequence, event in tail)
     return {
         position: {
-            group: _result(aggregation, known, with_amounts=question.amounts)
+            group: _result(asked.aggregation, known, with_amounts=question.amounts)
             for group, known in sorted(bucket.items(), key=lambda item: (item[1].first_at, item[1].first_sequence))
         }
         for position, bucket in buckets.items()
     }
+
+
+def answers_of(
+    servers: EventServers,
+    organization_id: str,
+    question: EventQuery,
+    external_ids: Sequence[str],
+    shipped_to: int,
+    tail: Sequence[tuple[int, Event]],
+) -> dict[str, AggregateResult]:
+    """What `answers` returns for each of these external subscription ids in place of the query's own, in one query to
+    each server that has some of them. The query has no group keys.
+
+    `tail` are the events after `shipped_to` of all these queries. Raises as `answers` does.
+    """
+    by_shard: dict[int, list[str]] = {}
+    for id in dict.fromkeys(external_ids):
+        by_shard.setdefault(servers.number_of(organization_id, id), []).append(id)
+    results = {id: AggregateResult() for id in external_ids}
+    for number, ids in by_shard.items():
+        asked = _Asked(servers.shards[number], organization_id, question, ids)
+        asked.shipped_to = shipped_to
+        names = frozenset(ids)
+        behind = (
+            (sequence, (event.external_subscription_id,), event)
+            for sequence, event in tail
+            if event.external_subscription_id in names
+        )
+        for group, known in asked.cells(behind).get(0, {}).items():
+            results[group[0] or ""] = _result(asked.aggregation, known, with_amounts=question.amounts)
+    return results
 
 
 def _result(aggregation: Aggregation[Any], cell: _Cell, *, with_amounts: bool) -> AggregateResult:
@@ -141,24 +140,65 @@ def _exact(number: str | None) -> Decimal:
 
 
 class _Asked:
-    """One query to one server."""
+    """One query to one server: for the events of one subscription, or for those of each of `external_ids`."""
+
+    filters: FilterIndex | None = None
+    shipped_to: int = 0
 
     def __init__(
-        self,
-        servers: EventServers,
-        organization_id: str,
-        question: EventQuery,
-        filters: FilterIndex | None,
-        shipped_to: int,
+        self, shard: Shard, organization_id: str, question: EventQuery, external_ids: Sequence[str] | None = None
     ) -> None:
-        self._shard = servers.of(organization_id, question.external_subscription_id)
+        if question.aggregation_type not in COUNTED:
+            raise ValueError(f"no query answers {question.aggregation_type}")
+        self.aggregation = _AGGREGATIONS[question.aggregation_type](question.field_name)
+        self._shard = shard
         self._organization_id = organization_id
         self._question = question
-        self._filters = filters
-        self._shipped_to = shipped_to
-        self.deciding = () if filters is None else filters.keys
-        # With filters, a value may come in several rows that one bucket puts together.
-        self._by_value = question.aggregation_type == CountedAs.UNIQUE_COUNT and filters is not None
+        self._external_ids = external_ids
+
+    @property
+    def _deciding(self) -> tuple[str, ...]:
+        """The properties that decide which buckets an event is in."""
+        return () if self.filters is None else self.filters.keys
+
+    def cells(self, tail: Iterable[tuple[int, Group, Event]]) -> dict[int, dict[Group, _Cell]]:
+        """The cells of each bucket, by position and by group, which the subscription leads if there are several.
+
+        `tail` has the place of each event, what leads its group, and the event.
+        """
+        question = self._question
+        buckets: dict[int, dict[Group, _Cell]] = {}
+
+        def cell(position: int, group: Group, at: int, sequence: int) -> _Cell:
+            bucket = buckets.setdefault(position, {})
+            known = bucket.get(group)
+            if known is None:
+                known = bucket[group] = _Cell(at, sequence)
+            known.begins(at, sequence)
+            return known
+
+        values: set[str] = set()
+        for sequence, whose, event in tail:
+            if not counts(question.aggregation_type, question.field_name, event):
+                continue
+            if question.aggregation_type == CountedAs.UNIQUE_COUNT:
+                values.add(property_of(event, question.field_name) or "")
+            group = (*whose, *(property_of(event, key) or None for key in question.group_keys))
+            for position in (0,) if self.filters is None else self.filters.of_event(event):
+                cell(position, group, microseconds(event.timestamp), sequence).tail.append(event)
+        groups = len(question.group_keys) + (self._external_ids is not None)
+        decided: dict[tuple[str | None, ...], tuple[int, ...]] = {}
+        for row in self.rows(values):
+            decisive = tuple(row[groups : groups + len(self._deciding)])
+            at, sequence, *said = row[groups + len(self._deciding) :]
+            if decisive not in decided:
+                decided[decisive] = (0,) if self.filters is None else self.filters.of_values(decisive)
+            for position in decided[decisive]:
+                known = cell(position, tuple(row[:groups]), at, sequence)
+                state, active = self.state(said)
+                known.states.append(state)
+                known.active += active
+        return buckets
 
     def rows(self, values: set[str]) -> Sequence[Sequence[Any]]:
         """Rows of the group, the values that decide the bucket, where the first event stands, and what `state` reads.
@@ -170,7 +210,8 @@ class _Asked:
             return self._shard.rows(self._select())
         if question.field_name is None:
             return ()
-        if self._by_value:
+        if self.filters is not None:
+            # A value may come in several rows that one bucket puts together.
             return self._shard.rows(self._values())
         if not values:
             return self._shard.rows(self._select())
@@ -199,10 +240,11 @@ class _Asked:
 
     def _names(self) -> list[tuple[str, str]]:
         """The columns that rows are grouped by, with their names."""
-        names = [(f"g{place}", f"nullIf({_text(key)}, '')") for place, key in enumerate(self._question.group_keys)]
-        for place, key in enumerate(self.deciding):
-            assert self._filters is not None
-            accepted = self._filters.accepted_values(key)
+        names = [] if self._external_ids is None else [("subscription", "external_subscription_id")]
+        names += [(f"g{place}", f"nullIf({_text(key)}, '')") for place, key in enumerate(self._question.group_keys)]
+        for place, key in enumerate(self._deciding):
+            assert self.filters is not None
+            accepted = self.filters.accepted_values(key)
             test = _has(key)
             if len(accepted) <= _ACCEPTED_AT_MOST:
                 test = _among(key, accepted)
@@ -274,10 +316,10 @@ class _Asked:
         question = self._question
         parts = [
             f"organization_id = {literal(self._organization_id)}",
-            f"external_subscription_id = {literal(question.external_subscription_id)}",
+            f"external_subscription_id IN {_listed(self._external_ids or [question.external_subscription_id])}",
             "has_subscription",
             f"code = {literal(question.code)}",
-            f"sequence <= {self._shipped_to}",
+            f"sequence <= {self.shipped_to}",
         ]
         if question.stored_after is not None:
             parts.append(f"sequence > {question.stored_after}")

@@ -18,7 +18,16 @@ from clickhouse_connect.driver.exceptions import Error
 
 from usagebill.storage.ports import UnusableServer
 
-__all__ = ["ASKED_FROM", "EventServers", "Unreachable", "UnusableEventStore", "literal", "shown", "temporary_database"]
+__all__ = [
+    "ASKED_FROM",
+    "EventServers",
+    "Shard",
+    "Unreachable",
+    "UnusableEventStore",
+    "literal",
+    "shown",
+    "temporary_database",
+]
 
 VERSION: Final = 1
 # The database counts fewer events than this as fast as a server is asked.
@@ -113,7 +122,7 @@ def _place_of(url: str) -> _Place:
     )
 
 
-class _Shard:
+class Shard:
     """A client of one server. An embedded engine runs one query at a time."""
 
     def __init__(self, place: _Place) -> None:
@@ -207,7 +216,7 @@ class EventServers:
         self.shards = []
         try:
             for place in places:
-                self.shards.append(_Shard(place))
+                self.shards.append(Shard(place))
             fresh = str(uuid.uuid4())
             ids: list[str] = []
             for number, shard in enumerate(self.shards):
@@ -230,7 +239,7 @@ class EventServers:
         key = f"{organization_id}/{external_subscription_id or ''}".encode()
         return int.from_bytes(hashlib.sha256(key).digest()[:8], "big") % len(self.shards)
 
-    def of(self, organization_id: str, external_subscription_id: str | None) -> _Shard:
+    def of(self, organization_id: str, external_subscription_id: str | None) -> Shard:
         return self.shards[self.number_of(organization_id, external_subscription_id)]
 
     def close(self) -> None:
@@ -246,6 +255,6 @@ def temporary_database(url: str) -> Iterator[str]:
     path = f"{parts.path}/{os.getpid()}" if parts.scheme == "chdb" else f"/{name}"
     made = f"{parts.scheme}://{parts.netloc}{path}?database={name}&asked_from=0"
     yield made
-    shard = _Shard(_place_of(made))
+    shard = Shard(_place_of(made))
     shard.drop()
     shard.close()

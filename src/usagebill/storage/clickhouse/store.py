@@ -19,10 +19,10 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
-from usagebill.storage.clickhouse.answers import answers
+from usagebill.storage.clickhouse.answers import answers, answers_of
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
-from usagebill.storage.event_queries import EventQuery, Group
+from usagebill.storage.event_queries import EventQuery, Group, concerns
 from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
 
 __all__ = ["StoreWithEvents"]
@@ -105,26 +105,59 @@ class _Events:
         known = self._answers(question, filters)
         return self._events.tallies_by_bucket(question, filters) if known is None else known
 
-    def _answers(
-        self, question: EventQuery, filters: FilterIndex | None
-    ) -> dict[int, dict[Group, AggregateResult]] | None:
-        """None if the database is to count."""
+    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
+        questions = [replace(question, external_subscription_id=id) for id in external_ids]
+        place = self._place(questions)
+        if place is None:
+            return self._events.tallies_of(question, external_ids)
+        for of_one in questions:
+            # Nothing is read by that: the questions are observed, and their events are read once for all of them.
+            self._events.changes(replace(of_one, stored_after=max(place, of_one.stored_after or 0)), None, _LAST)
+        log, least = self._shipped.events, max(place, question.stored_after or 0)
+        names = dict(zip(external_ids, questions, strict=True))
+        tail = [
+            (sequence, event)
+            for sequence, event in log.stored_since(least, log.latest(), at_most=_TAIL_AT_MOST)
+            if event.external_subscription_id in names and concerns(names[event.external_subscription_id], event)
+        ]
+        known = self._asked(lambda id: answers_of(self._beside.servers, id, question, external_ids, place, tail))
+        return self._events.tallies_of(question, external_ids) if known is None else known
+
+    def _place(self, questions: Sequence[EventQuery]) -> int | None:
+        """Up to where the event store is to be asked, together, about these; None if the database is to count."""
         if self._organization_id is None or self._beside.pauses:
             return None
         place = self._shipped.place()
-        least = self._beside.asked_from
-        if place is None or (least and self._shipped.events.size(question, at_most=least) < least):
+        missing = self._beside.asked_from
+        if place is None:
             return None
-        behind = replace(question, stored_after=max(place, question.stored_after or 0))
-        tail: Iterator[tuple[int, Event]] = self._events.changes(behind, None, _LAST)
+        for question in questions:
+            if missing <= 0:
+                break
+            missing -= self._shipped.events.size(question, at_most=missing)
+        return place if missing <= 0 else None
+
+    def _asked(self, ask: Callable[[str], T]) -> T | None:
+        """What the event store answers for the organization; None if the database is to count."""
         try:
-            known = answers(self._beside.servers, self._organization_id, question, filters, place, tail)
+            known = ask(self._organization_id or "")
         except Unreachable as problem:
             # Slower, and the same.
             self._beside.failed(problem)
             return None
         self._beside.answered()
         return known
+
+    def _answers(
+        self, question: EventQuery, filters: FilterIndex | None
+    ) -> dict[int, dict[Group, AggregateResult]] | None:
+        """None if the database is to count."""
+        place = self._place([question])
+        if place is None:
+            return None
+        behind = replace(question, stored_after=max(place, question.stored_after or 0))
+        tail: Iterator[tuple[int, Event]] = self._events.changes(behind, None, _LAST)
+        return self._asked(lambda id: answers(self._beside.servers, id, question, filters, place, tail))
 
 
 class _WithEvents:
