@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from tests.example_tasks import Act
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.clock import ManualClock
+from usagebill.core.event_shipments import EventShipment
 from usagebill.core.jobs import WorkerSeen
 from usagebill.http.app import create_app
 from usagebill.operations import api_keys
@@ -237,6 +240,47 @@ def test_metrics_count_requests_jobs_invoices_events_and_webhooks() -> None:
         assert metrics["usagebill_jobs_oldest_due_age_seconds"]["billing",] == 180
         assert metrics["usagebill_jobs_failed"][()] == 0
         assert metrics["usagebill_workers"][()] == 0
+
+
+def test_events_that_an_event_store_was_not_sent_are_seen(file: str) -> None:
+    received_at = datetime.now(UTC) - timedelta(minutes=10)
+    with Billing(file, clock=ManualClock(received_at)) as billing:
+        billing.events.create(transaction_id="t1", external_subscription_id="sub", code="calls")
+        billing.events.create(transaction_id="t2", external_subscription_id="sub", code="calls")
+        shipment = EventShipment(
+            id="shipment",
+            organization_id=billing.organization.id,
+            event_store_id="store",
+            created_at=received_at,
+            updated_at=received_at,
+        )
+        billing.store.write(billing.organization.id, lambda tx: tx.insert(shipment))
+    # It is being filled: nothing is asked of it yet.
+    (store,) = status(file)["event_stores"]
+    assert (store["waiting"], store["waits_since"], store["counts"]) == (2, f"{received_at:%Y-%m-%dT%H:%M:%SZ}", False)
+
+    def change(**changes: Any) -> None:
+        with Billing(file) as billing:
+            known = replace(shipment, **changes)
+            billing.store.write(billing.organization.id, lambda tx: tx.replace(known))
+
+    change(is_read=True)
+    (problem,) = status(file, code=1)["problems"]
+    assert re.fullmatch(r"2 events were not sent to the event store for 0:10:\d\d \(organization .*\)", problem)
+    assert status(file, "--max-age", "3600")["ok"]
+    text = CliRunner().invoke(main, ["status", "--db", file]).stdout
+    assert f"shipping  2 events wait, the first since {store['waits_since']}; the event store counts" in text
+    settings = Settings(metrics_key="scraper")
+    with Billing(file, clock=ManualClock(received_at + timedelta(seconds=40)), settings=settings) as billing:
+        metrics = families(Client(billing).get("/metrics", headers=SECRET).text)
+        assert metrics["usagebill_events_unshipped"]["store",] == 2
+        assert metrics["usagebill_events_unshipped_age_seconds"]["store",] == 40
+        assert metrics["usagebill_event_store_faults"]["store",] == 0
+    change(is_read=True, shipped_to=2)
+    assert status(file)["event_stores"][0]["waiting"] == 0
+    change(is_read=True, shipped_to=2, fault="part of what it held is gone")
+    (problem,) = status(file, code=1)["problems"]
+    assert problem.endswith("part of what it held is gone")
 
 
 def test_ready_fails_while_jobs_are_overdue_if_set_to() -> None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
+from structlog.testing import capture_logs
 from tests.postgresql import server_url
 from tests.storage.events_contract import START, D, EventsContract, event, second
 
@@ -446,6 +447,24 @@ def test_while_a_server_does_not_answer_the_database_counts(
     assert tenant.total() == 2
 
 
+def test_an_event_store_too_far_behind_is_said_in_the_log(
+    tenant: _ShippedTenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("usagebill.storage.clickhouse.store._TAIL_AT_MOST", 2)
+    tenant.append(*(event(tenant.id, number, {"value": 1}) for number in range(3)))
+    with capture_logs() as logs:
+        assert (tenant.total(), tenant.total()) == (3, 3)
+    assert logs == [
+        {
+            "event": "event_store_behind",
+            "log_level": "warning",
+            "organization": tenant.id,
+            "waiting": 3,
+            "counted_by": "database",
+        }
+    ]
+
+
 @pytest.mark.parametrize(
     "wrong", ["mysql://host/db", "chdb://relative", "clickhouse://", "chdb:///x?unknown=1", "chdb:///x?asked_from=-1"]
 )
@@ -535,6 +554,7 @@ def test_an_organization_is_looked_after_from_the_command_line(folder: str, tmp_
         "reads_from": "event-store",
         "shipped_to": 1,
         "waiting": 0,
+        "waits_since": None,
         "fault": None,
     }
     servers = EventServers(events_url)

@@ -11,7 +11,9 @@ import click
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, events_option, opened, organization_option, print_json, print_table
 from usagebill.core.event_shipments import EventShipment
+from usagebill.operations.standing import shipping_of
 from usagebill.storage.conditions import eq
+from usagebill.views.formats import instant_text
 
 if TYPE_CHECKING:
     # Its driver is an extra, and slow to import.
@@ -53,12 +55,13 @@ def status(organization: str | None, path: str, events: str, json_output: bool) 
     """How far the events of an organization have been shipped, and which side counts. Exits with 1 for a fault."""
 
     def asked(store: StoreWithEvents, shipment: EventShipment) -> dict[str, object]:
-        latest = store.records.read(shipment.organization_id, lambda tx: tx.events.latest())
+        known = store.records.read(shipment.organization_id, lambda tx: shipping_of(tx, shipment))
         return {
             "event_store_id": shipment.event_store_id,
             "reads_from": "event-store" if shipment.is_read and shipment.fault is None else "database",
             "shipped_to": shipment.shipped_to,
-            "waiting": latest - shipment.shipped_to,
+            "waiting": known.waiting,
+            "waits_since": None if known.waits_since is None else instant_text(known.waits_since),
             "fault": shipment.fault,
         }
 

@@ -21,15 +21,15 @@ __all__ = ["status"]
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a job may be overdue before billing counts as standing still.",
+    help="How long a job may be overdue, or an event unsent to the event store, before that is a standstill.",
 )
 @database()
 @as_json
 def status(max_age: float, path: str, json_output: bool) -> None:
     """Say whether billing goes on: due and failed jobs, the workers seen, invoices and webhooks by status.
 
-    Exits with 1 if jobs are due for longer than --max-age, have failed, or the machine's clock is refused. The file is
-    only read.
+    Exits with 1 if jobs are due, or events wait for an event store in use, for longer than --max-age, if jobs have
+    failed, the event store is not believed, or the machine's clock is refused. The file is only read.
     """
     with opened(path, read_only=True) as billing:
         known = standing(billing.store, billing.clock.now())
@@ -75,6 +75,17 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
         "events": known.events,
         "events_unbilled": dict(known.unbilled),
         "refused_events": known.refused_events,
+        "event_stores": [
+            {
+                "organization_id": shipping.organization_id,
+                "event_store_id": shipping.event_store_id,
+                "waiting": shipping.waiting,
+                "waits_since": _text(shipping.waits_since),
+                "counts": shipping.counts,
+                "fault": shipping.fault,
+            }
+            for shipping in known.shipping
+        ],
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
     }
@@ -93,6 +104,10 @@ def _print(known: Standing, problems: list[str]) -> None:
         click.echo("worker    none seen")
     refused = f", {known.refused_events} refused: see `usagebill events refused`" if known.refused_events else ""
     click.echo(f"events    {known.events}{refused}")
+    for shipping in known.shipping:
+        since = f", the first since {_text(shipping.waits_since)}" if shipping.waiting else ""
+        whether = "counts" if shipping.counts else "does not count"
+        click.echo(f"shipping  {shipping.waiting} events wait{since}; the event store {whether}")
     for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):
         listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         since = ", counted at 06:00 UTC; `usagebill events unbilled` counts now" if name == "unbilled" else ""

@@ -97,6 +97,7 @@ def _families(known: Standing) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "usagebill_refused_events", "What files and brokers held that is no event.", value=known.refused_events
     )
+    yield from _shipping(known)
     due = GaugeMetricFamily("usagebill_jobs_due", "Jobs that are due and not being done.", labels=["lane"])
     age = GaugeMetricFamily(
         "usagebill_jobs_oldest_due_age_seconds", "For how long the first due job has waited.", labels=["lane"]
@@ -134,3 +135,26 @@ def _families(known: Standing) -> Iterator[Metric]:
     for status, count in known.webhooks.items():
         messages.add_metric([status], count)
     yield messages
+
+
+def _shipping(known: Standing) -> Iterator[Metric]:
+    """Of each event store, all organizations together. None without one."""
+    waiting = GaugeMetricFamily(
+        "usagebill_events_unshipped", "Events that the event store was not sent yet.", labels=["event_store"]
+    )
+    lag = GaugeMetricFamily(
+        "usagebill_events_unshipped_age_seconds",
+        "For how long the first event that the event store was not sent has waited.",
+        labels=["event_store"],
+    )
+    faults = GaugeMetricFamily(
+        "usagebill_event_store_faults",
+        "Organizations for which the event store is not believed.",
+        labels=["event_store"],
+    )
+    for id in sorted({shipping.event_store_id for shipping in known.shipping}):
+        standings = [shipping for shipping in known.shipping if shipping.event_store_id == id]
+        waiting.add_metric([id], max(shipping.waiting for shipping in standings))
+        lag.add_metric([id], max(shipping.waited(known.at).total_seconds() for shipping in standings))
+        faults.add_metric([id], sum(shipping.fault is not None for shipping in standings))
+    yield from (waiting, lag, faults)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import RefusedEvent
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
@@ -18,9 +19,32 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
 
-__all__ = ["Standing", "age_of_oldest_job", "is_copy", "note_worker", "standing"]
+__all__ = ["Shipping", "Standing", "age_of_oldest_job", "is_copy", "note_worker", "shipping_of", "standing"]
 
 _LIVE = timedelta(minutes=2)
+# A shipment passes the events of other organizations once there are half as many: the next of its own is not farther.
+_LOOKED_THROUGH = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipping:
+    """How far behind an event store is, for one organization.
+
+    `waiting` is the number of events it was not sent, those of other organizations between them included; the first of
+    them was received at `waits_since`. `counts` says whether usage is counted by the event store; `fault` why it is not
+    believed, if so.
+    """
+
+    organization_id: str
+    event_store_id: str
+    waiting: int
+    waits_since: datetime | None
+    counts: bool
+    fault: str | None
+
+    def waited(self, now: datetime) -> timedelta:
+        """For how long the first event that was not sent has waited."""
+        return timedelta() if self.waits_since is None else max(timedelta(), now - self.waits_since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +52,8 @@ class Standing:
     """How it stands `at` that instant. `invoices` and `webhooks` count by status; `events` is how many were stored.
 
     `unbilled` is how many of them are not billed, by reason, as a worker last counted them (once a day).
-    `refused_events` is how many things that files and brokers held are listed as no events.
+    `refused_events` is how many things that files and brokers held are listed as no events. `shipping` has an entry for
+    each event store and organization whose events are sent to it.
     """
 
     at: datetime
@@ -38,6 +63,7 @@ class Standing:
     events: int
     unbilled: Mapping[str, int]
     refused_events: int
+    shipping: tuple[Shipping, ...] = ()
 
     @property
     def live_workers(self) -> tuple[WorkerSeen, ...]:
@@ -47,7 +73,8 @@ class Standing:
     def problems(self, max_age: timedelta) -> list[str]:
         """What a person should look at, in words; empty if billing goes on.
 
-        A due job that has waited for longer than `max_age` is a standstill.
+        A due job that has waited for longer than `max_age` is a standstill, and so is an event that an event store in
+        use was not sent for as long.
         """
         problems: list[str] = []
         waited = self.queue.age_of_oldest(self.at)
@@ -58,6 +85,15 @@ class Standing:
                 problems.append("no worker was seen within the last two minutes")
         if self.queue.failed:
             problems.append(f"{self.queue.failed} jobs have failed: see `usagebill jobs list`")
+        for shipping in self.shipping:
+            if not shipping.counts:
+                continue
+            whose = f"organization {shipping.organization_id}"
+            if shipping.fault is not None:
+                problems.append(f"the event store is not believed ({whose}): {shipping.fault}")
+            elif shipping.waited(self.at) > max_age:
+                lag = timedelta(seconds=int(shipping.waited(self.at).total_seconds()))
+                problems.append(f"{shipping.waiting} events were not sent to the event store for {lag} ({whose})")
         return problems
 
 
@@ -79,9 +115,27 @@ def standing(store: Store, now: datetime) -> Standing:
             events=tx.events.stored(),
             unbilled=_unbilled(scoped),
             refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),
+            shipping=tuple(
+                shipping_of(snapshot, shipment) for snapshot in scoped for shipment in snapshot.find(EventShipment)
+            ),
         )
 
     return store.read(None, look)
+
+
+def shipping_of(tx: Transaction, shipment: EventShipment) -> Shipping:
+    """How far behind the event store of a shipment is."""
+    latest = tx.events.latest()
+    end = min(latest, shipment.shipped_to + _LOOKED_THROUGH)
+    following = tx.events.stored_since(shipment.shipped_to, end, at_most=1)
+    return Shipping(
+        organization_id=shipment.organization_id,
+        event_store_id=shipment.event_store_id,
+        waiting=latest - shipment.shipped_to if following else 0,
+        waits_since=following[0][1].created_at if following else None,
+        counts=shipment.is_read,
+        fault=shipment.fault,
+    )
 
 
 def _unbilled(scoped: Iterable[Transaction]) -> dict[str, int]:

@@ -34,6 +34,7 @@ T = TypeVar("T")
 _TAIL_AT_MOST: Final = 50_000
 # For so many seconds after a server failed nobody asks.
 _PAUSE_SECONDS: Final = 30.0
+_SAID_AGAIN_SECONDS: Final = 60.0
 # Behind every event in time.
 _LAST: Final[EventOrder] = (datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), "\U0010ffff")
 
@@ -45,6 +46,7 @@ class _Beside:
         self.servers = servers
         self.asked_from = asked_from
         self._failed_at: float | None = None
+        self._behind_at: float | None = None
 
     @property
     def pauses(self) -> bool:
@@ -53,6 +55,13 @@ class _Beside:
     def failed(self, problem: Unreachable) -> None:
         self._failed_at = time.monotonic()
         _log.warning("event_store_unreachable", error=str(problem), asked_again_after_seconds=_PAUSE_SECONDS)
+
+    def behind(self, organization_id: str | None, waiting: int) -> None:
+        """The database counts, since the event store is too far behind."""
+        now = time.monotonic()
+        if self._behind_at is None or now - self._behind_at >= _SAID_AGAIN_SECONDS:
+            self._behind_at = now
+            _log.warning("event_store_behind", organization=organization_id, waiting=waiting, counted_by="database")
 
     def answered(self) -> None:
         self._failed_at = None
@@ -79,7 +88,10 @@ class _Shipped:
             shipment = shipment_in(self._tx, self._beside.servers.id)
             if shipment is not None and shipment.is_read and shipment.fault is None:
                 tail = self._tx.events.latest() - shipment.shipped_to
-                self._place = shipment.shipped_to if tail <= _TAIL_AT_MOST else None
+                if tail <= _TAIL_AT_MOST:
+                    self._place = shipment.shipped_to
+                else:
+                    self._beside.behind(self._tx.organization_id, tail)
         return self._place
 
 
