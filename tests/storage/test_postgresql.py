@@ -34,13 +34,14 @@ from usagebill.core.events import Event
 from usagebill.core.organizations import Organization
 from usagebill.core.taxes import Tax
 from usagebill.operations import organizations
-from usagebill.storage.conditions import contains
+from usagebill.storage.conditions import contains, eq
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.postgresql import PostgresStore, schema
 from usagebill.storage.postgresql.counts import COUNT_TABLE
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
+from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 
 pytestmark = pytest.mark.second_engine
@@ -126,6 +127,28 @@ def test_what_one_checks_and_writes_no_other_writes_in_between(machines: tuple[P
 
     together(*(lambda store=store: [store.write(tenant.id, add_if_few) for _ in range(20)] for store in machines))
     assert tenant.read(lambda tx: tx.count(Tax)) == 3
+
+
+def test_what_was_read_before_the_lock_was_held_is_read_again(machines: tuple[PostgresStore, PostgresStore]) -> None:
+    first, second = machines
+    tenant = new_tenant(first)
+    tax = tenant.tax("t")
+    tenant.write(lambda tx: tx.insert(tax))
+    renamed, renamed_again = replace(tax, name="Renamed"), replace(tax, name="Renamed again")
+
+    def across_organizations(tx: PostgresTransaction) -> None:
+        assert tx.get(Tax, tax.id) == tax
+        assert tx.find(Tax, eq("name", "Renamed")) == tx.find(Tax, eq("name", "Renamed again")) == []
+        second.write(tenant.id, lambda other: other.replace(renamed))
+        scoped = tx.scoped(tenant.id)
+        # Nothing has been asked for within the organization, so the others still write.
+        assert tx.find(Tax, eq("name", "Renamed")) == [renamed]
+        second.write(tenant.id, lambda other: other.replace(renamed_again))
+        assert scoped.find(Tax, eq("name", "Renamed")) == []
+        assert scoped.get(Tax, tax.id) == renamed_again
+        assert tx.find(Tax, eq("name", "Renamed again")) == [renamed_again]
+
+    first.write(None, across_organizations)
 
 
 def test_numbers_are_gapless_however_many_machines_take_them(machines: tuple[PostgresStore, PostgresStore]) -> None:

@@ -37,6 +37,8 @@ class Locks:
         self._connection = connection
         self._before_waiting = before_waiting
         self.held: set[str] = set()
+        # Until an organization's lock is held, others may change what has been read of it.
+        self.when_taken: Callable[[], None] | None = None
 
     def take(self, organization_id: str) -> None:
         """Wait for the organization's lock."""
@@ -44,7 +46,7 @@ class Locks:
             if self._before_waiting is not None:
                 self._before_waiting(self._connection, organization_id)
             self._connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key(organization_id),))
-            self.held.add(organization_id)
+            self._taken(organization_id)
 
     def try_take(self, organization_id: str) -> bool:
         """Whether the transaction now has the lock. It waits only if it holds no other lock."""
@@ -62,8 +64,13 @@ class Locks:
         row = self._connection.execute("SELECT pg_try_advisory_xact_lock(?)", (lock_key(organization_id),)).fetchone()
         if row is None or not row[0]:
             return False
-        self.held.add(organization_id)
+        self._taken(organization_id)
         return True
+
+    def _taken(self, organization_id: str) -> None:
+        self.held.add(organization_id)
+        if self.when_taken is not None:
+            self.when_taken()
 
 
 class Locked(Connection):

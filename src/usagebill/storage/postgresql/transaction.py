@@ -80,7 +80,8 @@ class PostgresTransaction:
     """See `storage.ports.Transaction`; a snapshot has no `locks`.
 
     Records read by id are cached for the rest of the transaction. So are results of queries (a billing run reads
-    prices, taxes and periods over and over), until a record is written that they may depend on.
+    prices, taxes and periods over and over), until a record is written that they may depend on, or an organization's
+    lock is taken: until then others may write to it.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class PostgresTransaction:
         self._pending = pending
         self._memory = memory or Memory()
         self._known = self._memory.records
+        if locks is not None:
+            locks.when_taken = self._memory.clear
         self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
         self.events = PostgresEvents(connection, organization_id, self._memory.states, self._memory.senders.clear)
 
@@ -113,6 +116,7 @@ class PostgresTransaction:
         connection = self._connection.of(organization_id)
         if self._locks is not None and organization_id not in self._locks.held:
             # Taken when something is asked: a job may be left to whoever has it.
+            self._memory.clear()
             connection = Locked(connection, self._locks, organization_id)
         return PostgresTransaction(connection, organization_id, self._memory, locks=self._locks, pending=self._pending)
 
