@@ -23,6 +23,7 @@ from usagebill.core.subscriptions import (
     cycle_of,
     is_upgrade,
     start_of,
+    start_of_moved,
     started_in_past_at,
     transition,
     yearly_amount,
@@ -67,6 +68,24 @@ def test_a_start_is_today_by_the_local_date() -> None:
     assert start_of(datetime(2024, 2, 29, 20, tzinfo=UTC), now, UTC) is Start.PAST
     assert start_of(datetime(2024, 3, 1, 9, tzinfo=UTC), now, UTC) is Start.TODAY
     assert start_of(datetime(2024, 3, 1, 9, tzinfo=UTC), now, angeles) is Start.FUTURE
+
+
+@pytest.mark.parametrize(
+    ("moved_to", "has_rules", "begins"),
+    [
+        ("2024-03-11T01:00:00Z", False, Start.TODAY),
+        ("2024-03-11T01:00:00Z", True, Start.FUTURE),
+        ("2024-03-11T00:00:00Z", False, Start.TODAY),
+        ("2024-03-10T23:59:59Z", False, Start.PAST),
+        ("2024-03-10T23:59:59Z", True, Start.PAST),
+        ("2024-03-11T01:00:01Z", False, Start.FUTURE),
+        ("2024-03-11T02:00:00+02:00", False, Start.TODAY),
+        ("2024-03-11T01:30:00+02:00", False, Start.PAST),
+    ],
+)
+def test_a_moved_start_is_today_by_the_date_in_utc(moved_to: str, has_rules: bool, begins: Start) -> None:
+    now = datetime(2024, 3, 11, 1, tzinfo=UTC)
+    assert start_of_moved(datetime.fromisoformat(moved_to), now, has_rules=has_rules) is begins
 
 
 def test_a_start_in_the_past_never_overlaps_time_already_billed() -> None:

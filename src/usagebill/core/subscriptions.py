@@ -28,7 +28,9 @@ from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
 
 __all__ = [
+    "ACTIVATED",
     "HOLDING_ID",
+    "NOT_ACTIVATED",
     "RUNNING",
     "TRANSITIONS",
     "UNENDED",
@@ -43,6 +45,7 @@ __all__ = [
     "is_upgrade",
     "known_since",
     "start_of",
+    "start_of_moved",
     "started_in_past_at",
     "subscription_at",
     "transition",
@@ -160,6 +163,10 @@ class TerminationInvoice(StrEnum):
 
 # Billed now, or from a later day.
 UNENDED = (SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE)
+# Has yet to start, or to be paid for.
+NOT_ACTIVATED = (SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
+# Is or was active: its usage is billed.
+ACTIVATED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
 # Has started and has not ended, paid or not.
 RUNNING = (SubscriptionStatus.ACTIVE, SubscriptionStatus.INCOMPLETE)
 # Holds its external id.
@@ -214,6 +221,19 @@ def start_of(subscription_at: datetime, now: datetime, tz: tzinfo) -> Start:
     if asked == today:
         return Start.TODAY
     return Start.PAST if asked < today else Start.FUTURE
+
+
+def start_of_moved(subscription_at: datetime, now: datetime, *, has_rules: bool) -> Start:
+    """What becomes of a pending subscription whose start is moved to `subscription_at`, by the date in UTC.
+
+    Today it starts and is billed at once, in the past it is billed by the next run. In the future it stays pending; so
+    does one of today with activation rules, which are evaluated when it is activated.
+    """
+    if subscription_at > now:
+        return Start.FUTURE
+    if subscription_at.astimezone(UTC).date() < now.astimezone(UTC).date():
+        return Start.PAST
+    return Start.FUTURE if has_rules else Start.TODAY
 
 
 def started_in_past_at(subscription_at: datetime, billed_ends: Iterable[datetime]) -> datetime:

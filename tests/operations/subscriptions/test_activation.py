@@ -61,6 +61,30 @@ def sound(box: Scenario) -> bool:
     return box.billing.reading(audit).findings == ()
 
 
+def test_a_start_that_is_moved_to_today_waits_for_its_first_payment(box: Scenario, gate: Gate) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    gate.subscribe(subscription_at="2024-03-20T00:00:00Z")
+    path = "/subscriptions/sub?status=pending"
+    moved = box.put(path, subscription={"subscription_at": "2024-03-05T08:00:00Z"})["subscription"]
+    assert moved["status"] == "pending"
+    box.run_due()
+    [rule] = box.get("/subscriptions/sub?status=incomplete")["subscription"]["activation_rules"]
+    assert (rule["status"], gate.issued()) == ("pending", [])
+    gate.tell("succeeded")
+    assert box.get("/subscriptions/sub")["subscription"]["status"] == "active"
+    [invoice] = gate.issued()
+    assert invoice["fees_amount_cents"] == 3100 * 27 / 31
+
+
+def test_a_start_that_is_moved_to_an_earlier_day_waits_for_no_payment(box: Scenario, gate: Gate) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    gate.subscribe(subscription_at="2024-03-20T00:00:00Z")
+    path = "/subscriptions/sub?status=pending"
+    moved = box.put(path, subscription={"subscription_at": "2024-03-04T08:00:00Z"})["subscription"]
+    assert (moved["status"], moved["activation_rules"]) == ("active", [])
+    assert gate.issued() == []
+
+
 def test_every_period_that_passed_while_it_waited_is_billed(box: Scenario, gate: Gate) -> None:
     box.plan(amount_cents=3100, pay_in_advance=True)
     gate.subscribe()

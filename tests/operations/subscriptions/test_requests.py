@@ -53,6 +53,23 @@ def test_a_future_start_can_be_moved() -> None:
         assert len(box.invoices()) == 1
 
 
+def test_a_future_start_is_moved_by_dates_in_utc() -> None:
+    """Now it is 05:00 on 11 March in Tokyo, where the new start is on the evening of the 10th: the same day in UTC."""
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer(timezone="Asia/Tokyo")
+        box.plan(amount_cents=3100, pay_in_advance=True)
+        box.subscribe(subscription_at="2024-04-10T00:00:00Z")
+        box.travel_to("2024-03-10T20:00:00Z")
+        moved = put(box, query="?status=pending", subscription_at="2024-03-10T10:00:00Z")
+        assert (moved["status"], moved["started_at"]) == ("active", "2024-03-10T10:00:00.000Z")
+        [invoice] = box.invoices()
+        # From the 10th, the local date of the start, to the end of March.
+        assert invoice["fees_amount_cents"] == share(3100, 22, 31)
+        box.travel_to("2024-04-02T00:00:00Z")
+        assert [other["fees_amount_cents"] for other in box.invoices()] == [share(3100, 22, 31), 3100]
+        assert box.billing.audit().findings == ()
+
+
 def test_a_future_start_moved_to_an_earlier_day_is_billed_by_the_next_run() -> None:
     with Scenario(now="2024-01-17T10:00:00Z") as box:
         box.plan(amount_cents=10_000, pay_in_advance=True)

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
-from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, started_in_past_at
+from usagebill.core.subscriptions import (
+    NOT_ACTIVATED,
+    UNENDED,
+    Start,
+    Subscription,
+    SubscriptionStatus,
+    start_of_moved,
+    started_in_past_at,
+)
 from usagebill.inputs import is_given
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import after_backlog, of_subscription
@@ -66,8 +74,12 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
         check_new_thresholds(work, eq("id", changed.id))
     if request.plan_overrides:
         watch_subscription(work, changed)
-    if moved and changed.subscription_at <= work.now:
-        changed = _started_in_past(work, changed)
+    begins = Start.FUTURE
+    if moved:
+        has_rules = bool(changed.activation_rules)
+        begins = start_of_moved(changed.subscription_at, work.now, has_rules=has_rules)
+    if begins is not Start.FUTURE:
+        changed = _started(work, changed, begins)
     elif changed.status in UNENDED:
         schedule(work, contract_of(work, changed))
     if not moved or changed.status == SubscriptionStatus.ACTIVE:
@@ -83,7 +95,7 @@ def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> 
     all_of_them = find_by_external_id(reader, external_id)
     if len(all_of_them) == 1:
         return all_of_them[0]
-    asked = options.status in (SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
+    asked = options.status in NOT_ACTIVATED
     wanted = options.status if asked else SubscriptionStatus.ACTIVE
     subscription = reader.tx.first(
         Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
@@ -128,12 +140,12 @@ def _changed(
     return changed
 
 
-def _started_in_past(work: Work, moved: Subscription) -> Subscription:
-    """A future subscription that was moved to the past starts then; what it owes at its start is billed if that is
-    today (in UTC).
-    """
+def _started(work: Work, moved: Subscription, begins: Start) -> Subscription:
+    """A pending subscription that was moved to a time that has come starts then; today, its start is billed."""
     ends = ends_invoiced(work, moved.external_id)
-    contract = start(work, moved, started_in_past_at(moved.subscription_at, ends))
-    if moved.subscription_at.date() == work.now.date():
+    # What started in the past is billed by the next run: there is no first payment to wait for.
+    ungated = replace(moved, activation_rules=())
+    contract = start(work, ungated, started_in_past_at(moved.subscription_at, ends))
+    if begins is Start.TODAY:
         bill_start(work, contract)
     return contract.subscription
