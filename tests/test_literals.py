@@ -102,3 +102,35 @@ def test_aggregations_and_charge_models_are_named_in_their_tables_only() -> None
         if isinstance(node, ast.Constant) and node.value in names
     }
     assert spelled == {(f"core/pricing/{name}.py", name) for name in names & {*MODELS}}
+
+
+def named_members(node: ast.AST, enums: set[str]) -> list[str]:
+    """The enums whose members a tuple, set or list spells out."""
+    if not isinstance(node, (ast.Tuple, ast.Set, ast.List)):
+        return []
+    return [
+        element.value.id
+        for element in node.elts
+        if isinstance(element, ast.Attribute) and isinstance(element.value, ast.Name) and element.value.id in enums
+    ]
+
+
+def test_sets_of_statuses_are_named_in_the_core() -> None:
+    """A new member of an enum is classified beside it, not wherever several members are spelled out."""
+    enums = {
+        node.name
+        for tree in code_of_floors().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and is_enum(node)
+    }
+    assert {"InvoiceStatus", "FeeType", "Accumulation"} <= enums
+    spelled = [
+        f"{place.as_posix()}:{node.lineno}"
+        for place, tree in trees().items()
+        if place.parts[0] != "core"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr)
+        for named in [named_members(node, enums)]
+        if len(set(named)) < len(named)
+    ]
+    assert spelled == []

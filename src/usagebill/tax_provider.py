@@ -14,6 +14,7 @@ from usagebill.core.numbers import decimal_text, parse_decimal, round_to
 from usagebill.core.organizations import Organization
 from usagebill.core.tasks import AskTaxProvider
 from usagebill.core.tax_providers import (
+    CALCULATIONS,
     BreakdownLine,
     FailureKind,
     ItemTaxes,
@@ -42,7 +43,6 @@ _PATHS: Mapping[Purpose, str] = {
     Purpose.NEGATE: "negate_invoices",
     Purpose.RETURN: "return_invoices",
 }
-_TAXED = (Purpose.DRAFT, Purpose.FINALIZED)
 _UNREADABLE = "invalid_response"
 # How much of a provider's names, types and codes, and of its messages, is kept; and how many decimals of its rates.
 _LONGEST_TEXT = 255
@@ -132,7 +132,7 @@ def _answer(question: TaxQuestion, status: int, body: bytes) -> ProviderTaxes | 
         said = None
     if not 200 <= status < 300:
         return _failure(status, said)
-    if question.purpose not in _TAXED:
+    if question.purpose not in CALCULATIONS:
         return Reported()
     try:
         return _taxes(question, said)
@@ -228,7 +228,7 @@ def _asked(
     except Exception as problem:
         # A provider that fails is one that does not answer.
         return _unreachable(problem)
-    wanted = question.purpose in _TAXED and not isinstance(answer, ProviderFailure)
+    wanted = question.purpose in CALCULATIONS and not isinstance(answer, ProviderFailure)
     if wanted and not (isinstance(answer, ProviderTaxes) and answer.answers(question)):
         return _failed(_UNREADABLE, "the answer does not have the taxes of each item asked about, once")
     return answer

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
 from usagebill.core.errors import Invalid
-from usagebill.core.unbilled import Reason
+from usagebill.core.unbilled import ABOUT_CODES, Reason
 from usagebill.operations.events import EventInput
 from usagebill.refusals import word
 from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, take_file
@@ -35,16 +35,6 @@ _TEXTS = {
     Reason.PROPERTY_NOT_NUMERIC: "whose property is not a number",
     Reason.OPERATION_UNKNOWN: "whose operation_type is neither add nor remove",
 }
-# What these are about is the code of the event, and not its subscription.
-_ABOUT_CODES = frozenset(
-    {
-        Reason.METRIC_NOT_FOUND,
-        Reason.CHARGE_NOT_FOUND,
-        Reason.PROPERTY_MISSING,
-        Reason.PROPERTY_NOT_NUMERIC,
-        Reason.OPERATION_UNKNOWN,
-    }
-)
 
 
 @click.group()
@@ -140,7 +130,7 @@ def _unbilled_lines(outcome: Outcome) -> Iterator[str]:
     """What was imported and is not billed, a line for each reason, with the names that it is about."""
     by_reason: dict[Reason, Counter[str]] = {}
     for (reason, name, code), count in outcome.unbilled.items():
-        about = code if reason in _ABOUT_CODES else name or ""
+        about = code if reason in ABOUT_CODES else name or ""
         by_reason.setdefault(reason, Counter())[about] += count
     for reason, names in by_reason.items():
         listed = ", ".join(name for name, _ in names.most_common(_SHOWN) if name)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from usagebill.core.coupons import AppliedCoupon, CouponFrequency
 from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.currencies import cents_from_major
-from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
+from usagebill.core.fees import REPEATABLE_TYPES, AppliedTax, Fee, FeeType, TaxKey
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
@@ -344,7 +344,7 @@ def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
     """No usage is billed on two lines of an invoice."""
     seen: set[object] = set()
     for fee in fees:
-        if fee.subscription_id is None or fee.fee_type in (FeeType.ADD_ON, FeeType.CREDIT):
+        if fee.subscription_id is None or fee.fee_type in REPEATABLE_TYPES:
             continue
         key = (
             fee.subscription_id,

@@ -17,7 +17,6 @@ __all__ = [
     "AUTHENTICATION_REQUIRED",
     "FIRST_ATTEMPT_DELAY",
     "MOST_QUICK_ATTEMPTS",
-    "UNANSWERED",
     "Collectable",
     "Consequence",
     "charge_key",
@@ -37,8 +36,6 @@ FIRST_ATTEMPT_DELAY = timedelta(minutes=10)
 # How often a provider that does not answer is asked again soon; then once an hour, until it does.
 MOST_QUICK_ATTEMPTS = 6
 _HOURLY = timedelta(hours=1)
-# After these it is not known whether the provider has taken what it was asked for.
-UNANSWERED = (FailureKind.UNREACHABLE, FailureKind.THROTTLED, FailureKind.CONFLICT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

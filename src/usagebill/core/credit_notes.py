@@ -27,6 +27,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.taxes import net_of_coupons, taxable
 
 __all__ = [
+    "CREDITED",
     "TRANSITIONS",
     "CreditNote",
     "CreditNoteEvent",
@@ -86,6 +87,10 @@ class CreditStatus(StrEnum):
     AVAILABLE = "available"
     CONSUMED = "consumed"
     VOIDED = "voided"
+
+
+# What such a note credits is taken off what was billed.
+CREDITED = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
 class CreditNoteEvent(StrEnum):

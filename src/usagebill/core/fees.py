@@ -10,7 +10,17 @@ from enum import StrEnum
 
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = ["AppliedTax", "Fee", "FeeItem", "FeeType", "TaxKey", "with_payment_status"]
+__all__ = [
+    "CHARGE_TYPES",
+    "COMMITTED_TYPES",
+    "REPEATABLE_TYPES",
+    "AppliedTax",
+    "Fee",
+    "FeeItem",
+    "FeeType",
+    "TaxKey",
+    "with_payment_status",
+]
 
 
 class FeeType(StrEnum):
@@ -22,6 +32,14 @@ class FeeType(StrEnum):
     CREDIT = "credit"
     COMMITMENT = "commitment"
     FIXED_CHARGE = "fixed_charge"
+
+
+# The fees of the charges of a plan, of usage or of fixed units.
+CHARGE_TYPES = (FeeType.CHARGE, FeeType.FIXED_CHARGE)
+# The fees that count toward a plan's minimum commitment.
+COMMITTED_TYPES = (FeeType.SUBSCRIPTION, *CHARGE_TYPES)
+# The fees that an invoice may have several of for the same subscription and time.
+REPEATABLE_TYPES = (FeeType.ADD_ON, FeeType.CREDIT)
 
 
 # The code and the rate of a tax.

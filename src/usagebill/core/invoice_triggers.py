@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from usagebill.core.bills import Step
 from usagebill.core.dates import Occasion
-from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import TAXED_TYPES, InvoiceType, InvoicingReason
 from usagebill.core.pricing.charges import REGROUPED
 from usagebill.core.subscriptions import TerminationInvoice
 
@@ -28,9 +28,6 @@ __all__ = [
     "step_of",
     "waits_for_taxes",
 ]
-
-# The types of invoice whose taxes are computed from those of the customer.
-_TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
 
 
 class Trigger(Enum):
@@ -161,7 +158,7 @@ def waits_for_taxes(invoice_type: InvoiceType, fee_cents: Sequence[int], *, send
 
     One of nothing is closed at once, unless its customer is sent such invoices (`sends_empty`).
     """
-    return bool(fee_cents) and invoice_type in _TAXED_TYPES and (sum(fee_cents) != 0 or sends_empty)
+    return bool(fee_cents) and invoice_type in TAXED_TYPES and (sum(fee_cents) != 0 or sends_empty)
 
 
 def occasion_of_reasons(invoice_type: InvoiceType, reasons: Container[InvoicingReason]) -> Occasion:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.payments import LIVE, Payment, RefundAttempt
 from usagebill.core.provider_requests import ProviderCharge
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -77,8 +77,7 @@ def _differing(payment: Payment, charge: ProviderCharge) -> str | None:
     if (payment.amount_cents, payment.amount_currency) != (charge.amount_cents, charge.currency):
         theirs, here = f"{charge.amount_cents} {charge.currency}", f"{payment.amount_cents} {payment.amount_currency}"
         return f"{theirs} there, {here} here"
-    settled = (ChargeStatus.SUCCEEDED, ChargeStatus.FAILED)
-    if payment.payment_status != charge.payment_status and charge.payment_status in settled:
+    if payment.payment_status != charge.payment_status and charge.payment_status not in LIVE:
         return f"{charge.payment_status.value} there, {payment.payment_status.value} here"
     return None
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from usagebill.core.collection import Collectable
 from usagebill.core.payments import LIVE, NoticeStatus, Payment
-from usagebill.core.provider_requests import FailureKind, PaymentMoved
+from usagebill.core.provider_requests import TEMPORARY_FAILURES, FailureKind, PaymentMoved
 from usagebill.core.statuses import ChargeStatus
 
 __all__ = [
@@ -102,7 +102,7 @@ def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> st
 
 def is_final(failure: FailureKind) -> bool:
     """Whether a provider that failed to explain a notice is not asked again."""
-    return failure not in (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
+    return failure not in TEMPORARY_FAILURES
 
 
 def outcome_of(reasons: Sequence[str], *, outcomes: int, attempts: int) -> NoticeStatus:

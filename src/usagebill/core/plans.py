@@ -12,7 +12,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import COMMITMENT, PLAN_FEE, THRESHOLD, TRIAL
 from usagebill.core.numbers import parse_decimal
-from usagebill.core.periods import Interval
+from usagebill.core.periods import LONG_INTERVALS
 
 __all__ = [
     "INTERVALS",
@@ -225,7 +225,7 @@ def plan_errors(
 
 def monthly_flag(interval: str, flag: bool | None) -> bool | None:
     """A monthly flag as stored: only semiannual and yearly plans have one."""
-    return bool(flag) if interval in (Interval.YEARLY, Interval.SEMIANNUAL) else None
+    return bool(flag) if interval in LONG_INTERVALS else None
 
 
 def generated_code(name: str, used: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from usagebill.core.customers import Address
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 __all__ = [
+    "TEMPORARY_FAILURES",
     "AccountReady",
     "AccountRefused",
     "Cancel",
@@ -437,6 +438,10 @@ class FailureKind(StrEnum):
     UNREACHABLE = "unreachable"  # no connection, no answer in time, 5xx, an answer that cannot be read
     THROTTLED = "throttled"  # 429
     NOT_SUPPORTED = "not_supported"  # providers of this kind do not do this at all
+
+
+# No answer yet: the same request is sent again.
+TEMPORARY_FAILURES = (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,16 @@ from enum import Enum
 
 from usagebill.core.days import calendar_days, days_between, local_date
 from usagebill.core.numbers import ZERO, divide, multiply, subtract, truncate_to
-from usagebill.core.periods import BillingTime, Boundaries, Cycle, Interval, Period, Succession, Window, day_start
+from usagebill.core.periods import (
+    LONG_INTERVALS,
+    BillingTime,
+    Boundaries,
+    Cycle,
+    Period,
+    Succession,
+    Window,
+    day_start,
+)
 
 __all__ = [
     "FeeFacts",
@@ -80,7 +89,7 @@ def fee_is_due(facts: FeeFacts) -> bool:
     cycle = facts.cycle
     if cycle.pay_in_advance and facts.fee_billed_today:
         return False
-    if cycle.interval in (Interval.SEMIANNUAL, Interval.YEARLY) and not _long_interval_is_due(facts):
+    if cycle.interval in LONG_INTERVALS and not _long_interval_is_due(facts):
         return False
     if facts.in_trial and facts.trial_end is not None and local_date(facts.trial_end, cycle.tz) != facts.record_date:
         return False

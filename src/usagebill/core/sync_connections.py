@@ -16,6 +16,7 @@ from usagebill.core.tax_providers import FailureKind, ProviderFailure
 __all__ = [
     "KINDS",
     "PARENT_MISSING",
+    "SHOWING_ERRORS",
     "SUBJECTS_OF_CATEGORIES",
     "TARGETED_OBJECTS",
     "UNSETTLED",
@@ -53,6 +54,8 @@ class SyncSubject(StrEnum):
     PAYMENT = "payment"
 
 
+# Documents that say themselves that a system did not take them.
+SHOWING_ERRORS = (SyncSubject.INVOICE, SyncSubject.CREDIT_NOTE)
 # What each category of system is sent.
 SUBJECTS_OF_CATEGORIES: Mapping[IntegrationCategory, tuple[SyncSubject, ...]] = {
     IntegrationCategory.ACCOUNTING: tuple(SyncSubject),

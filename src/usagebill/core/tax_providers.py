@@ -23,6 +23,7 @@ from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, rou
 from usagebill.core.taxes import TaxTerms, net_of_coupons, taxable, with_terms
 
 __all__ = [
+    "CALCULATIONS",
     "KINDS",
     "AddressedConnection",
     "BreakdownLine",
@@ -128,6 +129,10 @@ class Purpose(StrEnum):
     VOID = "void"  # an invoice is cancelled
     NEGATE = "negate"  # likewise, if it is frozen for filing
     RETURN = "return"  # likewise, if it is locked
+
+
+# The requests that are answered with taxes; the others report what was issued with them.
+CALCULATIONS = (Purpose.DRAFT, Purpose.FINALIZED)
 
 
 class TaxSubject(StrEnum):

@@ -13,6 +13,7 @@ from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallet_transactions import (
+    KINDS,
     MetadataPair,
     TransactionKind,
     TransactionSource,
@@ -48,7 +49,7 @@ def new_transaction(
     wallet: Wallet, order: TopUp, kind: TransactionKind, cents: int, credits: Decimal, *, id: str, now: datetime
 ) -> WalletTransaction:
     """A transaction of the wallet; bought credits wait for their payment, all others are settled."""
-    is_inbound = kind in (TransactionKind.PURCHASED, TransactionKind.GRANTED)
+    is_inbound = kind in KINDS[TransactionType.INBOUND]
     is_pending = kind == TransactionKind.PURCHASED
     return WalletTransaction(
         id=id,

@@ -18,6 +18,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
 
 __all__ = [
+    "ABOUT_CODES",
     "Closing",
     "Reason",
     "Service",
@@ -48,6 +49,16 @@ class Reason(StrEnum):
     PROPERTY_MISSING = "property_missing"
     PROPERTY_NOT_NUMERIC = "property_not_numeric"
     OPERATION_UNKNOWN = "operation_type_unknown"
+
+
+# About the code of an event or its property, not its subscription.
+ABOUT_CODES = (
+    Reason.METRIC_NOT_FOUND,
+    Reason.CHARGE_NOT_FOUND,
+    Reason.PROPERTY_MISSING,
+    Reason.PROPERTY_NOT_NUMERIC,
+    Reason.OPERATION_UNKNOWN,
+)
 
 
 class Closing(NamedTuple):
@@ -124,8 +135,7 @@ class UnbilledTally:
 
 def keeps_history(metric: BillableMetric) -> bool:
     """Whether events of any earlier time still count."""
-    levels = (Accumulation.SUM, Accumulation.VALUES, Accumulation.LEVEL)
-    return metric.recurring and AGGREGATIONS[metric.aggregation_type].accumulation in levels
+    return metric.recurring and AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.NOTHING
 
 
 def is_uncounted(metric: BillableMetric, event: Event) -> bool:

@@ -12,6 +12,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, subtract, total
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallet_transactions import (
+    KINDS,
     TransactionKind,
     TransactionType,
     WalletConsumption,
@@ -21,11 +22,6 @@ from usagebill.core.wallet_transactions import (
 from usagebill.core.wallets import Wallet, credits_of_cents
 
 __all__ = ["WalletLedger", "audited_prepaid", "audited_strays", "audited_wallet"]
-
-_KINDS = {
-    TransactionType.INBOUND: (TransactionKind.PURCHASED, TransactionKind.GRANTED),
-    TransactionType.OUTBOUND: (TransactionKind.VOIDED, TransactionKind.INVOICED),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +86,7 @@ def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterat
         if expected != actual:
             yield _finding("wallet_transaction", subject, transaction.id, what, expected, actual)
 
-    kinds = _KINDS[transaction.transaction_type]
+    kinds = KINDS[transaction.transaction_type]
     if transaction.transaction_status not in kinds:
         yield from differs("transaction_status", " or ".join(kinds), transaction.transaction_status)
     if transaction.amount_cents < 0 or transaction.credit_amount < ZERO:
@@ -167,7 +163,7 @@ def audited_prepaid(
         for transaction in transactions
         if not transaction.is_inbound and transaction.invoice_id == invoice.id
     ]
-    split = dict.fromkeys(_KINDS[TransactionType.INBOUND], 0)
+    split = dict.fromkeys(KINDS[TransactionType.INBOUND], 0)
     ids = {transaction.id for transaction in paying}
     for row in consumptions:
         source = by_id.get(row.inbound_id)

@@ -20,6 +20,9 @@ from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.wallets import LOWEST_PRIORITY
 
 __all__ = [
+    "KINDS",
+    "OF_RULES",
+    "SETTLING",
     "TRANSITIONS",
     "Draw",
     "MetadataPair",
@@ -60,6 +63,9 @@ class WalletTransactionEvent(StrEnum):
     OFFSET = "offset"  # a credit note settled the invoice: nobody paid
 
 
+# The invoice of the purchase is settled.
+SETTLING = (WalletTransactionEvent.PAID, WalletTransactionEvent.OFFSET)
+
 _S, _E = WalletTransactionStatus, WalletTransactionEvent
 
 # A settled transaction stays settled: what was credited by then is voided by hand.
@@ -97,12 +103,23 @@ class TransactionKind(StrEnum):
     INVOICED = "invoiced"
 
 
+# The kinds of each direction.
+KINDS: Mapping[TransactionType, tuple[TransactionKind, ...]] = {
+    TransactionType.INBOUND: (TransactionKind.PURCHASED, TransactionKind.GRANTED),
+    TransactionType.OUTBOUND: (TransactionKind.VOIDED, TransactionKind.INVOICED),
+}
+
+
 class TransactionSource(StrEnum):
     """What brought a transaction about: a request or an invoice, or a recurring rule of this trigger."""
 
     MANUAL = "manual"
     INTERVAL = "interval"
     THRESHOLD = "threshold"
+
+
+# Made by recurring rules: nobody is waiting.
+OF_RULES = (TransactionSource.INTERVAL, TransactionSource.THRESHOLD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import CollectPayment
 from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_metadata import charge_metadata
-from usagebill.core.provider_requests import Charge, Charged, FailureKind, ProviderFailure
+from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged, FailureKind, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
@@ -184,7 +184,7 @@ def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Cha
         forget_method(work, sent.connection.id, provider_method_id)
     if isinstance(answer, Charged):
         _answered(work, payment, collectable, answer)
-    elif answer.kind in (FailureKind.UNREACHABLE, FailureKind.THROTTLED):
+    elif answer.kind in TEMPORARY_FAILURES:
         _unanswered(work, task, payment, collectable, answer)
     else:
         _refused(work, task, sent, payment, collectable, answer)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus
+from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
 from usagebill.core.subscriptions import Subscription
@@ -273,11 +273,10 @@ _TAX_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("base_amount", "tax_amount"), Decimal),
     "created_at": datetime,
 }
-_DECLARED = (InvoiceStatus.FINALIZED, InvoiceStatus.VOIDED)
 
 
 def _taxed_invoices(start: Bound, end: Bound) -> list[Condition]:
-    return [within("status", _DECLARED), *_issued_on(start, end)]
+    return [within("status", ISSUED), *_issued_on(start, end)]
 
 
 def _taxed_notes(start: Bound, end: Bound) -> list[Condition]:

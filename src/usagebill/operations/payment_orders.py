@@ -10,13 +10,11 @@ from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.payment_tasks import CollectPayment
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_requests import PayableType
-from usagebill.core.wallet_transactions import TransactionSource
+from usagebill.core.wallet_transactions import OF_RULES
 from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.work import Reader, Work
 
 __all__ = ["collect_on_issue", "order_payment"]
-
-_AUTOMATIC = (TransactionSource.INTERVAL, TransactionSource.THRESHOLD)
 
 
 def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:
@@ -54,7 +52,7 @@ def _is_urgent(reader: Reader, invoice: Invoice) -> bool:
     """Somebody waits for it: a subscription that is to become active, or credits that a rule has bought."""
     if invoice.invoice_type == InvoiceType.CREDIT:
         purchase = transaction_of_invoice(reader, invoice.id)
-        return purchase is not None and purchase.source in _AUTOMATIC
+        return purchase is not None and purchase.source in OF_RULES
     return invoice.status == InvoiceStatus.OPEN
 
 

@@ -23,6 +23,7 @@ from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import LIVE, Payment, PaymentPage
 from usagebill.core.provider_metadata import charge_metadata
 from usagebill.core.provider_requests import (
+    TEMPORARY_FAILURES,
     Cancel,
     Charged,
     Connect,
@@ -31,7 +32,6 @@ from usagebill.core.provider_requests import (
     CustomerCreated,
     Disconnect,
     ExpirePage,
-    FailureKind,
     ListMethods,
     Methods,
     PageUrl,
@@ -90,7 +90,7 @@ def conclude(
     errand = ERRANDS[task.errand]
     if not isinstance(answer, ProviderFailure):
         errand.conclude(work, task, connection, answer)
-    elif answer.kind in (FailureKind.UNREACHABLE, FailureKind.THROTTLED):
+    elif answer.kind in TEMPORARY_FAILURES:
         attempts = task.attempts + 1
         if attempts == MOST_QUICK_ATTEMPTS:
             _say(task, connection, answer)

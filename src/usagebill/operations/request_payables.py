@@ -9,7 +9,7 @@ from functools import partial
 from usagebill.core.collection import Collectable
 from usagebill.core.dunning import DunningCampaign
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.core.invoices.payment_states import PaymentEvent, Telling, request_event
+from usagebill.core.invoices.payment_states import FAILED_CHARGES, PaymentEvent, Telling, request_event
 from usagebill.core.invoices.payment_states import move as moved
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, dues, is_ready, noted_payment
@@ -28,7 +28,6 @@ from usagebill.work import Reader, Work
 __all__ = ["RequestPayables"]
 
 _UPDATED = "payment_request.payment_status_updated"
-_FAILURES = (PaymentEvent.CHARGE_FAILED, PaymentEvent.NOTICE_FAILED)
 
 
 class RequestPayables:
@@ -144,7 +143,7 @@ def _move_request(work: Work, request: PaymentRequest, event: PaymentEvent) -> N
         end_pages(work, "payment_request_id", request.id)
         if request.dunning_campaign_id is not None:
             paid_in(work, request.customer_id, request.currency)
-    if event in _FAILURES and request.payment_status != PaymentStatus.FAILED:
+    if event in FAILED_CHARGES and request.payment_status != PaymentStatus.FAILED:
         # Told once: that a notice repeats what the answer said is no news to the customer.
         campaign = None
         if request.dunning_campaign_id is not None:

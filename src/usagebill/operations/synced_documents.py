@@ -23,6 +23,7 @@ from usagebill.core.payments import Payment
 from usagebill.core.statuses import ChargeStatus, SyncStatus
 from usagebill.core.sync_connections import (
     PARENT_MISSING,
+    SHOWING_ERRORS,
     UNSETTLED,
     Accepted,
     Push,
@@ -428,7 +429,7 @@ def _fail(
 
 def _show_error(work: Work, document: SyncedDocument, detail: ErrorDetail | None) -> None:
     """Keep with an invoice or credit note that a system did not take it, or that this is over."""
-    if document.subject not in (SyncSubject.INVOICE, SyncSubject.CREDIT_NOTE):
+    if document.subject not in SHOWING_ERRORS:
         return
     kind: type[Invoice] | type[CreditNote] = Invoice if document.subject is SyncSubject.INVOICE else CreditNote
     record = work.tx.get(kind, document.subject_id)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from usagebill.core.collection import display_name, first_email
 from usagebill.core.customers import Address, Customer
 from usagebill.core.errors import Invalid
-from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.life_cycle import SUBSCRIPTION_TYPES, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import PaidBy, PaymentMethodChoice, is_payment_method
 from usagebill.core.payment_providers import PaymentConnection
@@ -15,7 +15,7 @@ from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_requests import Payer
 from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus
 from usagebill.core.subscriptions import Subscription
-from usagebill.core.wallet_transactions import TransactionSource
+from usagebill.core.wallet_transactions import OF_RULES
 from usagebill.queries.customers import entity_of
 from usagebill.queries.invoices import periods_of
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
@@ -126,7 +126,6 @@ def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, 
 # With what
 
 _BY_HAND = PaymentMethodChoice(kind=PaidBy.HAND)
-_OF_SUBSCRIPTIONS = (InvoiceType.SUBSCRIPTION, InvoiceType.ADVANCE_CHARGES, InvoiceType.PROGRESSIVE_BILLING)
 
 
 def choice_for(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
@@ -136,7 +135,7 @@ def choice_for(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
     """
     if invoice.payment_method is not None:
         return invoice.payment_method
-    if invoice.invoice_type in _OF_SUBSCRIPTIONS:
+    if invoice.invoice_type in SUBSCRIPTION_TYPES:
         periods = periods_of(reader, invoice)
         subscription = None if not periods else reader.tx.get(Subscription, periods[0].subscription_id)
         if subscription is None:
@@ -152,7 +151,7 @@ def _choice_of_top_up(reader: Reader, invoice: Invoice) -> PaymentMethodChoice |
     if purchase is None:
         return None
     choices = [purchase.payment_method]
-    if purchase.source in (TransactionSource.INTERVAL, TransactionSource.THRESHOLD):
+    if purchase.source in OF_RULES:
         rule = reader.tx.first(
             RecurringTransactionRule,
             eq("wallet_id", purchase.wallet_id),

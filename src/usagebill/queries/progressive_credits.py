@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from usagebill.core.credit_notes import CreditNote, CreditStatus
+from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ADVANCE_REASONS, UNDONE, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
@@ -15,8 +15,6 @@ from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
 
 __all__ = ["billed_ahead", "progressive_fees"]
-
-_COUNTED_NOTES = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
 def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
@@ -81,7 +79,7 @@ def _ahead(reader: Reader, invoice: Invoice) -> BilledAhead:
 
 
 def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:
-    return reader.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", _COUNTED_NOTES))
+    return reader.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", CREDITED))
 
 
 def _net_cents(invoice: Invoice, note: CreditNote) -> int:

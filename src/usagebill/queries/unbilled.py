@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, InvoicingReason
+from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus, subscription_at
+from usagebill.core.subscriptions import ACTIVATED, Subscription, subscription_at
 from usagebill.core.unbilled import (
     Closing,
     Reason,
@@ -36,8 +36,6 @@ __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
 _NAMES = 2000
 _INSTANT = timedelta(microseconds=1)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
-_CLOSED = (InvoiceStatus.FINALIZED, InvoiceStatus.VOIDED, InvoiceStatus.CLOSED)
-_SERVED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
 
 
 def metric_by_code(reader: Reader, code: str) -> BillableMetric | None:
@@ -72,7 +70,7 @@ def _subscriptions(reader: Reader, external_subscription_id: str) -> list[Subscr
 
 
 def _is_served(subscription: Subscription) -> bool:
-    return subscription.started_at is not None and subscription.status in _SERVED
+    return subscription.started_at is not None and subscription.status in ACTIVATED
 
 
 def _service(reader: Reader, subscription: Subscription, metric: BillableMetric | None) -> Service:
@@ -114,7 +112,9 @@ def _closings(reader: Reader, subscription: Subscription) -> tuple[Closing, ...]
     for period in periods:
         start, end = period.charges_from_datetime, period.charges_to_datetime
         invoice = invoices.get(period.invoice_id)
-        if start is None or end is None or invoice is None or invoice.skip_charges or invoice.status not in _CLOSED:
+        if start is None or end is None or invoice is None:
+            continue
+        if invoice.skip_charges or invoice.status not in CLOSING_PERIODS:
             continue
         if start == end and period.invoicing_reason != InvoicingReason.TERMINATING:
             # A start bills no usage.

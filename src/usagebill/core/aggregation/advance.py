@@ -10,7 +10,7 @@ from usagebill.core.aggregation.metric import Metric, Window, round_units
 from usagebill.core.aggregation.proration import persisted_units
 from usagebill.core.aggregation.registry import AGGREGATIONS
 from usagebill.core.aggregation.tally import AggregateResult
-from usagebill.core.aggregation.traits import Accumulation
+from usagebill.core.aggregation.traits import COUNTED_FROM_FIRST, Accumulation
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.days import days_between
 from usagebill.core.events import Event, numeric_value
@@ -147,7 +147,7 @@ def current_usage(
     rounding applies.
     """
     present = tally.units
-    if AGGREGATIONS[metric.aggregation_type].accumulation not in (Accumulation.SUM, Accumulation.VALUES):
+    if AGGREGATIONS[metric.aggregation_type].accumulation not in COUNTED_FROM_FIRST:
         priced = present
     elif prorated is None:
         priced = present if row is None else add(subtract(present, row.current), row.maximum)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from usagebill.core.aggregation.metric import Metric, Window
 from usagebill.core.aggregation.registry import AGGREGATIONS
-from usagebill.core.aggregation.traits import Accumulation, FieldUse
+from usagebill.core.aggregation.traits import COUNTED_FROM_FIRST, Accumulation, FieldUse
 from usagebill.core.aggregation.unique_count import operation_of
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 
@@ -19,7 +19,7 @@ def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
     True for recurring sum and unique count. A recurring weighted sum takes its history from its initial
     level instead.
     """
-    return recurring and AGGREGATIONS[aggregation_type].accumulation in (Accumulation.SUM, Accumulation.VALUES)
+    return recurring and AGGREGATIONS[aggregation_type].accumulation in COUNTED_FROM_FIRST
 
 
 def lower_bound(aggregation_type: str, *, recurring: bool, start: datetime) -> datetime | None:

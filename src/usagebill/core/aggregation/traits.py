@@ -12,7 +12,16 @@ from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.tally import AggregateResult
 from usagebill.core.events import Event
 
-__all__ = ["Accumulation", "AggregationType", "EventEffect", "EventValues", "FieldUse", "Question", "RunningTotals"]
+__all__ = [
+    "COUNTED_FROM_FIRST",
+    "Accumulation",
+    "AggregationType",
+    "EventEffect",
+    "EventValues",
+    "FieldUse",
+    "Question",
+    "RunningTotals",
+]
 
 
 class FieldUse(Enum):
@@ -30,6 +39,10 @@ class Accumulation(Enum):
     SUM = "sum"  # the sum of all events
     VALUES = "values"  # the values that are active; events add and remove them
     LEVEL = "level"  # a level that is held over time; it is carried as a number and not counted again
+
+
+# What events accumulate is counted again from the first of them on.
+COUNTED_FROM_FIRST = (Accumulation.SUM, Accumulation.VALUES)
 
 
 class RunningTotals(Enum):

@@ -22,7 +22,7 @@ from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.stated import Kind, Line, Stated, stated
 from usagebill.core.documents.words import Words, words_of
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.life_cycle import SUBSCRIPTION_TYPES, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtract
 from usagebill.core.taxes import net_of_coupons, taxable
@@ -307,7 +307,7 @@ def _delivered(source: InvoiceSource) -> date:
     """The start of the earliest period that is billed."""
     invoice = source.invoice
     starts: list[datetime] = []
-    if invoice.invoice_type in (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ADVANCE_CHARGES):
+    if invoice.invoice_type in SUBSCRIPTION_TYPES:
         starts = [period.charges_from_datetime for period in source.periods if period.charges_from_datetime is not None]
     return local_date(min(starts, default=invoice.created_at), source.zone)
 

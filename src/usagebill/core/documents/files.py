@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-__all__ = ["Document", "DocumentKind", "DocumentSubject", "document_token", "id_of_token"]
+__all__ = [
+    "ALL_KINDS",
+    "Document",
+    "DocumentKind",
+    "DocumentSubject",
+    "document_token",
+    "id_of_token",
+]
 
 
 class DocumentKind(StrEnum):
@@ -16,6 +23,10 @@ class DocumentKind(StrEnum):
 
     PDF = "pdf"
     XML = "xml"
+
+
+# What is made of each document, in this order: the PDF carries the XML.
+ALL_KINDS = (DocumentKind.XML, DocumentKind.PDF)
 
 
 class DocumentSubject(StrEnum):

@@ -20,7 +20,7 @@ from usagebill.core.documents.locales import (
     units_text,
 )
 from usagebill.core.documents.words import Words
-from usagebill.core.fees import Fee, FeeType
+from usagebill.core.fees import CHARGE_TYPES, Fee, FeeType
 from usagebill.core.invoices.records import BilledPlan
 from usagebill.core.numbers import ONE, ZERO, divide, round_to
 
@@ -100,7 +100,7 @@ def shown_fees(fees: Sequence[Fee], *, progressive: bool = False) -> list[Fee]:
 
     An empty fee is left out if the subscription has others, unless it has a true-up.
     """
-    usage = any(fee.amount_cents and fee.fee_type in (FeeType.CHARGE, FeeType.FIXED_CHARGE) for fee in fees)
+    usage = any(fee.amount_cents and fee.fee_type in CHARGE_TYPES for fee in fees)
     brought_up = {fee.true_up_parent_fee_id for fee in fees}
 
     def is_shown(fee: Fee) -> bool:

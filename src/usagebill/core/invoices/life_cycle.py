@@ -17,6 +17,7 @@ __all__ = [
     "BILLED",
     "BILLED_AHEAD",
     "BILLED_AND_KEPT",
+    "CLOSING_PERIODS",
     "CONSUMING_TYPES",
     "COUNTED_IN_LIFETIME_USAGE",
     "CREDITABLE",
@@ -28,6 +29,8 @@ __all__ = [
     "PAYABLE",
     "REFUSALS",
     "STANDING",
+    "SUBSCRIPTION_TYPES",
+    "TAXED_TYPES",
     "TRANSITIONS",
     "UNDONE",
     "UNSEEN_BY_PROVIDERS",
@@ -53,6 +56,10 @@ class InvoiceType(StrEnum):
 
 # The types of invoice that use up coupons, credit notes and prepaid credits.
 CONSUMING_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING)
+# The types of invoice that bill subscriptions.
+SUBSCRIPTION_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.ADVANCE_CHARGES, InvoiceType.PROGRESSIVE_BILLING)
+# The types of invoice whose taxes are computed from those of the customer.
+TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
 
 
 class InvoicingReason(StrEnum):
@@ -141,6 +148,8 @@ STANDING = (_S.GENERATING, *BILLED)
 BILLED_AND_KEPT = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED)
 # The period's invoice credits what a progressive billing invoice of these has billed.
 BILLED_AHEAD = (_S.FINALIZED, _S.FAILED, _S.PENDING)
+# Events that arrive later are not counted in the periods that it bills.
+CLOSING_PERIODS = (_S.FINALIZED, _S.VOIDED, _S.CLOSED)
 # Its usage counts toward the lifetime usage of a subscription.
 COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
 # It can be credited.

@@ -13,7 +13,17 @@ from enum import StrEnum
 
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["MOVES", "Move", "PaymentEvent", "Telling", "charge_event", "move", "notice_event", "request_event"]
+__all__ = [
+    "FAILED_CHARGES",
+    "MOVES",
+    "Move",
+    "PaymentEvent",
+    "Telling",
+    "charge_event",
+    "move",
+    "notice_event",
+    "request_event",
+]
 
 
 class PaymentEvent(StrEnum):
@@ -37,6 +47,10 @@ class PaymentEvent(StrEnum):
     UNWANTED = "unwanted"  # money came for a voided invoice, and is given back
     VOIDED = "voided"
     DISPUTE_LOST = "dispute_lost"
+
+
+# A charge came to nothing.
+FAILED_CHARGES = (PaymentEvent.CHARGE_FAILED, PaymentEvent.NOTICE_FAILED)
 
 
 class Telling(StrEnum):

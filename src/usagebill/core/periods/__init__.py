@@ -27,6 +27,7 @@ from usagebill.core.periods.boundaries import (
     without_days_billed,
 )
 from usagebill.core.periods.calendar import (
+    LONG_INTERVALS,
     BillingTime,
     Interval,
     Period,
@@ -39,6 +40,7 @@ from usagebill.core.periods.calendar import (
 )
 
 __all__ = [
+    "LONG_INTERVALS",
     "BillingTime",
     "Boundaries",
     "Cycle",

@@ -24,6 +24,7 @@ from enum import StrEnum
 
 from usagebill.core.days import local_date
 from usagebill.core.periods.calendar import (
+    LONG_INTERVALS,
     BillingTime,
     Interval,
     Period,
@@ -117,7 +118,7 @@ class Cycle:
         return self._part(self.bill_charges_monthly or self.bill_fixed_charges_monthly)
 
     def _part(self, monthly: bool) -> Interval:
-        splittable = self.interval in (Interval.SEMIANNUAL, Interval.YEARLY)
+        splittable = self.interval in LONG_INTERVALS
         return Interval.MONTHLY if monthly and splittable else self.interval
 
     def period(self, day: date, interval: Interval | None = None) -> Period:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from usagebill.core.days import local_date
 
 __all__ = [
+    "LONG_INTERVALS",
     "BillingTime",
     "Interval",
     "Period",
@@ -60,6 +61,9 @@ _MONTHS = {
     Interval.SEMIANNUAL: 6,
     Interval.YEARLY: 12,
 }
+
+# Plans of these can have their charges billed monthly.
+LONG_INTERVALS = (Interval.SEMIANNUAL, Interval.YEARLY)
 
 
 class BillingTime(StrEnum):

@@ -14,7 +14,14 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document, is_eligible
-from usagebill.core.documents.files import Document, DocumentKind, DocumentSubject, document_token, id_of_token
+from usagebill.core.documents.files import (
+    ALL_KINDS,
+    Document,
+    DocumentKind,
+    DocumentSubject,
+    document_token,
+    id_of_token,
+)
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.receipt_ubl import receipt_ubl_text
 from usagebill.core.documents.receipts import receipt_content
@@ -55,8 +62,6 @@ __all__ = [
 _log = structlog.get_logger("usagebill.documents")
 
 S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
-# What an issued document is made as: the PDF carries the XML.
-_BOTH = (DocumentKind.XML, DocumentKind.PDF)
 
 
 # Asked for
@@ -94,7 +99,7 @@ def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | No
 
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
     """The PDF of an invoice, made now if it has not been made. Raises `NotFound` unless it is finalized."""
-    return _content(work, _made(work, _invoice(work, invoice_id), _BOTH).pdf_id)
+    return _content(work, _made(work, _invoice(work, invoice_id), ALL_KINDS).pdf_id)
 
 
 def invoice_xml(work: Work, invoice_id: str) -> bytes:
@@ -107,7 +112,7 @@ def invoice_xml(work: Work, invoice_id: str) -> bytes:
 
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
     """The PDF of a credit note, made now if it has not been made. Raises `NotFound`."""
-    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), _BOTH).pdf_id)
+    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), ALL_KINDS).pdf_id)
 
 
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
@@ -119,7 +124,7 @@ def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
 
 def receipt_pdf(work: Work, payment_receipt_id: str) -> bytes:
     """The PDF of a payment receipt, made now if it has not been made. Raises `NotFound`."""
-    return _content(work, _made(work, receipt_by_id(work, payment_receipt_id), _BOTH).pdf_id)
+    return _content(work, _made(work, receipt_by_id(work, payment_receipt_id), ALL_KINDS).pdf_id)
 
 
 def by_token(tx: Transaction, token: str) -> Document:
@@ -143,7 +148,7 @@ def _invoice(reader: Reader, invoice_id: str) -> Invoice:
 def _downloaded(work: Work, subject: S, kind: DocumentKind) -> S | None:
     if (subject.pdf_id if kind == DocumentKind.PDF else subject.xml_id) is not None:
         return subject
-    order(work, subject, _BOTH if kind == DocumentKind.PDF else (DocumentKind.XML,))
+    order(work, subject, ALL_KINDS if kind == DocumentKind.PDF else (DocumentKind.XML,))
     return None
 
 

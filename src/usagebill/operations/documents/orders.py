@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.documents.files import DocumentKind, DocumentSubject
+from usagebill.core.documents.files import ALL_KINDS, DocumentKind, DocumentSubject
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
@@ -36,4 +36,4 @@ def order(work: Work, subject: Documented, kinds: Sequence[DocumentKind]) -> Non
 def order_on_issue(work: Work, subject: Documented) -> None:
     """Have the documents of what has just been issued made, unless the installation makes them on demand only."""
     if work.settings.documents == "at_once":
-        order(work, subject, (DocumentKind.XML, DocumentKind.PDF))
+        order(work, subject, ALL_KINDS)

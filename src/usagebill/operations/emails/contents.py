@@ -100,7 +100,8 @@ def _subject(reader: Reader, task: SendEmail) -> Documented | None:
 def _still_stands(subject: Documented) -> bool:
     if isinstance(subject, PaymentReceipt):
         return True
-    return subject.status in (InvoiceStatus.FINALIZED, CreditNoteStatus.FINALIZED)
+    is_invoice = isinstance(subject, Invoice)
+    return subject.status == (InvoiceStatus.FINALIZED if is_invoice else CreditNoteStatus.FINALIZED)
 
 
 def _letter(work: Work, subject: Documented) -> tuple[Content, str]:

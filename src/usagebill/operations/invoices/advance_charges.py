@@ -12,7 +12,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.pricing.charges import REGROUPED
 from usagebill.core.sharing import sharing_fees
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import ACTIVATED, Subscription
 from usagebill.operations.invoices.record import record
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.invoice import regrouped_bill
@@ -35,7 +35,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
         Subscription,
         eq("customer_id", newest.customer_id),
         within("external_id", sorted({subscription.external_id for subscription in subscriptions})),
-        within("status", (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)),
+        within("status", ACTIVATED),
         order=[asc("started_at"), asc("id")],
     )
     if not _asks(work, {subscription.plan_id for subscription in known}):

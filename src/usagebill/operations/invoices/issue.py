@@ -10,7 +10,7 @@ from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
-from usagebill.core.fees import Fee, FeeType
+from usagebill.core.fees import CHARGE_TYPES, Fee
 from usagebill.core.invoices.changes import overdue_from
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -123,7 +123,7 @@ def issue(
     if was_hidden:
         _show_payments(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
-        if fee.pay_in_advance and fee.fee_type in (FeeType.CHARGE, FeeType.FIXED_CHARGE):
+        if fee.pay_in_advance and fee.fee_type in CHARGE_TYPES:
             work.emit("fee.created", partial(untaxed_fee_view, work, fee), fee.id)
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)

@@ -8,7 +8,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import InvoiceTopUp, SettleTopUp
 from usagebill.core.top_ups import purchase_event
-from usagebill.core.wallet_transactions import WalletTransaction, WalletTransactionEvent, paid, unpaid
+from usagebill.core.wallet_transactions import SETTLING, WalletTransaction, WalletTransactionEvent, paid, unpaid
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.record import record
 from usagebill.operations.wallet_ledger import bring_in, tell_transaction
@@ -48,7 +48,7 @@ def settle_top_up(work: Work, task: SettleTopUp) -> None:
             bring_in(work, settled, webhook_type=_UPDATED)
     elif event is not None:
         _fail(work, purchase, event)
-    if event in (WalletTransactionEvent.PAID, WalletTransactionEvent.OFFSET):
+    if event in SETTLING:
         _issue_if_kept(work, invoice)
 
 

@@ -17,7 +17,7 @@ from usagebill.core.commitments import (
 )
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import calendar_days
-from usagebill.core.fees import Fee, FeeType
+from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED, InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -29,8 +29,6 @@ from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, wi
 from usagebill.work import Reader
 
 __all__ = ["commitment_fee"]
-
-_COUNTED = (FeeType.SUBSCRIPTION, FeeType.CHARGE, FeeType.FIXED_CHARGE)
 
 
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
@@ -104,7 +102,7 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     fees = reader.tx.find(
         Fee,
         eq("subscription_id", context.subscription.id),
-        within("fee_type", _COUNTED),
+        within("fee_type", COMMITTED_TYPES),
         at_most("created_at", context.invoice.created_at),
     )
     return [fee for fee in fees if fee.invoice_id is None or _is_in_force(reader, context, fee.invoice_id)]
@@ -121,7 +119,7 @@ def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bo
 
 
 def _counts(fee: Fee, period: Window) -> bool:
-    if fee.fee_type not in _COUNTED:
+    if fee.fee_type not in COMMITTED_TYPES:
         return False
     start, end = fee.from_datetime, fee.to_datetime
     if fee.fee_type == FeeType.CHARGE:
