@@ -221,29 +221,33 @@ def test_a_coupon_of_a_free_metric_burns_a_period_without_a_credit() -> None:
     assert changed(draft, AppliedCoupon)[0].frequency_duration_remaining == 1
 
 
+COUPON = coupon(cents=1000).coupon
+
+
 def test_what_a_void_gives_back() -> None:
     once = used(coupon(cents=1000).applied, 1000, 1000, NOW)
     assert (once.status, once.terminated_at) == ("terminated", NOW)
-    back = given_back(once, "active", NOW, taken_cents=1000)
+    back = given_back(once, COUPON, NOW, taken_cents=1000)
     assert (back.status, back.terminated_at, remaining_amount(back, 0)) == ("active", None, 1000)
     recurring = used(coupon(cents=1000, frequency="recurring", duration=1).applied, 1000, 1000, NOW)
     assert (recurring.status, recurring.frequency_duration_remaining) == ("terminated", 0)
-    back = given_back(recurring, "active", NOW, taken_cents=1000)
+    back = given_back(recurring, COUPON, NOW, taken_cents=1000)
     assert (back.status, back.frequency_duration_remaining) == ("active", 1)
     forever = used(coupon(cents=1000, frequency="forever").applied, 1000, 1000, NOW)
-    assert given_back(forever, "active", NOW, taken_cents=1000) == forever
+    assert given_back(forever, COUPON, NOW, taken_cents=1000) == forever
 
 
-def test_an_ended_coupon_is_not_given_back() -> None:
+@pytest.mark.parametrize("over", [{"status": CouponStatus.TERMINATED}, {"deleted_at": NOW}])
+def test_an_ended_coupon_is_not_given_back(over: dict[str, Any]) -> None:
     once = used(coupon(cents=1000).applied, 1000, 1000, NOW)
-    assert given_back(once, "terminated", NOW, taken_cents=1000).status == "terminated"
+    assert given_back(once, replace(COUPON, **over), NOW, taken_cents=1000).status == "terminated"
 
 
 @pytest.mark.parametrize(("frequency", "duration", "left"), [("once", None, None), ("recurring", 3, 3)])
 def test_a_coupon_ended_by_hand_is_not_given_back(frequency: str, duration: int | None, left: int | None) -> None:
     held = used(coupon(cents=1000, frequency=frequency, duration=duration).applied, 400, 1000, NOW)
     ended = replace(held, status=CouponStatus.TERMINATED, terminated_at=NOW)
-    back = given_back(ended, "active", NOW, taken_cents=400)
+    back = given_back(ended, COUPON, NOW, taken_cents=400)
     assert (back.status, back.terminated_at, back.frequency_duration_remaining) == ("terminated", NOW, left)
 
 
@@ -327,7 +331,7 @@ def test_using_a_coupon_and_giving_it_back_returns_to_the_start(held: AvailableC
     credit = min(credit, held.remaining_cents)
     after = used(held.applied, credit, held.remaining_cents, NOW)
     taken = (held.applied.amount_cents or 0) - held.remaining_cents + credit
-    back = given_back(after, "active", held.applied.updated_at, taken_cents=taken)
+    back = given_back(after, COUPON, held.applied.updated_at, taken_cents=taken)
     assert back == held.applied
 
 

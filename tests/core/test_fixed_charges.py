@@ -18,6 +18,7 @@ from usagebill.core.fixed_charges import (
     fixed_charge_is_due,
     next_period_start,
     units_at_start,
+    units_effective_at,
     units_in,
 )
 from usagebill.core.numbers import multiply, round_cents, round_to, total
@@ -332,3 +333,26 @@ def test_no_more_days_are_left_than_were_paid(
     window = Window(start=upgraded, end=until, duration=31)
     paid, left = days_paid_and_left(billed_at, until, window, ZoneInfo(zone))
     assert 0 <= left <= paid
+
+
+@pytest.mark.parametrize(
+    ("is_active", "immediately", "effective_at"),
+    [
+        (True, True, "2024-01-15T09:00"),
+        (True, False, "2024-02-01"),
+        # While its first payment is awaited, nothing changes before the next period.
+        (False, True, "2024-02-01"),
+        (False, False, "2024-02-01"),
+    ],
+)
+def test_new_units_count_at_once_or_from_the_next_period(is_active: bool, immediately: bool, effective_at: str) -> None:
+    cycle = Cycle(
+        interval=Interval.MONTHLY,
+        billing_time=BillingTime.CALENDAR,
+        pay_in_advance=True,
+        subscription_at=instant("2024-01-10"),
+        started_at=instant("2024-01-10"),
+        tz=UTC,
+    )
+    now = instant("2024-01-15T09:00")
+    assert units_effective_at(cycle, now, is_active=is_active, immediately=immediately) == instant(effective_at)

@@ -10,7 +10,7 @@ import pytest
 from tests.core.builders import contract, subscription
 
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.life_audit import fee_until, life_of
+from usagebill.core.life_audit import Wait, audited_wait, fee_until, last_run, life_of, open_period
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -104,3 +104,43 @@ def test_until_when_fees_must_have_been_billed(
     fields: dict[str, Any], plan: dict[str, Any], periods: list[BillingPeriod], until: datetime | None
 ) -> None:
     assert fee_until(subscription(**fields), contract(plan=plan).plan, periods) == until
+
+
+HOUR = timedelta(hours=1)
+JULY_1 = datetime(2024, 7, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("periods", "now", "since", "due"),
+    [
+        # Nothing is billed yet: the first run, and never sooner than within the hour.
+        ([], START, START, datetime(2024, 6, 1, tzinfo=UTC)),
+        ([], JULY_1, START, JULY_1 + HOUR),
+        ([period(5), period(6)], JULY_1, JULY_1, datetime(2024, 8, 1, tzinfo=UTC)),
+        # A bill of single events closes no period.
+        ([period(6), period(7, recurring=False)], JULY_1, JULY_1, datetime(2024, 8, 1, tzinfo=UTC)),
+    ],
+)
+def test_when_the_open_period_is_due(
+    periods: list[BillingPeriod], now: datetime, since: datetime, due: datetime
+) -> None:
+    of = subscription(started_at=START, created_at=START)
+    cycle = contract(subscription_at=START, started_at=START).cycle()
+    last = last_run(periods)
+    wait = open_period(of, cycle, last, None if last is None else UTC, now)
+    assert (wait.since, wait.due.date()) == (since, due.date())
+    assert abs(wait.due - due) <= HOUR
+
+
+@pytest.mark.parametrize(
+    ("run_at", "detected"),
+    [
+        (None, "none"),
+        (JULY_1 - HOUR, None),
+        (JULY_1, None),
+        (JULY_1 + HOUR, "one due at 2024-07-01T01:00:00+00:00"),
+    ],
+)
+def test_a_run_that_is_missing_or_late_is_reported(run_at: datetime | None, detected: str | None) -> None:
+    findings = audited_wait(subscription(), "basic", Wait(since=START, due=JULY_1), run_at)
+    assert [finding.found for finding in findings] == ([] if detected is None else [detected])

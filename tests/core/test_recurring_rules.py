@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +18,8 @@ from usagebill.core.recurring_rules import (
     RuleMethod,
     RuleTrigger,
     breaks_limits,
+    earliest_top_up_day,
+    holds_back,
     is_running,
     is_top_up_day,
     next_top_up,
@@ -199,3 +201,39 @@ def test_a_rule_runs_until_it_expires() -> None:
     until = rule(expiration_at=NOW)
     assert is_running(until, NOW - timedelta(seconds=1))
     assert not is_running(until, NOW)
+
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("failed_at", "settled_at", "held_back"),
+    [
+        (None, None, False),
+        (None, NOW, False),
+        (NOW - 5 * MINUTE, None, True),
+        (NOW - 60 * MINUTE, None, True),
+        (NOW - 61 * MINUTE, None, False),
+        (NOW - 5 * MINUTE, NOW - 6 * MINUTE, True),
+        (NOW - 5 * MINUTE, NOW - 5 * MINUTE, False),
+        (NOW - 5 * MINUTE, NOW - 4 * MINUTE, False),
+    ],
+)
+def test_a_rule_buys_nothing_for_an_hour_after_a_failure_unless_something_is_paid(
+    failed_at: datetime | None, settled_at: datetime | None, held_back: bool
+) -> None:
+    assert holds_back(failed_at, settled_at, NOW) is held_back
+
+
+@pytest.mark.parametrize(
+    ("last_at", "zone", "day"),
+    [
+        (None, UTC, date(2024, 5, 1)),
+        (datetime(2024, 4, 20, 12, tzinfo=UTC), UTC, date(2024, 5, 1)),
+        (datetime(2024, 4, 30, 23, tzinfo=UTC), UTC, date(2024, 5, 1)),
+        (datetime(2024, 4, 30, 23, tzinfo=UTC), PARIS, date(2024, 5, 2)),  # 1 May in Paris
+        (datetime(2024, 5, 1, 12, tzinfo=UTC), UTC, date(2024, 5, 2)),
+    ],
+)
+def test_a_day_has_one_top_up(last_at: datetime | None, zone: tzinfo, day: date) -> None:
+    assert earliest_top_up_day(date(2024, 5, 1), last_at, zone) == day

@@ -11,7 +11,7 @@ from tests.core.builders import NOW, fee, fees, ids, settle, tax
 from tests.money import percent
 
 from usagebill.core.numbers import add, divide, multiply, round_cents, total
-from usagebill.core.taxes import chosen_taxes, invoice_taxes, net_of_coupons, taxed_fee, usage_taxes_cents
+from usagebill.core.taxes import chosen_taxes, invoice_taxes, net_of_coupons, tax_problems, taxed_fee, usage_taxes_cents
 
 
 def test_taxes_stand_side_by_side() -> None:
@@ -147,3 +147,23 @@ def test_lines_of_a_fee_add_up_to_its_taxes_within_half_a_cent_each(amounts: lis
         precise = total(line.precise_amount_cents for line in settled_fee.applied_taxes)
         assert abs(precise - settled_fee.taxes_precise_amount_cents) < Decimal("1e-14")
         assert add(net_of_coupons(settled_fee), settled_fee.precise_coupons_amount_cents) == settled_fee.amount_cents
+
+
+MISSING, TAKEN, OUT_OF_RANGE = ["value_is_mandatory"], ["value_already_exist"], ["value_is_out_of_range"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "rate", "code_is_taken", "problems"),
+    [
+        ("VAT", "vat", Decimal(20), False, {}),
+        ("VAT", "vat", Decimal(0), False, {}),
+        ("VAT", "vat", Decimal(20), True, {"code": TAKEN}),
+        ("VAT", "vat", Decimal(-1), False, {"rate": OUT_OF_RANGE}),
+        (None, None, None, False, {"name": MISSING, "code": MISSING, "rate": MISSING}),
+        ("", "", Decimal(20), False, {"name": MISSING, "code": MISSING}),
+    ],
+)
+def test_what_is_wrong_with_a_tax(
+    name: str | None, code: str | None, rate: Decimal | None, code_is_taken: bool, problems: dict[str, list[str]]
+) -> None:
+    assert tax_problems(name, code, rate, code_is_taken=code_is_taken) == problems

@@ -282,17 +282,18 @@ def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: d
     return replace(applied, status=status, frequency_duration_remaining=duration, terminated_at=now, updated_at=now)
 
 
-def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, taken_cents: int) -> AppliedCoupon:
+def given_back(applied: AppliedCoupon, coupon: Coupon, now: datetime, *, taken_cents: int) -> AppliedCoupon:
     """The coupon after an invoice that used it was voided.
 
-    It stays ended if its coupon was ended, or if it was ended by hand before it was used up. `taken_cents` is what all
-    invoices had taken of it, the voided one included.
+    It stays ended if its coupon was ended or deleted, or if it was ended by hand before it was used up. `taken_cents`
+    is what all invoices had taken of it, the voided one included.
     """
+    coupon_is_over = coupon.deleted_at is not None or coupon.status == CouponStatus.TERMINATED
     duration = applied.frequency_duration_remaining
     was_used_up = _is_used_up(applied, taken_cents)
     if applied.frequency == CouponFrequency.RECURRING:
         duration = (duration or 0) + 1
-    if not was_used_up or coupon_status == CouponStatus.TERMINATED:
+    if not was_used_up or coupon_is_over:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
     status = transition(applied.status, CouponEvent.GIVE_BACK)
     return replace(applied, status=status, frequency_duration_remaining=duration, terminated_at=None, updated_at=now)

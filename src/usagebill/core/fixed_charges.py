@@ -26,6 +26,7 @@ __all__ = [
     "next_period_start",
     "terms_in",
     "units_at_start",
+    "units_effective_at",
     "units_in",
 ]
 
@@ -58,6 +59,14 @@ def units_at_start(started_at: datetime) -> datetime:
 def next_period_start(cycle: Cycle, now: datetime) -> datetime:
     """The instant from which units count that were changed for the next period of the fixed charge."""
     return advance_window(cycle, now).end + _INSTANT
+
+
+def units_effective_at(cycle: Cycle, now: datetime, *, is_active: bool, immediately: bool) -> datetime:
+    """From when on new units count: now, or when the next period of the fixed charges begins.
+
+    Always then while the first payment is awaited: the subscription is not active yet.
+    """
+    return now if immediately and is_active else next_period_start(cycle, now)
 
 
 def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorated: bool) -> Usage:

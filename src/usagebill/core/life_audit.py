@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
 
-from usagebill.core.audit import Life
+from usagebill.core.audit import Finding, Life
 from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day
+from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day
+from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, TerminationInvoice
 
-__all__ = ["fee_until", "life_of"]
+__all__ = [
+    "Wait",
+    "audited_wait",
+    "fee_until",
+    "last_run",
+    "life_of",
+    "open_period",
+]
+
+_HOUR = timedelta(hours=1)
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -36,6 +47,47 @@ def life_of(subscription: Subscription, cycle: Cycle) -> Life:
         billed_from=max(begins, subscription.created_at),
         billed_until=None if ends is None or ends <= begins else ends,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A period that is open `since`, and when it must be billed at the latest."""
+
+    since: datetime
+    due: datetime
+
+
+def last_run(periods: Iterable[BillingPeriod]) -> BillingPeriod | None:
+    """The last of these periods, in order, that a run billed."""
+    return next((period for period in reversed([*periods]) if period.recurring), None)
+
+
+def open_period(
+    subscription: Subscription, cycle: Cycle, last: BillingPeriod | None, run_tz: tzinfo | None, now: datetime
+) -> Wait:
+    """The period of an active subscription that is not billed yet, after the one that its last run billed in
+    `run_tz`; None: none has been billed.
+    """
+    since = max(cycle.started_at, subscription.created_at) if last is None else last.timestamp
+    billed_on = None if run_tz is None else billed_through(cycle, run_at=since, run_tz=run_tz)
+    due = next_billing_run(cycle, since, billed_on=billed_on, ending_at=subscription.ends_at)
+    if run_tz != cycle.tz:
+        # A billing day that only a new time zone has put behind is billed within the hour.
+        due = max(due, now + _HOUR)
+    return Wait(since=since, due=due)
+
+
+def audited_wait(subscription: Subscription, plan_code: str, wait: Wait, run_at: datetime | None) -> Iterator[Finding]:
+    """A run waits for the open period, at `run_at`, no later than it is due."""
+    if run_at is None or run_at > wait.due:
+        yield Finding(
+            check="period_never_billed",
+            subject=f"subscription {subscription.external_id}",
+            subject_id=subscription.id,
+            detail=f"the period open since {wait.since.isoformat()} (plan {plan_code})",
+            expected=f"a run that waits, due by {wait.due.isoformat()}",
+            found="none" if run_at is None else f"one due at {run_at.isoformat()}",
+        )
 
 
 def fee_until(subscription: Subscription, plan: Plan, periods: Iterable[BillingPeriod]) -> datetime | None:

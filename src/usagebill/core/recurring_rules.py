@@ -24,6 +24,8 @@ __all__ = [
     "RuleTrigger",
     "TopUpCredits",
     "breaks_limits",
+    "earliest_top_up_day",
+    "holds_back",
     "is_running",
     "is_top_up_day",
     "next_top_up",
@@ -215,3 +217,18 @@ BACK_OFF = timedelta(hours=1)
 def threshold_is_passed(rule: RecurringTransactionRule, wallet: Wallet, pending: Decimal) -> bool:
     """Whether the ongoing balance is at the threshold or below it, also with the credits that wait for payment."""
     return add(wallet.credits_ongoing_balance, pending) <= rule.threshold_credits
+
+
+def holds_back(failed_at: datetime | None, settled_at: datetime | None, now: datetime) -> bool:
+    """Whether a threshold rule buys nothing for now: its last purchase failed within the hour, and none was paid since.
+
+    `failed_at` is when the last of its own purchases failed, `settled_at` when any of the wallet was last paid.
+    """
+    if failed_at is None or failed_at < now - BACK_OFF:
+        return False
+    return settled_at is None or settled_at < failed_at
+
+
+def earliest_top_up_day(day: date, last_at: datetime | None, tz: tzinfo) -> date:
+    """The first day on which an interval rule may act, from `day` on: one day, one top-up, whatever became of it."""
+    return day if last_at is None else max(day, local_date(last_at, tz) + timedelta(days=1))

@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from usagebill.core.copies import replace
 from usagebill.core.fees import AppliedTax, Fee, TaxKey
+from usagebill.core.limits import TAX_RATE
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "invoice_taxes",
     "net_of_coupons",
     "summed_fee_taxes",
+    "tax_problems",
     "taxable",
     "taxed_fee",
     "untaxed",
@@ -227,3 +229,21 @@ def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: 
 def usage_taxes_cents(amounts: Iterable[tuple[int, Sequence[Tax]]]) -> int:
     """The tax on usage that is not invoiced yet: amounts in cents with their taxes, rounded once over all of them."""
     return round_cents(total(_share(Decimal(cents), tax.rate) for cents, taxes in amounts for tax in taxes))
+
+
+def tax_problems(
+    name: str | None, code: str | None, rate: Decimal | None, *, code_is_taken: bool
+) -> dict[str, list[str]]:
+    """What is wrong with a tax, by field. `code_is_taken`: another one has it."""
+    problems: dict[str, list[str]] = {}
+    if not name:
+        problems["name"] = ["value_is_mandatory"]
+    if rate is None:
+        problems["rate"] = ["value_is_mandatory"]
+    elif not TAX_RATE.holds(rate):
+        problems["rate"] = ["value_is_out_of_range"]
+    if not code:
+        problems["code"] = ["value_is_mandatory"]
+    elif code_is_taken:
+        problems["code"] = ["value_already_exist"]
+    return problems

@@ -33,6 +33,7 @@ from usagebill.core.pricing.volume import VolumeProperties
 from usagebill.core.usage import Usage
 
 __all__ = [
+    "MOST_EVENTS",
     "ChargeCount",
     "Growth",
     "NewUsage",
@@ -43,6 +44,8 @@ __all__ = [
     "charge_count",
     "grown",
     "is_volatile",
+    "names_of",
+    "received_after",
 ]
 
 _PERCENT = Decimal("0.01")
@@ -147,6 +150,25 @@ class NewUsage:
     subscription_id: str
     transaction_ids: tuple[str, ...] | None
     created_at: datetime
+
+
+# Of more events than this, no ceiling is computed: counting everything costs less.
+MOST_EVENTS = 2000
+
+
+def names_of(noted: Iterable[NewUsage]) -> list[str] | None:
+    """The transaction ids of the events that are not counted yet; None if there are too many for a ceiling."""
+    names: list[str] = []
+    for new in noted:
+        if new.transaction_ids is None:
+            return None
+        names += new.transaction_ids
+    return names if len(names) <= MOST_EVENTS else None
+
+
+def received_after(noted: Iterable[NewUsage], known_at: datetime | None) -> list[NewUsage]:
+    """What was received after a count that knew of everything until `known_at`; None: of everything."""
+    return [] if known_at is None else [new for new in noted if new.created_at > known_at]
 
 
 def is_volatile(charge: Charge, metric: BillableMetric) -> bool:

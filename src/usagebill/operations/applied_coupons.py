@@ -11,7 +11,7 @@ from usagebill.core.coupon_rules import applied_coupon_problems, overlaps
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, applied_to, given_back
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
-from usagebill.core.invoices.life_cycle import UNDONE
+from usagebill.core.invoices.changes import taken_until_undone
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
@@ -144,10 +144,5 @@ def give_back(work: Work, invoice: Invoice) -> None:
         coupon = None if applied is None else work.tx.get(Coupon, applied.coupon_id, deleted=True)
         if applied is None or coupon is None:
             continue
-        ended = coupon.status if coupon.deleted_at is None else CouponStatus.TERMINATED
-        credited = credit.amount_cents + sum(
-            line.amount_cents
-            for other, line in coupon_credits(work, applied)
-            if other.status not in UNDONE and other.id != invoice.id
-        )
-        work.tx.replace(given_back(applied, ended, work.now, taken_cents=credited))
+        taken_cents = taken_until_undone(invoice, credit, coupon_credits(work, applied))
+        work.tx.replace(given_back(applied, coupon, work.now, taken_cents=taken_cents))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.audit import (
@@ -39,10 +39,9 @@ from usagebill.core.invoices.life_cycle import (
 )
 from usagebill.core.invoices.numbering import customer_series, entity_series
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
-from usagebill.core.life_audit import fee_until, life_of
+from usagebill.core.life_audit import audited_wait, fee_until, last_run, life_of, open_period
 from usagebill.core.number_audit import audited_last_number, audited_number
-from usagebill.core.periods import Cycle, billed_through, max_zone_shift
-from usagebill.core.periods.schedule import next_billing_run
+from usagebill.core.periods import Cycle, max_zone_shift
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
@@ -59,8 +58,6 @@ from usagebill.storage.conditions import asc, eq, present, within
 from usagebill.work import Reader
 
 __all__ = ["AuditReport", "audit"]
-
-_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,23 +368,8 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
         and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None
     ):
         return
-    own_periods = contract.cycle()
-    recurring = [period for period in periods if period.recurring]
-    last = recurring[-1] if recurring else None
-    billed_on = (
-        None if last is None else billed_through(own_periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
-    )
-    after = max(own_periods.started_at, subscription.created_at) if last is None else last.timestamp
-    due = next_billing_run(own_periods, after, billed_on=billed_on, ending_at=subscription.ends_at)
-    # A billing day that only a new time zone has put behind is billed within the hour.
-    due = max(due, reader.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own_periods.tz else due
+    last = last_run(periods)
+    run_tz = None if last is None else ZoneInfo(last.timezone)
+    wait = open_period(subscription, contract.cycle(), last, run_tz, reader.now)
     job = reader.tx.jobs.waiting(BillCustomer.kind, subscription.customer_id)
-    if job is None or job.due_at > due:
-        yield Finding(
-            check="period_never_billed",
-            subject=f"subscription {subscription.external_id}",
-            subject_id=subscription.id,
-            detail=f"the period open since {after.isoformat()} (plan {contract.plan.code})",
-            expected=f"a run that waits, due by {due.isoformat()}",
-            found="none" if job is None else f"one due at {job.due_at.isoformat()}",
-        )
+    yield from audited_wait(subscription, contract.plan.code, wait, None if job is None else job.due_at)

@@ -63,7 +63,7 @@ def _dates(invoice: Invoice) -> InvoiceDates:
     return InvoiceDates(
         issuing=invoice.issuing_date,
         payment_due=invoice.payment_due_date,
-        expected_finalization=invoice.expected_finalization_date or invoice.issuing_date,
+        expected_finalization=invoice.finalization_day,
     )
 
 
@@ -84,5 +84,5 @@ def watch_draft(work: Work, invoice: Invoice) -> None:
     """Have the draft finalized on its expected date, instead of when it was to be before."""
     task = FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
     work.cancel(task)
-    day = invoice.expected_finalization_date or invoice.issuing_date
+    day = invoice.finalization_day
     work.schedule(task, max(draft_finalization_at(day), work.now))

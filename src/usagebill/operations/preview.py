@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from usagebill.core.billing_entities import BillingEntity
@@ -26,6 +26,7 @@ from usagebill.core.days import local_date
 from usagebill.core.errors import BadRequest, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.invoice_triggers import Trigger
+from usagebill.core.invoices.changes import finalized_before
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start
@@ -261,15 +262,9 @@ def _complete(work: Work, invoice: Invoice | None) -> Invoice:
         return invoice
     # Drafts that are issued before it use up coupons and credits, and issue the credit notes that pay for it.
     drafts = work.tx.find(Invoice, eq("customer_id", invoice.customer_id), eq("status", InvoiceStatus.DRAFT))
-    for earlier in sorted(drafts, key=_turn):
-        if _turn(earlier) < _turn(invoice):
-            finalize(work, earlier)
+    for earlier in finalized_before(invoice, drafts):
+        finalize(work, earlier)
     return compute(work, invoice, finalizing=True)
-
-
-def _turn(draft: Invoice) -> tuple[date, datetime, str]:
-    """Where a draft stands among those that wait for their finalization."""
-    return draft.expected_finalization_date or draft.issuing_date, draft.created_at, draft.id
 
 
 def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tuple[datetime, Invoice]:

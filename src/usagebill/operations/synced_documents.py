@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer, IntegrationCategory, IntegrationCustomer
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.errors import NotAllowed, NotFound
-from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
+from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.payments import Payment
 from usagebill.core.statuses import ChargeStatus, SyncStatus
 from usagebill.core.sync_connections import (
-    PARENT_MISSING,
     SHOWING_ERRORS,
     UNSETTLED,
     Accepted,
@@ -33,10 +31,21 @@ from usagebill.core.sync_connections import (
     SyncSubject,
     awaited,
     is_refused_altogether,
-    retry_delay,
     sync_error,
 )
-from usagebill.core.tax_providers import FailureKind, ProviderFailure
+from usagebill.core.synced_documents import (
+    accepted,
+    failed,
+    is_pushed_again,
+    is_released,
+    lacking,
+    ordered,
+    pushed_fields,
+    renewed,
+    resent,
+    retried,
+)
+from usagebill.core.tax_providers import ProviderFailure
 from usagebill.core.webhooks import sign_hmac
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.json_text import encode_json, with_prefix
@@ -122,12 +131,13 @@ def _order(
     if known is None:
         document = _made(work, connection, customer, subject, subject_id, awaits)
     else:
-        document = _renewed(work, known, version=known.version + 1, awaits_id=awaits)
+        document = ordered(known, awaits, work.now)
+        work.tx.replace(document)
     if awaits is None:
         # Nothing is scheduled if a push is under way, or waits to be retried: the next one has the new version.
         work.schedule(PushDocument(document_id=document.id), work.now)
     elif parent is not None and parent.status == SyncStatus.FAILED:
-        _fail(work, document, connection, customer, _lacks(parent.subject))
+        _fail(work, document, connection, customer, lacking(parent.subject))
     return document
 
 
@@ -154,34 +164,20 @@ def _made(
     return document
 
 
-def _renewed(work: Work, document: SyncedDocument, **changes: Any) -> SyncedDocument:
-    """A document that is to be pushed again, as one that was never tried."""
-    status = document.status if document.status == SyncStatus.RETRYING else SyncStatus.PENDING
-    errors: dict[str, Any] = {}
-    if status == SyncStatus.PENDING:
-        errors = {"attempts": 0, "error_code": None, "error_message": None}
-    renewed = replace(document, status=status, updated_at=work.now, **errors, **changes)
-    work.tx.replace(renewed)
-    return renewed
-
-
-def _lacks(parent: SyncSubject) -> ProviderFailure:
-    return ProviderFailure(code=PARENT_MISSING[parent], message=f"the {parent} is not there")
+def _renewed(work: Work, document: SyncedDocument, awaits_id: str | None) -> SyncedDocument:
+    """A document that is to be pushed, once the one that it awaits is there."""
+    again = replace(renewed(document, work.now), awaits_id=awaits_id)
+    work.tx.replace(again)
+    return again
 
 
 def follow_customer(work: Work, before: Customer | None, after: Customer) -> None:
     """Push a customer to the systems that are to have it, if it is new to them or what they know of it has changed."""
     former = {} if before is None else {link.connection_id: link for link in before.integration_customers}
-    changed = before is None or _pushed_fields(before) != _pushed_fields(after)
+    changed = before is None or pushed_fields(before) != pushed_fields(after)
     for link, connection in _connections(work, after, SyncSubject.CUSTOMER):
         if link.sync_with_provider and (changed or former.get(link.connection_id) != link):
             _order(work, connection, after, SyncSubject.CUSTOMER, after.id)
-
-
-def _pushed_fields(customer: Customer) -> Customer:
-    return replace(
-        customer, updated_at=customer.created_at, integration_customers=(), tax_error=None, provider_payment_methods=()
-    )
 
 
 def _customer_document(reader: Reader, link: IntegrationCustomer, customer: Customer) -> SyncedDocument | None:
@@ -201,10 +197,7 @@ def invoice_issued(work: Work, invoice: Invoice, customer: Customer) -> None:
 
 
 def invoice_changed(work: Work, invoice: Invoice) -> None:
-    """Tell the systems that have an invoice that it has another payment status, was voided or disputed.
-
-    Accounting systems are sent voids only: they have the payments themselves.
-    """
+    """Tell the systems that have an invoice that it has another payment status, was voided or disputed."""
     if invoice.status not in ISSUED:
         return
     for document in work.tx.find(SyncedDocument, eq("subject_id", invoice.id)):
@@ -212,7 +205,7 @@ def invoice_changed(work: Work, invoice: Invoice) -> None:
         customer = find_customer(work, invoice.customer_id)
         if connection is None or customer is None:
             continue
-        if connection.category is IntegrationCategory.CRM or invoice.status == InvoiceStatus.VOIDED:
+        if is_pushed_again(connection.category, invoice.status):
             parent = None if document.awaits_id is None else work.tx.get(SyncedDocument, document.awaits_id)
             _order(work, connection, customer, SyncSubject.INVOICE, invoice.id, parent)
 
@@ -246,7 +239,7 @@ def _order_payment(work: Work, connection: SyncConnection, customer: Customer, p
     parent = document_of(work, connection.id, payment.invoice_id)
     if parent is None:
         document = _made(work, connection, customer, SyncSubject.PAYMENT, payment.id)
-        _fail(work, document, connection, customer, _lacks(SyncSubject.INVOICE))
+        _fail(work, document, connection, customer, lacking(SyncSubject.INVOICE))
         return
     _order(work, connection, customer, SyncSubject.PAYMENT, payment.id, parent)
 
@@ -273,7 +266,7 @@ def prepare(work: Work, job: Job, task: PushDocument) -> Prepared | None:
     link = None if customer is None else _link(customer, document)
     if connection is None or customer is None or link is None:
         work.tx.jobs.complete(job)
-        _settle(work, replace(document, status=SyncStatus.FAILED), _ENDED if connection is None else _NOT_LINKED)
+        _settle(work, document, _ENDED if connection is None else _NOT_LINKED)
         return None
     body = {
         "connection": {"type": connection.kind, "code": connection.code},
@@ -336,71 +329,42 @@ def conclude(work: Work, job: Job, prepared: Prepared, answer: Accepted | Provid
     if document is None or document.status not in UNSETTLED:
         return
     if isinstance(answer, ProviderFailure):
-        _try_again(work, document, prepared, answer)
+        retrying, delay = retried(document, answer, prepared.push.version, work.now)
+        if delay is None:
+            _settle(work, retrying, answer)
+            return
+        work.tx.replace(retrying)
+        work.schedule(PushDocument(document_id=document.id), work.now + delay)
         return
-    is_current = document.version == prepared.push.version
-    synced = replace(
-        document,
-        status=SyncStatus.SYNCED if is_current else SyncStatus.PENDING,
-        external_id=answer.external_id,
-        attempts=0,
-        awaits_id=None,
-        error_code=None,
-        error_message=None,
-        synced_at=work.now,
-        updated_at=work.now,
-    )
+    synced = accepted(document, answer, prepared.push.version, work.now)
     work.tx.replace(synced)
-    if not is_current:
+    if synced.status != SyncStatus.SYNCED:
         work.schedule(PushDocument(document_id=synced.id), work.now)
     _show_error(work, synced, None)
     if synced.subject is SyncSubject.CUSTOMER:
         _note_customer(work, synced, prepared.connection, is_new=document.external_id is None)
     for waiting in work.tx.find(SyncedDocument, eq("awaits_id", synced.id), order=_IN_ORDER):
-        if waiting.status in UNSETTLED or waiting.lacks_parent:
-            renewed = _renewed(work, waiting, awaits_id=None)
-            work.schedule(PushDocument(document_id=renewed.id), work.now)
-            _show_error(work, renewed, None)
+        if is_released(waiting):
+            released = _renewed(work, waiting, awaits_id=None)
+            work.schedule(PushDocument(document_id=released.id), work.now)
+            _show_error(work, released, None)
 
 
 _IN_ORDER = [asc("created_at"), asc("id")]
 
 
-def _try_again(work: Work, document: SyncedDocument, prepared: Prepared, failure: ProviderFailure) -> None:
-    attempts = document.attempts + 1
-    retrying = replace(
-        document,
-        status=SyncStatus.RETRYING,
-        attempts=attempts,
-        error_code=failure.code,
-        error_message=failure.message,
-        updated_at=work.now,
-    )
-    if document.version != prepared.push.version and failure.kind is FailureKind.REFUSED:
-        # What was refused has changed meanwhile.
-        work.tx.replace(retrying)
-        work.schedule(PushDocument(document_id=document.id), work.now)
-        return
-    delay = retry_delay(failure, attempts)
-    if delay is not None:
-        work.tx.replace(retrying)
-        work.schedule(PushDocument(document_id=document.id), work.now + delay)
-        return
-    _settle(work, replace(retrying, status=SyncStatus.FAILED), failure)
-
-
-def _settle(work: Work, failed: SyncedDocument, failure: ProviderFailure) -> None:
+def _settle(work: Work, document: SyncedDocument, failure: ProviderFailure) -> None:
     """Show the failure of a document, and of those that wait for it."""
-    connection = find_connection(work, failed.connection_id)
-    customer = find_customer(work, failed.customer_id)
-    of_connection = eq("connection_id", failed.connection_id), eq("status", SyncStatus.FAILED)
+    connection = find_connection(work, document.connection_id)
+    customer = find_customer(work, document.customer_id)
+    of_connection = eq("connection_id", document.connection_id), eq("status", SyncStatus.FAILED)
     is_news = work.tx.first(SyncedDocument, *of_connection, eq("error_code", failure.code)) is None
-    _fail(work, failed, connection, customer, failure)
+    _fail(work, document, connection, customer, failure)
     if connection is not None and is_news and is_refused_altogether(failure):
         work.emit("integration.provider_error", partial(integration_error, connection, failure), connection.id)
-    for waiting in work.tx.find(SyncedDocument, eq("awaits_id", failed.id), order=_IN_ORDER):
+    for waiting in work.tx.find(SyncedDocument, eq("awaits_id", document.id), order=_IN_ORDER):
         if waiting.status in UNSETTLED:
-            _settle(work, waiting, _lacks(failed.subject))
+            _settle(work, waiting, lacking(document.subject))
 
 
 def _fail(
@@ -410,19 +374,13 @@ def _fail(
     customer: Customer | None,
     failure: ProviderFailure,
 ) -> None:
-    failed = replace(
-        document,
-        status=SyncStatus.FAILED,
-        error_code=failure.code,
-        error_message=failure.message,
-        updated_at=work.now,
-    )
-    work.tx.replace(failed)
+    gone = failed(document, failure, work.now)
+    work.tx.replace(gone)
     if connection is None or customer is None:
         return
-    link = _link(customer, failed)
+    link = _link(customer, gone)
     if link is not None:
-        _show_error(work, failed, sync_error(link, failed))
+        _show_error(work, gone, sync_error(link, gone))
     message = partial(customer_sync_error, customer, connection, failure)
     work.emit(_REFUSED[connection.category], message, customer.id)
 
@@ -497,30 +455,20 @@ def _resent(work: Work, document: SyncedDocument) -> SyncedDocument:
     parent = None if document.awaits_id is None else work.tx.get(SyncedDocument, document.awaits_id)
     if parent is not None and parent.external_id is None:
         _resent(work, parent)
-        return _renewed(work, document)
-    version = document.version + (document.status == SyncStatus.SYNCED)
-    renewed = replace(
-        document,
-        status=SyncStatus.PENDING,
-        version=version,
-        attempts=0,
-        awaits_id=None,
-        error_code=None,
-        error_message=None,
-        updated_at=work.now,
-    )
-    work.tx.replace(renewed)
-    _show_error(work, renewed, None)
+        return _renewed(work, document, document.awaits_id)
+    again = resent(document, work.now)
+    work.tx.replace(again)
+    _show_error(work, again, None)
     task = PushDocument(document_id=document.id)
     work.cancel(task)
     work.schedule(task, work.now)
-    return renewed
+    return again
 
 
 def resend_failed(work: Work) -> int:
     """Push all documents that have failed once more; how many there are. Those of ended connections are left."""
-    failed = work.tx.find(SyncedDocument, eq("status", SyncStatus.FAILED), order=_IN_ORDER)
-    sent = [document for document in failed if find_connection(work, document.connection_id) is not None]
+    failures = work.tx.find(SyncedDocument, eq("status", SyncStatus.FAILED), order=_IN_ORDER)
+    sent = [document for document in failures if find_connection(work, document.connection_id) is not None]
     for document in sent:
         _resent(work, get(work, document.id))
     return len(sent)

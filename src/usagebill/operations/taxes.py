@@ -16,7 +16,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, FixedCharge, Plan
-from usagebill.core.taxes import Tax
+from usagebill.core.taxes import Tax, tax_problems
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
 from usagebill.queries.billing_entities import default_entity, forget_default_entity
@@ -131,19 +131,8 @@ def _without(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
 
 
 def _check(reader: Reader, name: str | None, code: str | None, rate: Decimal | None, *, id: str | None) -> None:
-    problems: dict[str, object] = {}
-    if not name:
-        problems["name"] = ["value_is_mandatory"]
-    if rate is None:
-        problems["rate"] = ["value_is_mandatory"]
-    elif not limits.TAX_RATE.holds(rate):
-        problems["rate"] = ["value_is_out_of_range"]
-    if not code:
-        problems["code"] = ["value_is_mandatory"]
-    else:
-        other = reader.tx.first(Tax, eq("code", code))
-        if other is not None and other.id != id:
-            problems["code"] = ["value_already_exist"]
+    other = reader.tx.first(Tax, eq("code", code)) if code else None
+    problems = tax_problems(name, code, rate, code_is_taken=other is not None and other.id != id)
     if problems:
         raise Invalid(problems)
 

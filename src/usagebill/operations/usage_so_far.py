@@ -10,15 +10,12 @@ from usagebill.core.events import Event
 from usagebill.core.periods.schedule import change_follow_up_at
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
-from usagebill.core.usage_ceiling import NewUsage, UsageCount
+from usagebill.core.usage_ceiling import MOST_EVENTS, NewUsage, UsageCount, names_of, received_after
 from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_count
 from usagebill.storage.conditions import Condition, eq
 from usagebill.work import Reader, Work
 
 __all__ = ["amount_if", "check_new_thresholds", "note_events", "stop_watching"]
-
-# More new events than this are not looked at one by one: counting everything costs little more.
-_MOST_EVENTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ def note_events(work: Work, subscription: Subscription, events: Sequence[Event])
             id=work.new_id(),
             organization_id=work.organization.id,
             subscription_id=subscription.id,
-            transaction_ids=names if len(names) <= _MOST_EVENTS else None,
+            transaction_ids=names if len(names) <= MOST_EVENTS else None,
             created_at=work.now,
         )
     )
@@ -90,7 +87,7 @@ def amount_if(
         given=subscription,
     )
     count = counted.count
-    later = [new for new in noted if counted.known_at is not None and new.created_at > counted.known_at]
+    later = received_after(noted, counted.known_at)
     if later:
         ceiling = _ceiling(work, subscription, count, later)
         if ceiling is not None and not matters(ceiling.cents):
@@ -111,12 +108,8 @@ def _noted(work: Work, subscription_id: str) -> list[NewUsage]:
 def _ceiling(
     reader: Reader, subscription: Subscription, count: UsageCount, noted: Sequence[NewUsage]
 ) -> UsageCeiling | None:
-    names: list[str] = []
-    for new in noted:
-        if new.transaction_ids is None:
-            return None
-        names += new.transaction_ids
-    if len(names) > _MOST_EVENTS:
+    names = names_of(noted)
+    if names is None:
         return None
     events = reader.tx.events.named(subscription.external_id, names) if names else []
     return usage_ceiling(reader, subscription, count, events)

@@ -330,7 +330,7 @@ def _dated_now(reader: Reader, invoice: Invoice, parties: Parties) -> Invoice:
         InvoiceDates(
             issuing=invoice.issuing_date,
             payment_due=invoice.payment_due_date,
-            expected_finalization=invoice.expected_finalization_date or invoice.issuing_date,
+            expected_finalization=invoice.finalization_day,
         ),
         occasion_of(reader, invoice),
         settings,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from tests.core.builders import NOW, invoice
 
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.changes import (
+    finalized_before,
     metadata_problems,
     overdue_from,
     payment_refusal,
+    taken_until_undone,
     update_refusal,
     void_refusal,
     voided,
@@ -20,11 +23,12 @@ from usagebill.core.invoices.changes import (
     with_payment_status,
 )
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
-from usagebill.core.invoices.records import InvoiceMetadata
+from usagebill.core.invoices.records import Credit, CreditType, InvoiceMetadata
 from usagebill.core.statuses import PaymentStatus
 
 FINALIZED, DRAFT, VOIDED = InvoiceStatus.FINALIZED, InvoiceStatus.DRAFT, InvoiceStatus.VOIDED
 MOST_ITEMS = 5
+LATER, LATEST = NOW + timedelta(hours=1), NOW + timedelta(hours=2)
 
 
 @pytest.mark.parametrize(
@@ -137,3 +141,54 @@ def test_nothing_is_due_of_a_voided_invoice() -> None:
 def test_only_an_issued_invoice_is_voided(status: str) -> None:
     with pytest.raises(NotAllowed, match="not_voidable"):
         voided(invoice(status=InvoiceStatus(status)), NOW)
+
+
+FIRST, NEXT = date(2024, 5, 4), date(2024, 5, 5)
+
+
+def test_drafts_are_finalized_by_day_then_creation_then_id() -> None:
+    subject = invoice(id="c", status=DRAFT, issuing_date=NEXT, created_at=NOW)
+    earlier = [
+        replace(subject, id="day", issuing_date=FIRST, created_at=LATER),
+        replace(subject, id="expected", expected_finalization_date=FIRST, created_at=LATEST),
+        replace(subject, id="made", created_at=NOW - timedelta(hours=1)),
+        replace(subject, id="b"),
+    ]
+    later = [
+        replace(subject, id="d"),
+        replace(subject, id="a", created_at=LATER),
+        replace(subject, id="e", issuing_date=FIRST, expected_finalization_date=date(2024, 5, 6)),
+    ]
+    assert finalized_before(subject, [*reversed(later), subject, *reversed(earlier)]) == earlier
+
+
+def credit(cents: int) -> Credit:
+    return Credit(
+        id="credit",
+        amount_cents=cents,
+        amount_currency="EUR",
+        before_taxes=True,
+        item_id="coupon",
+        item_type=CreditType.COUPON,
+        item_code="coupon",
+        item_name="Coupon",
+        created_at=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "taken_cents"),
+    [
+        ([], 100),
+        ([(FINALIZED, 30), (DRAFT, 7)], 100 + 30 + 7),
+        ([(VOIDED, 30), (InvoiceStatus.CLOSED, 5), (InvoiceStatus.DELETED, 2)], 100),
+    ],
+)
+def test_what_a_coupon_had_taken_before_an_invoice_was_undone(
+    others: list[tuple[InvoiceStatus, int]], taken_cents: int
+) -> None:
+    credits = [(invoice(id=f"other-{n}", status=status), credit(cents)) for n, (status, cents) in enumerate(others)]
+    # The undone invoice counts once, whether it has its final status already or not.
+    for status in (FINALIZED, VOIDED):
+        undone = invoice(id="undone", status=status)
+        assert taken_until_undone(undone, credit(100), [*credits, (undone, credit(100))]) == taken_cents

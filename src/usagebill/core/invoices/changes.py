@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 
 from usagebill.core.errors import BillingError, Forbidden, Invalid, NotAllowed
-from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceEvent, InvoiceStatus, InvoiceType, transition
-from usagebill.core.invoices.records import Invoice, InvoiceMetadata
+from usagebill.core.invoices.life_cycle import PAYABLE, UNDONE, InvoiceEvent, InvoiceStatus, InvoiceType, transition
+from usagebill.core.invoices.records import Credit, Invoice, InvoiceMetadata
 from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 
 __all__ = [
+    "finalized_before",
     "metadata_problems",
     "overdue_from",
     "payment_refusal",
+    "taken_until_undone",
     "update_refusal",
     "void_refusal",
     "voided",
@@ -113,3 +115,23 @@ def overdue_from(invoice: Invoice) -> datetime | None:
     if invoice.payment_overdue or invoice.payment_dispute_lost_at is not None:
         return None
     return overdue_at(invoice.payment_due_date)
+
+
+def finalized_before(invoice: Invoice, drafts: Iterable[Invoice]) -> list[Invoice]:
+    """The drafts whose turn comes before that of `invoice`, in the order in which they are finalized."""
+    return sorted((draft for draft in drafts if _turn(draft) < _turn(invoice)), key=_turn)
+
+
+def _turn(draft: Invoice) -> tuple[date, datetime, str]:
+    return draft.finalization_day, draft.created_at, draft.id
+
+
+def taken_until_undone(undone: Invoice, credit: Credit, credits: Iterable[tuple[Invoice, Credit]]) -> int:
+    """The cents that a coupon had taken off until `undone` gave its `credit` back: those of the others that stand.
+
+    `credits` are the coupon's credits with their invoices; `undone` has its final status, or not yet.
+    """
+    others = (
+        other.amount_cents for invoice, other in credits if invoice.status not in UNDONE and invoice.id != undone.id
+    )
+    return credit.amount_cents + sum(others)

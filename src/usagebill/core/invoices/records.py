@@ -171,6 +171,11 @@ class Invoice:
     customer_search: str | None = None
 
     @property
+    def finalization_day(self) -> date:
+        """The day on which it is finalized if it is a draft."""
+        return self.expected_finalization_date or self.issuing_date
+
+    @property
     def due_cents(self) -> int:
         """The amount still due: neither paid nor offset by credit notes; zero once voided."""
         if self.status == InvoiceStatus.VOIDED:

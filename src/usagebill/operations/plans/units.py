@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
-from usagebill.core.fixed_charges import next_period_start
+from usagebill.core.fixed_charges import units_effective_at
 from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import RUNNING, Subscription, SubscriptionStatus, cycle_of
 from usagebill.core.tasks import BillFixedChargeUnits
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Reader, Work
+from usagebill.work import Work
 
 __all__ = ["units_changed", "units_of_subscription_changed"]
-
-
-def _effective_at(reader: Reader, plan: Plan, subscription: Subscription, *, immediately: bool) -> datetime:
-    """Now, or when the next period of the fixed charges begins: always then while the first payment is awaited."""
-    if immediately and subscription.status == SubscriptionStatus.ACTIVE:
-        return reader.now
-    zone = zone_of(reader, customer_of(reader, subscription))
-    return next_period_start(cycle_of(subscription, plan, zone), reader.now)
 
 
 def units_of_subscription_changed(
@@ -34,7 +25,9 @@ def units_of_subscription_changed(
     if subscription.status not in RUNNING:
         return
     changed = tuple(fixed_charges)
-    effective_at = _effective_at(work, plan, subscription, immediately=immediately)
+    is_active = subscription.status == SubscriptionStatus.ACTIVE
+    cycle = cycle_of(subscription, plan, zone_of(work, customer_of(work, subscription)))
+    effective_at = units_effective_at(cycle, work.now, is_active=is_active, immediately=immediately)
     for fixed_charge in changed:
         work.tx.insert(
             FixedChargeUnits(
@@ -48,7 +41,7 @@ def units_of_subscription_changed(
             )
         )
     billed = [fixed_charge.id for fixed_charge in changed if fixed_charge.pay_in_advance]
-    if billed and immediately and subscription.status == SubscriptionStatus.ACTIVE:
+    if billed and immediately and is_active:
         added = BillFixedChargeUnits(
             customer_id=subscription.customer_id,
             subscription_id=subscription.id,

@@ -12,11 +12,12 @@ from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
 from usagebill.core.recurring_rule_requests import RuleFacts, check_number_of_rules, new_rule, rule_as_sent
 from usagebill.core.recurring_rules import (
-    BACK_OFF,
     RecurringTransactionRule,
     RuleMethod,
     RuleStatus,
     RuleTrigger,
+    earliest_top_up_day,
+    holds_back,
     is_running,
     next_top_up,
     threshold_is_passed,
@@ -38,7 +39,7 @@ from usagebill.operations.wallets.top_ups import queue_top_up, top_up_if_possibl
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import pending_transactions, running_rule, wallet_by_id
-from usagebill.storage.conditions import at_least, desc, eq, present
+from usagebill.storage.conditions import desc, eq, present
 from usagebill.work import Reader, Work
 
 __all__ = [
@@ -124,9 +125,7 @@ def _watch(work: Work, wallet: Wallet, rule: RecurringTransactionRule, first_day
         eq("source", TransactionSource.INTERVAL),
         order=[desc("created_at")],
     )
-    if latest is not None:
-        # One day, one top-up, whatever became of it.
-        first_day = max(first_day, local_date(latest.created_at, zone) + timedelta(days=1))
+    first_day = earliest_top_up_day(first_day, None if latest is None else latest.created_at, zone)
     due = next_top_up(rule, wallet, zone, first_day=first_day, now=work.now)
     if due is not None:
         work.schedule(_at_interval(wallet, rule), due)
@@ -201,12 +200,9 @@ def _holds_back(reader: Reader, wallet: Wallet) -> bool:
         *purchased,
         eq("source", TransactionSource.THRESHOLD),
         eq("status", WalletTransactionStatus.FAILED),
-        at_least("failed_at", reader.now - BACK_OFF),
         order=[desc("failed_at")],
     )
-    if failed is None or failed.failed_at is None:
+    if failed is None:
         return False
-    settled = reader.tx.first(
-        WalletTransaction, *purchased, present("settled_at"), at_least("settled_at", failed.failed_at)
-    )
-    return settled is None
+    settled = reader.tx.first(WalletTransaction, *purchased, present("settled_at"), order=[desc("settled_at")])
+    return holds_back(failed.failed_at, None if settled is None else settled.settled_at, reader.now)

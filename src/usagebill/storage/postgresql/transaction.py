@@ -80,8 +80,7 @@ class PostgresTransaction:
     """See `storage.ports.Transaction`; a snapshot has no `locks`.
 
     Records read by id are cached for the rest of the transaction. So are results of queries (a billing run reads
-    prices, taxes and periods over and over), until a record is written that they may depend on, or an organization's
-    lock is taken: until then others may write to it.
+    prices, taxes and periods over and over), until a record is written that they may depend on, or a lock is taken.
     """
 
     def __init__(

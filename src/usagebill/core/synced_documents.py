@@ -1,0 +1,160 @@
+"""The life of a synced document: ordered, pushed, retried, failed, resent. The whole machine is `TRANSITIONS`.
+
+A document of a record is pushed as the record is then. Each order is a new version; what a system has accepted of an
+older version is pushed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from usagebill.core.customers import Customer, IntegrationCategory
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.life_cycles import following
+from usagebill.core.statuses import SyncStatus
+from usagebill.core.sync_connections import (
+    PARENT_MISSING,
+    UNSETTLED,
+    Accepted,
+    SyncedDocument,
+    SyncSubject,
+    retry_delay,
+)
+from usagebill.core.tax_providers import FailureKind, ProviderFailure
+
+__all__ = [
+    "TRANSITIONS",
+    "SyncEvent",
+    "accepted",
+    "failed",
+    "is_pushed_again",
+    "is_released",
+    "lacking",
+    "ordered",
+    "pushed_fields",
+    "renewed",
+    "resent",
+    "retried",
+]
+
+
+class SyncEvent(Enum):
+    """What happens to a document."""
+
+    ORDER = "order"  # its record is new, or has changed
+    ACCEPT = "accept"  # the system has it as it is
+    ACCEPT_OLDER = "accept_older"  # the system has it as it was: it has changed since it was pushed
+    RETRY = "retry"  # it was not accepted, and is pushed again
+    FAIL = "fail"
+    RESEND = "resend"  # somebody asks for another push
+
+
+_S, _E = SyncStatus, SyncEvent
+
+TRANSITIONS: Mapping[tuple[SyncStatus, SyncEvent], SyncStatus] = {
+    **{(status, _E.ORDER): _S.PENDING for status in (_S.PENDING, _S.SYNCED, _S.FAILED)},
+    # It waits for its next attempt, which has the new version.
+    (_S.RETRYING, _E.ORDER): _S.RETRYING,
+    **{(status, _E.ACCEPT): _S.SYNCED for status in UNSETTLED},
+    **{(status, _E.ACCEPT_OLDER): _S.PENDING for status in UNSETTLED},
+    **{(status, _E.RETRY): _S.RETRYING for status in UNSETTLED},
+    **{(status, _E.FAIL): _S.FAILED for status in UNSETTLED},
+    **{(status, _E.RESEND): _S.PENDING for status in SyncStatus},
+}
+
+
+def _moved(document: SyncedDocument, event: SyncEvent, now: datetime) -> SyncedDocument:
+    return replace(document, status=following(TRANSITIONS, document.status, event), updated_at=now)
+
+
+def renewed(document: SyncedDocument, now: datetime) -> SyncedDocument:
+    """The document when it is to be pushed: with all attempts, unless it is being retried."""
+    moved = _moved(document, SyncEvent.ORDER, now)
+    if moved.status == SyncStatus.RETRYING:
+        return moved
+    return replace(moved, attempts=0, error_code=None, error_message=None)
+
+
+def ordered(document: SyncedDocument, awaits_id: str | None, now: datetime) -> SyncedDocument:
+    """The document when its record has changed; it waits for the document `awaits_id`."""
+    return replace(renewed(document, now), version=document.version + 1, awaits_id=awaits_id)
+
+
+def accepted(document: SyncedDocument, answer: Accepted, pushed_version: int, now: datetime) -> SyncedDocument:
+    """The document when a system has accepted `pushed_version`; pending if there has been a later one since."""
+    event = SyncEvent.ACCEPT if document.version == pushed_version else SyncEvent.ACCEPT_OLDER
+    return replace(
+        _moved(document, event, now),
+        external_id=answer.external_id,
+        attempts=0,
+        awaits_id=None,
+        error_code=None,
+        error_message=None,
+        synced_at=now,
+    )
+
+
+def retried(
+    document: SyncedDocument, failure: ProviderFailure, pushed_version: int, now: datetime
+) -> tuple[SyncedDocument, timedelta | None]:
+    """The document when a push of `pushed_version` failed, and how long until the next; None if that was the last.
+
+    A refusal is final, unless what was refused has changed since: that is pushed at once.
+    """
+    attempts = document.attempts + 1
+    retrying = replace(
+        _moved(document, SyncEvent.RETRY, now),
+        attempts=attempts,
+        error_code=failure.code,
+        error_message=failure.message,
+    )
+    if document.version != pushed_version and failure.kind is FailureKind.REFUSED:
+        return retrying, timedelta()
+    return retrying, retry_delay(failure, attempts)
+
+
+def failed(document: SyncedDocument, failure: ProviderFailure, now: datetime) -> SyncedDocument:
+    """The document when it is pushed no more."""
+    return replace(_moved(document, SyncEvent.FAIL, now), error_code=failure.code, error_message=failure.message)
+
+
+def resent(document: SyncedDocument, now: datetime) -> SyncedDocument:
+    """The document when somebody asks for another push: of the last version if the system does not have it, else as a
+    new version.
+    """
+    return replace(
+        _moved(document, SyncEvent.RESEND, now),
+        version=document.version + (document.status == SyncStatus.SYNCED),
+        attempts=0,
+        awaits_id=None,
+        error_code=None,
+        error_message=None,
+    )
+
+
+def is_released(document: SyncedDocument) -> bool:
+    """Whether a document that awaits another is pushed once that is there."""
+    return document.status in UNSETTLED or document.lacks_parent
+
+
+def lacking(parent: SyncSubject) -> ProviderFailure:
+    """The failure of a document whose parent the system does not have."""
+    return ProviderFailure(code=PARENT_MISSING[parent], message=f"the {parent} is not there")
+
+
+def pushed_fields(customer: Customer) -> Customer:
+    """The customer without what no system is sent: changes of anything else are pushed."""
+    return replace(
+        customer, updated_at=customer.created_at, integration_customers=(), tax_error=None, provider_payment_methods=()
+    )
+
+
+def is_pushed_again(category: IntegrationCategory, invoice_status: InvoiceStatus) -> bool:
+    """Whether a system of this category is sent an issued invoice again once it has changed.
+
+    Accounting systems are sent voids only: they have the payments themselves.
+    """
+    return category is IntegrationCategory.CRM or invoice_status == InvoiceStatus.VOIDED
