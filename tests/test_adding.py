@@ -62,7 +62,7 @@ def squared(properties: StandardProperties, usage: Usage) -> Price:
     return Price(amount=multiply(multiply(usage.units, usage.units), properties.amount), divisor=usage.shown_units)
 
 
-SQUARED = replace(STANDARD, name="squared", price=squared, is_linear=False, is_instant=False, of_fixed_charges=False)
+SQUARED = replace(STANDARD, name="squared", price=squared, is_linear=False, instant_price=None, of_fixed_charges=False)
 
 
 @pytest.fixture(autouse=True)

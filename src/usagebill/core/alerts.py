@@ -12,6 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from typing import assert_never
 
 from usagebill.core.limits import ALERT_THRESHOLD
 from usagebill.core.numbers import ZERO, add, multiply, parse_decimal, subtract, total
@@ -163,8 +164,16 @@ def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
             return Decimal(wallet.ongoing_balance_cents)
         case AlertType.WALLET_CREDITS_ONGOING_BALANCE:
             return wallet.credits_ongoing_balance
-        case _:
+        case (
+            AlertType.CURRENT_USAGE_AMOUNT
+            | AlertType.METRIC_CURRENT_USAGE_AMOUNT
+            | AlertType.METRIC_CURRENT_USAGE_UNITS
+            | AlertType.LIFETIME_USAGE_AMOUNT
+            | AlertType.METRIC_LIFETIME_USAGE_UNITS
+        ):
             raise ValueError(f"{alert_type} is of no wallet")
+        case _:
+            assert_never(alert_type)
 
 
 # What is wrong with an alert

@@ -18,7 +18,7 @@ __all__ = ["check_value", "evaluated", "has_advance_charge", "instant_charges", 
 
 def is_instant(charge: Charge) -> bool:
     """Whether the price of one event of the charge depends on no other event."""
-    return charge.pay_in_advance and MODELS[charge.charge_model].is_instant
+    return charge.pay_in_advance and MODELS[charge.charge_model].instant_price is not None
 
 
 def instant_charges(definition: PlanDefinition, code: str) -> list[Charge]:

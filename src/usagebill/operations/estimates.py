@@ -174,7 +174,10 @@ def _instant_fees(subscription: Subscription, definition: PlanDefinition, event:
         part = part_for(charge, metric, valued_event)
         currency = definition.plan.amount_currency
         estimate = instant_estimate(
-            parsed_properties(charge, part, currency), instant_units(valued_event, metric), currency
+            charge.charge_model,
+            parsed_properties(charge, part, currency),
+            instant_units(valued_event, metric),
+            currency,
         )
         if estimate is not None:
             fees.append(

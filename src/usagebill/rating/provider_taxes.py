@@ -31,11 +31,11 @@ from usagebill.queries.customers import entity_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.work import Reader
 
-__all__ = ["Asked", "estimated", "question", "usage_taxes"]
+__all__ = ["TaxRequest", "estimated", "question", "usage_taxes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TaxRequest:
     """A question and the connection it goes to."""
 
     connection: TaxConnection
@@ -54,7 +54,7 @@ def question(
     number: str | None = None,
     document_id: str | None = None,
     request_id: str | None = None,
-) -> Asked:
+) -> TaxRequest:
     """The request to `connection` about `items` of the customer: those of `invoice`, or dated today without one."""
     today = local_date(reader.now, ZoneInfo(timezone(customer, entity_of(reader, customer))))
     link = next((link for link in customer.integration_customers if link.connection_id == connection.id), None)
@@ -74,7 +74,7 @@ def question(
         items=items,
         request_id=request_id,
     )
-    return Asked(connection=connection, question=asked)
+    return TaxRequest(connection=connection, question=asked)
 
 
 def _answer_now(

@@ -13,7 +13,7 @@ D = Decimal
 
 
 def estimate(model: str, properties: dict[str, object], units: str, currency: str = "EUR") -> InstantEstimate:
-    estimated = instant_estimate(parse_properties(model, properties, subunits=100), D(units), currency)
+    estimated = instant_estimate(model, parse_properties(model, properties, subunits=100), D(units), currency)
     assert estimated is not None
     return estimated
 
@@ -49,4 +49,4 @@ def test_currencies_without_cents() -> None:
 
 def test_other_models_have_no_instant_price() -> None:
     package = parse_properties("package", {"amount": "1", "free_units": 0, "package_size": 1}, subunits=100)
-    assert instant_estimate(package, D(1), "EUR") is None
+    assert instant_estimate("package", package, D(1), "EUR") is None

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from usagebill.core.numbers import ZERO, decimal_text, subtract
-from usagebill.core.pricing import MODELS, amount_details, graduated_percentage, percentage, standard
+from usagebill.core.pricing import MODELS, amount_details, standard
 from usagebill.core.pricing import price as model_price
 from usagebill.core.usage import Usage
 
@@ -43,7 +43,7 @@ def pay_in_advance_price(
     difference = subtract(_amount(charge_model, properties, with_usage), _amount(charge_model, properties, before))
     return AdvancePrice(
         amount=max(difference, ZERO),
-        amount_details=_details(properties, with_usage, before),
+        amount_details=_details(charge_model, properties, with_usage, before),
         basis=_basis(charge_model, properties, with_usage, before),
     )
 
@@ -53,7 +53,7 @@ def _basis(charge_model: str, properties: Properties, with_usage: Usage, before:
         if with_usage.full_units is None:
             return {}
         return {"prorated_units": decimal_text(with_usage.units), "unit_amount": decimal_text(properties.amount)}
-    if isinstance(properties, (percentage.PercentageProperties, graduated_percentage.GraduatedPercentageProperties)):
+    if MODELS[charge_model].difference_details is not None:
         return {}
     return {
         name: {
@@ -72,11 +72,6 @@ def _amount(charge_model: str, properties: Properties, usage: Usage) -> Decimal:
     return model_price(charge_model, properties, usage).amount
 
 
-def _details(properties: Properties, with_usage: Usage, without_usage: Usage) -> dict[str, object]:
-    match properties:
-        case percentage.PercentageProperties():
-            return percentage.difference_details(properties, with_usage, without_usage)
-        case graduated_percentage.GraduatedPercentageProperties():
-            return graduated_percentage.difference_details(properties, with_usage, without_usage)
-        case _:
-            return {}
+def _details(charge_model: str, properties: Properties, with_usage: Usage, before: Usage) -> dict[str, object]:
+    details = MODELS[charge_model].difference_details
+    return {} if details is None else details(properties, with_usage, before)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from usagebill.core.currencies import cents_from_major, exponent
-from usagebill.core.numbers import ZERO, divide, multiply, round_to
-from usagebill.core.pricing import Properties, percentage, standard
+from usagebill.core.numbers import ZERO, divide, round_to
+from usagebill.core.pricing import MODELS, Properties
 
 __all__ = ["InstantEstimate", "instant_estimate"]
 
@@ -25,21 +25,18 @@ class InstantEstimate:
     unit_amount_cents: Decimal
 
 
-def instant_estimate(properties: Properties, units: Decimal, currency: str) -> InstantEstimate | None:
+def instant_estimate(
+    charge_model: str, properties: Properties, units: Decimal, currency: str
+) -> InstantEstimate | None:
     """What an event of `units` (after the metric's rounding) costs; None for a model that is not instant.
 
     No free units and no earlier usage. A percentage is held between its bounds, the fixed amount included. Negative
     units cost nothing.
     """
-    match properties:
-        case standard.StandardProperties():
-            amount = multiply(units, properties.amount)
-        case percentage.PercentageProperties():
-            amount = percentage.bounded(properties, units)
-        case _:
-            return None
-    if units < ZERO:
-        amount = ZERO
+    instant_price = MODELS[charge_model].instant_price
+    if instant_price is None:
+        return None
+    amount = instant_price(properties, units) if units >= ZERO else ZERO
     rounded = cents_from_major(round_to(amount, exponent(currency)), currency)
     return InstantEstimate(
         units=units,

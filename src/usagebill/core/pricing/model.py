@@ -46,8 +46,10 @@ class Model(Generic[P]):
 
     No trait has a default: `in_advance`, `prorated_in_arrears` and `prorated_in_advance` say how a charge may be
     billed, `of_fixed_charges` whether fixed charges have it. `by_units`: units alone decide the price, so that it can
-    be projected; `by_quantity`: units can be adjusted by hand. `is_linear`: every unit costs the same. `is_instant`:
-    the price of one event depends on no other. `costs_at_zero`: there is something to pay for no units.
+    be projected; `by_quantity`: units can be adjusted by hand. `is_linear`: every unit costs the same.
+    `instant_price` is what one event of so many units costs; None if that depends on others. `difference_details` are
+    what an event adds to its usage, with and without it; None if they are not shown. `costs_at_zero`: there is
+    something to pay for no units.
     `prorated_by_step`: the ranges price each prorated step. `by_percentage` prices amounts, `by_event_prices` the
     prices sent with events, `by_program` the result of the seller's program. `needs_event_values` says of raw
     properties whether they price events one by one.
@@ -68,7 +70,8 @@ class Model(Generic[P]):
     by_units: bool
     by_quantity: bool
     is_linear: bool
-    is_instant: bool
+    instant_price: Callable[[P, Decimal], Decimal] | None
+    difference_details: Callable[[P, Usage, Usage], dict[str, object]] | None
     costs_at_zero: bool
     prorated_by_step: bool
     by_percentage: bool

@@ -36,6 +36,11 @@ def validate(properties: Mapping[str, object]) -> list[str]:
     return ["invalid_amount"] if amount(properties.get("amount")) is None else []
 
 
+def instant_price(properties: StandardProperties, units: Decimal) -> Decimal:
+    """What one event of so many units costs."""
+    return multiply(units, properties.amount)
+
+
 def parse(properties: Mapping[str, object], subunits: int) -> StandardProperties:
     """Valid raw properties, read."""
     return StandardProperties(amount=amount_or_zero(properties.get("amount")))
@@ -57,7 +62,8 @@ STANDARD: Model[StandardProperties] = Model(
     by_units=True,
     by_quantity=True,
     is_linear=True,
-    is_instant=True,
+    instant_price=instant_price,
+    difference_details=None,
     costs_at_zero=False,
     prorated_by_step=False,
     by_percentage=False,

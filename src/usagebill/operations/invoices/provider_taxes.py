@@ -44,7 +44,7 @@ from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.invoice import redated, taxed_bill
-from usagebill.rating.provider_taxes import Asked, estimated, question
+from usagebill.rating.provider_taxes import TaxRequest, estimated, question
 from usagebill.rating.settlement import fee_taxes
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
@@ -62,7 +62,7 @@ _LIMIT_WAIT = timedelta(minutes=15)
 # Questions
 
 
-def prepare(work: Work, job: Job, task: AskTaxProvider) -> Asked | None:
+def prepare(work: Work, job: Job, task: AskTaxProvider) -> TaxRequest | None:
     """What the provider is to be asked for the job; None if there is nothing to ask, and the job is done."""
     request = _PREPARE[task.subject](work, task)
     if request is None:
@@ -88,7 +88,7 @@ def _waiting(reader: Reader, task: AskTaxProvider) -> tuple[Invoice, Customer] |
     return invoice, customer_of(reader, invoice)
 
 
-def _prepare_invoice(work: Work, task: AskTaxProvider) -> Asked | None:
+def _prepare_invoice(work: Work, task: AskTaxProvider) -> TaxRequest | None:
     waiting = _waiting(work, task)
     if waiting is None:
         return None
@@ -114,7 +114,7 @@ def _prepare_invoice(work: Work, task: AskTaxProvider) -> Asked | None:
     )
 
 
-def _prepare_fee(work: Work, task: AskTaxProvider) -> Asked | None:
+def _prepare_fee(work: Work, task: AskTaxProvider) -> TaxRequest | None:
     fee = work.tx.get(Fee, task.subject_id)
     if fee is None or fee.invoice_id is not None:
         return None
@@ -134,7 +134,7 @@ def _told_connection(reader: Reader, invoice: Invoice) -> TaxConnection | None:
     return None if invoice.tax_connection_id is None else reader.tx.get(TaxConnection, invoice.tax_connection_id)
 
 
-def _prepare_void(reader: Reader, task: AskTaxProvider) -> Asked | None:
+def _prepare_void(reader: Reader, task: AskTaxProvider) -> TaxRequest | None:
     invoice = reader.tx.get(Invoice, task.subject_id)
     connection = None if invoice is None else _told_connection(reader, invoice)
     if invoice is None or connection is None:
@@ -149,7 +149,7 @@ def _prepare_void(reader: Reader, task: AskTaxProvider) -> Asked | None:
     )
 
 
-def _prepare_credit_note(reader: Reader, task: AskTaxProvider) -> Asked | None:
+def _prepare_credit_note(reader: Reader, task: AskTaxProvider) -> TaxRequest | None:
     note = reader.tx.get(CreditNote, task.subject_id)
     invoice = None if note is None else reader.tx.get(Invoice, note.invoice_id)
     # A void withdraws all that was reported of the invoice; its credit notes would withdraw it twice.
@@ -177,7 +177,7 @@ _PREPARE = {
 # Answers
 
 
-def conclude(work: Work, job: Job, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+def conclude(work: Work, job: Job, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
     """Act on an answer. Without one, the request is retried before the failure is shown."""
     work.tx.jobs.complete(job)
     if task.subject is TaxSubject.INVOICE and _waiting(work, task) is None:
@@ -205,7 +205,7 @@ def _asked_again(work: Work, task: AskTaxProvider, failure: ProviderFailure) -> 
     return True
 
 
-def _conclude_invoice(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+def _conclude_invoice(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
     waiting = _waiting(work, task)
     if waiting is None:
         return
@@ -228,7 +228,7 @@ def _provided(reader: Reader, fees: Sequence[Fee], answer: ProviderTaxes) -> lis
     return [provider_taxed(fee, taxes[fee.id], reader.now, reader.new_id) for fee in fees]
 
 
-def _note_customer(work: Work, customer: Customer, asked: Asked, answer: ProviderTaxes) -> None:
+def _note_customer(work: Work, customer: Customer, asked: TaxRequest, answer: ProviderTaxes) -> None:
     """Keep what the provider calls the customer, and that nothing is wrong with its taxes any more."""
     links = customer.integration_customers
     if answer.customer_id and asked.question.purpose is Purpose.FINALIZED:
@@ -285,7 +285,7 @@ def retry_limited(work: Work, task: RetryLimitedTaxes) -> None:
     wait_again(work, invoice)
 
 
-def _conclude_fee(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+def _conclude_fee(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
     fee = work.tx.get(Fee, task.subject_id)
     if fee is None or fee.invoice_id is not None:
         return
@@ -295,7 +295,7 @@ def _conclude_fee(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer
         work.emit("fee.tax_provider_error", partial(fee_tax_error, fee, asked.connection, answer), fee.id)
 
 
-def _conclude_void(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+def _conclude_void(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
     invoice = work.tx.get(Invoice, task.subject_id)
     if invoice is None or not isinstance(answer, ProviderFailure):
         return
@@ -307,7 +307,7 @@ def _conclude_void(work: Work, task: AskTaxProvider, asked: Asked, answer: Answe
     work.tx.replace(replace(invoice, error_details=(*kept, _detail(work, TAX_VOIDING_ERROR, answer))))
 
 
-def _conclude_credit_note(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+def _conclude_credit_note(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
     note = work.tx.get(CreditNote, task.subject_id)
     if note is not None and isinstance(answer, ProviderFailure):
         kept = without(note.error_details, TAX_ERROR)
