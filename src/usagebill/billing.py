@@ -333,7 +333,7 @@ class Billing(Resources):
         `kind` asks for one kind of those that talk to the outside.
         """
         if kind is not None:
-            return self.store.read(None, lambda tx: tx.jobs.lanes(kind)).get(kind)
+            return self.store.read(None, lambda tx: tx.jobs.earliest([kind])).get(kind)
         return self.store.read(None, lambda tx: tx.jobs.next_due(leased=leased))
 
     def run_due(
@@ -486,10 +486,10 @@ class Billing(Resources):
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
-        wanted = (*OUTSIDE, *CALLS) if kinds is None else kinds
+        wanted = (*OUTSIDE, *CALLS) if kinds is None else tuple(kinds)
 
         def due(tx: Transaction) -> list[str]:
-            lanes = {kind: first for kind in wanted if (first := tx.jobs.lanes(kind).get(kind)) is not None}
+            lanes = tx.jobs.earliest(wanted)
             return [lane for lane in sorted(lanes, key=lanes.__getitem__) if lanes[lane] <= instant]
 
         for lane in self.store.read(None, due):

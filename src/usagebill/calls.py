@@ -153,7 +153,7 @@ class Calls:
             return 0 if self._closing else max(0, 2 * self._at_once - self._under_way - len(self._ready))
 
     def _may_lease(self, instant: datetime) -> bool:
-        self._look_ahead(self._host.ask(lambda tx: tx.jobs.lanes(self._kind)).get(self._kind))
+        self._look_ahead(self._host.ask(lambda tx: tx.jobs.earliest([self._kind])).get(self._kind))
         return self._next is not None and self._next <= instant
 
     def _look_ahead(self, first_due: datetime | None) -> None:
@@ -176,7 +176,7 @@ class Calls:
                     self._host.postpone(tx, asked.job, instant, asked.problem)
             tx.jobs.give_back([asked.job for asked in unasked])
             leased, begun = self._lease(tx, instant, at, self._room() if room is None else room, immediate)
-            self._look_ahead(tx.jobs.lanes(self._kind).get(self._kind))
+            self._look_ahead(tx.jobs.earliest([self._kind]).get(self._kind))
             return leased, works + begun
 
         before = len(self.failures)

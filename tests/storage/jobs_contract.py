@@ -161,8 +161,11 @@ class JobsContract(Contract):
         assert tenant.read(lambda tx: tx.jobs.lanes("mail/")) == {"mail/a": second(-2), "mail/b": second(3)}
         assert tenant.read(lambda tx: tx.jobs.lanes("mail")).keys() == {"mail", "mail/a", "mail/b"}
         assert "" not in tenant.read(lambda tx: tx.jobs.lanes())
+        lanes = ["mail", "mail/b", "nothing waits here"]
+        assert tenant.read(lambda tx: tx.jobs.earliest(lanes)) == {"mail": NOW, "mail/b": second(3)}
         self.lease(tenant, "mail/a", until=second(60))
         assert tenant.read(lambda tx: tx.jobs.lanes("mail/"))["mail/a"] == second(60)
+        assert tenant.read(lambda tx: tx.jobs.earliest(["mail/a"])) == {"mail/a": second(60)}
         (leased,) = self.lease(tenant, "mail/b", second(3), until=second(60))
         tenant.write(lambda tx: tx.jobs.complete(leased))
         assert tenant.read(lambda tx: tx.jobs.lanes("mail/"))["mail/b"] == second(5)

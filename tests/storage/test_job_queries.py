@@ -58,6 +58,7 @@ QUESTIONS: dict[str, Callable[[Transaction, str], object]] = {
     "claim immediate": lambda tx, _: tx.jobs.claim(NOW, immediate=True),
     "lease": lambda tx, _: tx.jobs.lease("lane", NOW, second(60)),
     "lanes": lambda tx, _: tx.jobs.lanes(),
+    "earliest": lambda tx, _: tx.jobs.earliest(["lane", "another"]),
     "next_due": lambda tx, _: tx.jobs.next_due(),
     "overdue": lambda tx, tenant: tx.scoped(tenant).jobs.overdue(None, NOW),
 }

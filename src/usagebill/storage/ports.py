@@ -83,6 +83,9 @@ class WaitingJobs(Protocol):
     def lanes(self, prefix: str = "") -> dict[str, datetime]:
         """Each lane with waiting jobs whose name begins with `prefix`, and their earliest `run_at`."""
 
+    def earliest(self, lanes: Sequence[str]) -> dict[str, datetime]:
+        """The earliest `run_at` of each of these lanes; lanes without waiting jobs are left out."""
+
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         """The earliest `run_at` of all waiting jobs (or only of those with a lane, or without), or None."""
 

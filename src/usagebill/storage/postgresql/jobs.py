@@ -21,6 +21,13 @@ _READY = "NOT failed AND run_at = due_at"
 _HELD = "NOT failed AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
 _LAST = chr(0x10FFFF)
+# One index look-up per lane and state, however many jobs wait.
+_EARLIEST = "SELECT l.lane, {} FROM unnest(?::text[]) l (lane)".format(
+    ", ".join(
+        f"(SELECT {column} FROM jobs WHERE {state} AND lane = l.lane ORDER BY {column} LIMIT 1)"
+        for state, column in _STATES
+    )
+)
 _FORGOTTEN_AFTER = timedelta(days=7)
 
 
@@ -233,6 +240,14 @@ class PostgresJobs:
                 after, lane = ">", row[0]
                 first[lane] = min(row[1], first.get(lane, row[1]))
         return {lane: datetime.fromisoformat(instant) for lane, instant in first.items()}
+
+    def earliest(self, lanes: Sequence[str]) -> dict[str, datetime]:
+        rows = self._connection.execute(_EARLIEST, (list(lanes),)).fetchall()
+        return {
+            lane: datetime.fromisoformat(min(instant for instant in instants if instant is not None))
+            for lane, *instants in rows
+            if any(instants)
+        }
 
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         waiting = [] if leased is False else list(self.lanes().values())
