@@ -218,18 +218,18 @@ def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
     assert tenant.ship()
     # The second half is not shipped.
     tenant.append(*some(40))
-    asked: list[str] = []
+    queries: list[str] = []
     shard = tenant.store.servers.shards[0]
     rows = shard.rows
 
     def noted(sql: str) -> Any:
-        asked.append(sql)
+        queries.append(sql)
         return rows(sql)
 
     monkeypatch.setattr(shard, "rows", noted)
     together = tenant.store.read(tenant.id, lambda tx: tx.events.tallies_of(question, ids))
     # Values that an event came for since are looked up one by one, so unique counts take two.
-    assert len(asked) == (2 if aggregation_type == "unique_count_agg" else 1)
+    assert len(queries) == (2 if aggregation_type == "unique_count_agg" else 1)
     alone = {
         id: tenant.store.records.read(
             tenant.id,
