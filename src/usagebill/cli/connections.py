@@ -11,10 +11,21 @@ import click
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 
-__all__ = ["add_delete", "add_list", "named_connection", "print_connection", "sent_options", "shown_connection"]
+__all__ = [
+    "add_create",
+    "add_delete",
+    "add_list",
+    "add_update",
+    "named_connection",
+    "print_connection",
+    "sent_options",
+    "shown_connection",
+]
 
 # The operations of one kind of connections, such as `billing.tax_connections`.
 Operations = Callable[[Billing], Any]
+# Adds an option to a command.
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def shown_connection(billing: Billing, connection: object) -> dict[str, Any]:
@@ -41,6 +52,52 @@ def named_connection(group: click.Group, code: str) -> AbstractContextManager[No
 def sent_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def add_create(group: click.Group, operations: Operations, kinds: Sequence[str], text: str, *options: Option) -> None:
+    """Add the command `create` to the group, with the options of every connection and these."""
+
+    @group.command("create", help=text)
+    @click.option(
+        "--kind", type=click.Choice(kinds), required=True, help="The `integration_type` of the customers' links."
+    )
+    @click.option("--code", required=True, help="Their `integration_code`.")
+    @click.option("--name", help="Display name (default: its code).")
+    @click.option("--url", required=True, help="The URL that documents are posted to: theirs, or a bridge's.")
+    @_with(options)
+    @database()
+    @organization_option
+    @as_json
+    def create(path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
+        with opened(path, organization) as billing:
+            shown = shown_connection(billing, operations(billing).create(**sent_options(sent)))
+        print_connection(shown, json_output)
+
+
+def add_update(group: click.Group, operations: Operations, text: str, *options: Option) -> None:
+    """Add the command `update` to the group, with the options of every connection and these."""
+
+    @group.command("update", help=text)
+    @click.argument("code")
+    @click.option("--name", help="Display name.")
+    @click.option("--url", help="The URL that documents are posted to.")
+    @_with(options)
+    @database()
+    @organization_option
+    @as_json
+    def update(code: str, path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
+        with opened(path, organization) as billing, named_connection(group, code):
+            shown = shown_connection(billing, operations(billing).update(code, **sent_options(sent)))
+        print_connection(shown, json_output)
+
+
+def _with(options: Sequence[Option]) -> Option:
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
 def add_list(group: click.Group, operations: Operations, columns: Sequence[str]) -> None:

@@ -7,13 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
+from usagebill.billing import Billing
 from usagebill.cli.connections import (
+    add_create,
     add_delete,
     add_list,
-    named_connection,
-    print_connection,
-    sent_options,
-    shown_connection,
+    add_update,
 )
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 from usagebill.core.statuses import SyncStatus
@@ -43,56 +42,33 @@ def _switches(command: F) -> F:
     )(command)
 
 
+def _operations(billing: Billing) -> Any:
+    return billing.sync_connections
+
+
 @click.group("sync-connections")
 def sync_connections() -> None:
     """Connect to accounting systems and CRMs, which receive customers linked to them and their invoices."""
 
 
-@sync_connections.command()
-@click.option("--kind", type=click.Choice(KINDS), required=True, help="The `integration_type` of the customers' links.")
-@click.option("--code", required=True, help="Their `integration_code`.")
-@click.option("--name", help="Display name (default: its code).")
-@click.option("--url", required=True, help="The URL that documents are posted to: the bridge to the system.")
-@_api_key
-@_switches
-@database()
-@organization_option
-@as_json
-def create(path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
-    """Connect to a system."""
-    fields = sent_options(sent)
-    with opened(path, organization) as billing:
-        shown = shown_connection(billing, billing.sync_connections.create(**fields))
-    print_connection(shown, json_output)
-
-
+add_create(sync_connections, _operations, KINDS, "Connect to a system.", _api_key, _switches)
 add_list(
     sync_connections,
-    lambda billing: billing.sync_connections,
+    _operations,
     ("category", "kind", "code", "name", "url", "has_api_key"),
 )
 
 
-@sync_connections.command()
-@click.argument("code")
-@click.option("--name", help="Display name.")
-@click.option("--url", help="The URL that documents are posted to.")
-@_api_key
-@_switches
-@database()
-@organization_option
-@as_json
-def update(code: str, path: str, organization: str | None, json_output: bool, **sent: Any) -> None:
-    """Change a connection; options that are not given stay as they are."""
-    fields = sent_options(sent)
-    with opened(path, organization) as billing, named_connection(sync_connections, code):
-        shown = shown_connection(billing, billing.sync_connections.update(code, **fields))
-    print_connection(shown, json_output)
-
-
+add_update(
+    sync_connections,
+    _operations,
+    "Change a connection; options that are not given stay as they are.",
+    _api_key,
+    _switches,
+)
 add_delete(
     sync_connections,
-    lambda billing: billing.sync_connections,
+    _operations,
     "Delete a connection: its customers are unlinked, and nothing more is pushed.",
 )
 
