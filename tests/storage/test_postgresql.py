@@ -41,6 +41,7 @@ from usagebill.storage.postgresql import PostgresStore, schema
 from usagebill.storage.postgresql.counts import COUNT_TABLE
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
+from usagebill.storage.postgresql.searches import text_indexes
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 
@@ -419,12 +420,13 @@ DIGESTS = {
     3: "b170de872d99fee9",
     4: "fab729d64c60bad8",
     5: "f3139ed7ebc07c48",
+    6: "c0fd74434bc2e588",
 }
 
 
 def test_tables_change_only_with_the_version() -> None:
     """A new digest needs the next version. Tables of records go by SQLite's version (`test_schema`)."""
-    statements = (schema.FIXED, *schema.SETTINGS, STATE_TABLES, *STATE_STATEMENTS, COUNT_TABLE)
+    statements = (schema.FIXED, *schema.SETTINGS, STATE_TABLES, *STATE_STATEMENTS, COUNT_TABLE, *text_indexes())
     digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()[:16]
     assert DIGESTS[max(DIGESTS)] == digest
     assert max(DIGESTS) == schema.VERSION

@@ -1,18 +1,23 @@
-"""Lists on PostgreSQL: kept counts say what counting says."""
+"""Lists on PostgreSQL: kept counts say what counting says, and the index of texts finds what reading them finds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.postgresql import server_url
 from tests.scenarios import Scenario
+from tests.storage.contract import new_tenant
 from tests.storage.test_lists import LISTS, do_everything, filled_world, questions
 from tests.storage.test_postgresql import run
 
+from usagebill.core.customers import Customer
 from usagebill.http.endpoints import Endpoint
-from usagebill.storage.postgresql import PostgresStore, schema, transaction
+from usagebill.storage.conditions import contains, desc
+from usagebill.storage.ports import Transaction
+from usagebill.storage.postgresql import PostgresStore, schema, searches, transaction
 from usagebill.storage.postgresql.counts import recount
 
 pytestmark = pytest.mark.second_engine
@@ -31,6 +36,11 @@ def filled(on_server: None) -> Iterator[tuple[Scenario, dict[str, str]]]:
         yield world_and_ids
 
 
+def read_all(connection: object, memory: object, kind: type, conditions: Any, organization_id: object) -> Any:
+    """In place of `narrowed`: searches read all texts."""
+    return conditions
+
+
 def store_of(box: Scenario) -> PostgresStore:
     store = box.billing.store
     assert isinstance(store, PostgresStore)
@@ -46,7 +56,7 @@ def kept_and_recounted(store: PostgresStore) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("endpoint", LISTS, ids=lambda endpoint: endpoint.path)
-def test_a_list_is_the_same_if_its_records_are_counted(
+def test_a_list_is_the_same_if_its_records_are_counted_and_its_texts_read(
     filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box, known = filled
@@ -56,6 +66,7 @@ def test_a_list_is_the_same_if_its_records_are_counted(
         answer = box.request("GET", address)
         with monkeypatch.context() as patch:
             patch.setattr(transaction, "counted_sql", lambda *_: None)
+            patch.setattr(transaction, "narrowed", read_all)
             assert box.request("GET", address) == answer, address
         nonempty_lists += answer[0] == 200 and answer[1]["meta"]["total_count"] > 0
     assert nonempty_lists > 0
@@ -101,3 +112,100 @@ def test_records_of_an_older_database_are_counted(on_server: None) -> None:
         run(url, "DELETE FROM list_counts", f"UPDATE usagebill_schema SET version = {schema.VERSION - 1}")
         PostgresStore(url).close()
         assert box.request("GET", "/api/v1/customers")[1]["meta"]["total_count"] == 2
+
+
+NAMES = (
+    "Acme",
+    "ACME Straße",
+    "strasse acme",
+    "100%_sure\\",
+    'it\'s "quoted"',
+    "naïve Ångström",
+    "日本語の会社",
+    "a-b-c-d",
+    "abc\x1fdef",
+    "abc  def",
+    "\0abc\ue000",
+    "x",
+)
+TERMS = (
+    *NAMES,
+    "acm",
+    "STRASSE",
+    "straß",
+    "%_s",
+    "sure\\",
+    "'s \"q",
+    "ångs",
+    "日本語",
+    "b-c",
+    "c\x1fd",
+    "c d",
+    "def",
+    "ab",
+    "-",
+    "me\x1f",
+)
+
+
+@pytest.mark.parametrize("few", [0, 2, 5_000])
+def test_searches_find_the_same_by_the_index(on_server: None, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "_FEW", few)
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        tenant, other = new_tenant(store_of(box)), new_tenant(store_of(box))
+        for owner in (tenant, other):
+            entity = owner.entity()
+            customers = [
+                owner.customer(
+                    entity, name=name, legal_name=NAMES[(place + 1) % len(NAMES)], email=f"{place}@acme.test"
+                )
+                for place, name in enumerate(NAMES)
+            ]
+            owner.insert(entity, *customers)
+
+        def search(term: str) -> tuple[list[str], int]:
+            wanted = contains(("name", "legal_name", "email"), term)
+            return tenant.read(
+                lambda tx: (
+                    [customer.id for customer in tx.find(Customer, wanted, order=[desc("created_at")], limit=5)],
+                    tx.count(Customer, wanted),
+                )
+            )
+
+        for term in TERMS:
+            found_by_index = search(term)
+            with monkeypatch.context() as patch:
+                patch.setattr(transaction, "narrowed", read_all)
+                assert search(term) == found_by_index, term
+        assert search("STRASSE")[1] == 3
+        assert search("nobody")[1] == 0
+
+
+def test_a_search_sees_what_its_transaction_has_written(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        tenant = new_tenant(store_of(box))
+        entity = tenant.entity()
+        customer = tenant.customer(entity, name="Before")
+        tenant.insert(entity, customer)
+
+        def rename(tx: Transaction) -> tuple[int, int]:
+            tx.replace(replace(customer, name="Afterwards"))
+            before, after = (tx.find(Customer, contains(("name",), term)) for term in ("before", "afterward"))
+            return len(before), len(after)
+
+        assert tenant.write(rename) == (0, 1)
+
+
+def test_searches_go_on_without_the_index(on_server: None) -> None:
+    """As on a server that does not have the extension."""
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        box.customer("acme", name="Juniper")
+        url = store_of(box).url
+        run(url, "DROP EXTENSION pg_trgm CASCADE")
+        store = PostgresStore(url)
+        organization_id = box.billing.organization.id
+        assert len(store.read(organization_id, lambda tx: tx.find(Customer, contains(("name",), "unipe")))) == 1
+        store.close()
+        # The database is used again by other tests.
+        run(url, "UPDATE usagebill_schema SET version = 1")
+        PostgresStore(url).close()

@@ -26,6 +26,7 @@ from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefu
 from usagebill.storage.postgresql.reservations import Reservations
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
+from usagebill.storage.postgresql.searches import has_text_indexes
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.sqlite.events.states import Wants
@@ -138,6 +139,7 @@ class PostgresStore:
             (check_version if self._read_only else bring_forward)(connection)
             identity = identity_of(connection)
             self._has_row_security = row_security.is_on(connection)
+            self._has_text_indexes = has_text_indexes(connection)
             if self._migrating and self._has_row_security and row_security.is_subject(connection):
                 raise UnusableServer("rows cannot be copied while row security is on: turn it off for the migration")
             unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
@@ -156,6 +158,10 @@ class PostgresStore:
         scope = RowScope(organization_id) if self._has_row_security else None
         pending = Pending(driver, self._write_speed, may_wait=may_wait, scope=scope)
         return Connection(driver, pending, scope), pending
+
+    def memory(self) -> Memory:
+        """What a new transaction knows."""
+        return Memory(self.wants, has_text_indexes=self._has_text_indexes)
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
@@ -212,7 +218,7 @@ class PostgresStore:
         with self._transactions.opened(), self._begun(_READ) as driver:
             try:
                 connection = self._connection(driver, organization_id)
-                return question(PostgresTransaction(connection, organization_id, Memory(self.wants)))
+                return question(PostgresTransaction(connection, organization_id, self.memory()))
             finally:
                 self._roll_back(driver)
 
@@ -245,7 +251,7 @@ class PostgresStore:
         with self._begun(_WRITE) as driver:
             connection, pending = self._writing(driver, organization_id, may_wait=may_wait)
             locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
-            tx = PostgresTransaction(connection, organization_id, Memory(self.wants), locks=locks, pending=pending)
+            tx = PostgresTransaction(connection, organization_id, self.memory(), locks=locks, pending=pending)
             try:
                 if organization_id is not None:
                     is_free = locks.take_if_free(organization_id)

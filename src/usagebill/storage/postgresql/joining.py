@@ -14,7 +14,6 @@ from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
 from usagebill.storage.postgresql.locks import Locks
-from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.schema import identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
@@ -56,7 +55,7 @@ class JoinedTransaction:
             plain = Connection(driver)
             self._check(plain)
             locks = Locks(plain)
-            memory = Memory(self._store.wants)
+            memory = self._store.memory()
             tx = PostgresTransaction(connection, organization_id, memory, locks=locks, pending=pending)
 
             def act() -> T:

@@ -24,7 +24,8 @@ class Memory:
     stored with the count.
     """
 
-    def __init__(self, wants: Wants | None = None) -> None:
+    def __init__(self, wants: Wants | None = None, *, has_text_indexes: bool = False) -> None:
+        self.has_text_indexes = has_text_indexes
         self.states = KnownStates(wants)
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[Question, tuple[int, list[Any]]] = {}

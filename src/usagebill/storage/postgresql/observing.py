@@ -21,7 +21,7 @@ from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.events.rows import COLUMNS, event_of
 from usagebill.storage.postgresql.events.state_answers import KnownStates
 
-__all__ = ["Observation", "ObservedEvents", "Observer", "observation_holds"]
+__all__ = ["Observation", "ObservedEvents", "Observer", "hashable", "observation_holds"]
 
 Statement = tuple[str, tuple[Any, ...]]
 Answer = list[tuple[Any, ...]]
@@ -60,7 +60,8 @@ class _Answered:
         return list(self._rows)
 
 
-def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
+def hashable(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What a statement binds, as a part of a key."""
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
@@ -77,7 +78,7 @@ class Observer(Connection):
         self._answered = answered
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> _Answered:
-        statement = (sql, _hashable(values))
+        statement = (sql, hashable(values))
         rows = self._answered.get(statement)
         if rows is None:
             rows = self._answered[statement] = super().execute(sql, values).fetchall()

@@ -28,7 +28,7 @@ from usagebill.storage.postgresql.rows import escaped, folded_name, searched_col
 from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["condition_sql", "order_sql", "order_terms", "where_sql"]
+__all__ = ["condition_sql", "folded_column", "order_sql", "order_terms", "pattern_of", "where_sql"]
 
 # Up to so many values are bound one by one.
 _FEW = 20
@@ -44,7 +44,7 @@ def _comparison(table: str, column: str, operator: str) -> str:
     return f"{table}.{quoted(column)} {operator} ?"
 
 
-def _folded_column(kind: type, table: str, column: str) -> str:
+def folded_column(kind: type, table: str, column: str) -> str:
     """The column with its case folded."""
     if column in searched_columns(kind):
         return f"{table}.{quoted(folded_name(column))}"
@@ -96,15 +96,15 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
         case Search(columns, text):
             parts = []
             for column in columns:
-                values.append(f"%{escaped(text.casefold()).translate(_PATTERN_OF_TEXT)}%")
-                parts.append(f"{_folded_column(kind, table, column)} LIKE ?")
+                values.append(pattern_of(text))
+                parts.append(f"{folded_column(kind, table, column)} LIKE ?")
             return "(" + " OR ".join(parts) + ")"
         case Like(column, pattern):
             values.append(escaped(pattern).translate(_PATTERN))
             return f"{table}.{quoted(column)} LIKE ?"
         case SameText(column, text):
             values.append(escaped(text.casefold()))
-            return f"{_folded_column(kind, table, column)} = ?"
+            return f"{folded_column(kind, table, column)} = ?"
         case Item(column, members):
             listed = f"coalesce({table}.{quoted(column)}, '[]')::json"
             if isinstance(members, str):
@@ -140,6 +140,11 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
                 f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.{quoted(column)} = {table}.id"
                 f" AND {alias}.organization_id = {table}.organization_id{live} AND {inside})"
             )
+
+
+def pattern_of(text: str) -> str:
+    """The pattern of a text that contains this one, in any case."""
+    return f"%{escaped(text.casefold()).translate(_PATTERN_OF_TEXT)}%"
 
 
 _PATTERN_OF_TEXT = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})

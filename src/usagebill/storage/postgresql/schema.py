@@ -19,6 +19,7 @@ from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_T
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
+from usagebill.storage.postgresql.searches import make_text_indexes
 from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
 from usagebill.storage.sqlite.schema import VERSION as RECORDS
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
@@ -36,7 +37,7 @@ __all__ = [
     "identity_of",
 ]
 
-VERSION = 5
+VERSION = 6
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -241,6 +242,7 @@ def bring_forward(connection: Connection) -> None:
     for records in () if current is None else range(current[1] + 1, RECORDS + 1):
         if records in STEPS:
             STEPS[records](connection)
+    make_text_indexes(connection)
     if current is not None:
         recount(connection)
     if current is not None and row_security.is_on(connection):

@@ -24,11 +24,13 @@ from usagebill.storage.postgresql.observing import (
     Observation,
     ObservedEvents,
     Observer,
+    hashable,
     observation_holds,
 )
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
+from usagebill.storage.postgresql.searches import narrowed
 from usagebill.storage.postgresql.siblings import asked_by
 from usagebill.storage.sqlite.queries import can_be_deleted, group_sql, kinds_among, quoted
 from usagebill.storage.sqlite.rows import bounded
@@ -70,10 +72,6 @@ def _kinds() -> dict[str, type]:
 def _tracked(kind: Any) -> tuple[str, ...]:
     names = {item.name for item in fields(kind)}
     return tuple(column for column in TRACKED if column in names)
-
-
-def _stored(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 class PostgresTransaction:
@@ -319,7 +317,7 @@ class PostgresTransaction:
                 if limit is not None:
                     rest += " LIMIT ? OFFSET ?"
                     bound += [bounded(limit), 0]
-                self._memory.answers[kind, rest, _stored(bound)] = (0, records)
+                self._memory.answers[kind, rest, hashable(bound)] = (0, records)
             self._memory.siblings.note([record for records in answers.values() for record in records])
             return True
         return False
@@ -338,12 +336,13 @@ class PostgresTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> list[R]:
-        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        wanted = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
+        where, values = where_sql(kind, wanted, self._organization_id, deleted)
         rest = where + order_sql(kind, order)
         if limit is not None:
             rest += " LIMIT ? OFFSET ?"
             values += [bounded(limit), bounded(offset)]
-        memory, question = self._memory, (kind, rest, _stored(values))
+        memory, question = self._memory, (kind, rest, hashable(values))
         # Counts only grow, so that their sum is another one after any write.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         known = memory.answers.get(question)
@@ -370,7 +369,8 @@ class PostgresTransaction:
         kept = None if deleted else counted_sql(kind, conditions, self._organization_id)
         if kept is not None:
             return int(self._connection.execute(*kept).fetchall()[0][0])
-        return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
+        wanted = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
+        return int(self._scalar(kind, "COUNT(*)", wanted, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         return int(self._scalar(kind, f"SUM(t.{quoted(column)})", conditions, deleted) or 0)
@@ -406,7 +406,7 @@ class PostgresTransaction:
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]
-        question = kind, rest, _stored(values)
+        question = kind, rest, hashable(values)
         if question not in decoded:
             decoded[question] = [codec.record(row) for row in rows]
         return decoded[question]
