@@ -18,7 +18,8 @@ from usagebill.billing import Billing
 from usagebill.cli.export_files import FORMATS, sink
 from usagebill.cli.options import database, instant, opened, organization_option
 from usagebill.core.currencies import major_from_cents
-from usagebill.operations.exports import EXPORTS, FOCUS, Export, Row
+from usagebill.core.export_rows import Row
+from usagebill.operations.exports import EXPORTS, FOCUS, Export
 from usagebill.work import Reader
 
 __all__ = ["export"]
