@@ -17,14 +17,25 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
+from tests.clickhouse_http import serving
 from tests.postgresql import server_url
 from tests.storage.events_contract import START, D, EventsContract, event, second
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
-from usagebill.storage.clickhouse import Difference, EventServers, StoreWithEvents, UnusableEventStore, differences
+from usagebill.storage.clickhouse import (
+    Difference,
+    EventServers,
+    StoreWithEvents,
+    UnusableEventStore,
+    UsageDifference,
+    differences,
+    usage_differences,
+)
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import Unreachable
 from usagebill.storage.event_queries import COUNTED, EventQuery
@@ -330,6 +341,50 @@ def test_counts_stay_right_while_events_arrive_and_the_event_store_takes_over(fo
     tenant.store.close()
 
 
+def test_usage_that_differs_though_the_events_do_not_is_found_by_comparing(tenant: _ShippedTenant) -> None:
+    tenant.store.write(
+        tenant.id,
+        lambda tx: tx.insert(
+            BillableMetric(
+                id="metric",
+                organization_id=tenant.id,
+                name="Calls",
+                code="calls",
+                aggregation_type="sum_agg",
+                field_name="value",
+                created_at=START,
+                updated_at=START,
+            )
+        ),
+    )
+    tenant.append(*(event(tenant.id, number, {"value": 1}, subscription=f"s{number % 3}") for number in range(9)))
+    assert tenant.ship()
+    tenant.append(event(tenant.id, 9, {"value": 1}, subscription="s0"))
+
+    def compared() -> list[UsageDifference]:
+        return tenant.store.records.read(
+            tenant.id,
+            lambda tx: list(usage_differences(tx, tenant.store.servers, tenant.id, tenant.shipment_in(tx).shipped_to)),
+        )
+
+    assert compared() == []
+    # The number that is added up, and not the properties that it was taken from.
+    shard = tenant.store.servers.shards[0]
+    shard.run(
+        f"ALTER TABLE {shard.table('events')} UPDATE millionths = map('value', 5000000) WHERE id = '000004'",
+        mutations_sync=2,
+    )
+    assert tenant.differences() == []
+    assert compared() == [
+        UsageDifference(
+            external_subscription_id="s1",
+            metric_code="calls",
+            database=AggregateResult(units=D(3), events_count=3),
+            event_store=AggregateResult(units=D(7), events_count=3),
+        )
+    ]
+
+
 @pytest.mark.parametrize("after", ["blocks", "events"])
 def test_a_process_that_dies_while_it_ships_has_its_block_sent_again(
     tenant: _ShippedTenant, after: str, monkeypatch: pytest.MonkeyPatch
@@ -447,6 +502,31 @@ def test_while_a_server_does_not_answer_the_database_counts(
     assert tenant.total() == 2
 
 
+def test_a_server_over_http_counts_until_it_is_gone(records: Store, tmp_path: Path) -> None:
+    with serving(str(tmp_path)) as address:
+        url = f"clickhouse://{address}/usage"
+        tenant = _ShippedTenant(StoreWithEvents(records, EventServers(url), asked_from=0))
+        tenant.append(*(event(tenant.id, number, {"value": "0.1"}) for number in range(10)))
+        assert tenant.ship()
+        block = tenant.store.records.read(tenant.id, lambda tx: tx.events.stored_since(0, 100, at_most=100))
+        for _ in range(2):
+            # The second is refused by its token, which goes by another way than the rows.
+            tenant.store.servers.shards[0].insert("events", lines_of(block), insert_deduplication_token="again")
+        assert tenant.rows() == 20
+        tenant.append(event(tenant.id, 10, {"value": "0.1"}))
+        another = EventServers(url)
+        assert another.id == tenant.store.servers.id
+        another.close()
+        assert (tenant.total(), tenant.total("unique_count_agg"), tenant.differences()) == (D("1.1"), 1, [])
+        with pytest.raises(UnusableEventStore, match="Authentication failed"):
+            EventServers(url.replace("secret", "guessed"))
+    with capture_logs() as logs:
+        assert tenant.total() == D("1.1")
+    assert [line["event"] for line in logs] == ["event_store_unreachable"]
+    assert not tenant.store.ship_events()
+    tenant.store.close()
+
+
 def test_an_event_store_too_far_behind_is_said_in_the_log(
     tenant: _ShippedTenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -546,7 +626,7 @@ def test_an_organization_is_looked_after_from_the_command_line(folder: str, tmp_
         return CliRunner().invoke(main, ["event-store", *words, "--db", path, "--events", events_url])
 
     assert "shipped up to place 1" in run("ship").output
-    assert run("compare").output == "the same events on both sides\n"
+    assert run("compare").output == "the same events on both sides\nthe same usage on both sides\n"
     assert json.loads(run("status", "--json").output)["reads_from"] == "database"
     assert run("read-from", "event-store").exit_code == 0
     assert json.loads(run("status", "--json").output) | {"event_store_id": ""} == {

@@ -17,7 +17,8 @@ from usagebill.views.formats import instant_text
 
 if TYPE_CHECKING:
     # Its driver is an extra, and slow to import.
-    from usagebill.storage.clickhouse import StoreWithEvents
+    from usagebill.storage.clickhouse import Difference, StoreWithEvents, UsageDifference
+    from usagebill.storage.ports import Transaction
 
 __all__ = ["event_store"]
 
@@ -99,29 +100,50 @@ def ship(organization: str | None, path: str, events: str) -> None:
 def compare(organization: str | None, path: str, events: str, json_output: bool) -> None:
     """Read every shipped event on both sides, and list subscriptions, codes and days whose events differ.
 
-    Services may run meanwhile. Exits with 1 if anything differs.
+    Then the usage of every subscription and metric is counted on both sides. Services may run meanwhile. Exits with 1
+    if anything differs.
     """
 
-    def asked(store: StoreWithEvents, shipment: EventShipment) -> list[dict[str, object]]:
-        from usagebill.storage.clickhouse import differences
+    def asked(store: StoreWithEvents, shipment: EventShipment) -> tuple[list[Difference], list[UsageDifference]]:
+        from usagebill.storage.clickhouse import TooFarBehind, differences, usage_differences
 
         id = shipment.organization_id
-        return store.records.read(
-            id,
-            lambda tx: [
-                {name: getattr(difference, name) for name in difference.__slots__}
-                for difference in islice(differences(tx, store.servers, id, shipment.shipped_to), _SHOWN)
-            ],
-        )
+
+        def compared(tx: Transaction) -> tuple[list[Difference], list[UsageDifference]]:
+            # The shipment of the same snapshot: more may have been sent since.
+            known = tx.get(EventShipment, shipment.id) or shipment
+            return (
+                list(islice(differences(tx, store.servers, id, known.shipped_to), _SHOWN)),
+                list(islice(usage_differences(tx, store.servers, id, known.shipped_to), _SHOWN)),
+            )
+
+        try:
+            return store.records.read(id, compared)
+        except TooFarBehind as problem:
+            raise click.ClickException(str(problem)) from problem
 
     with opened(path, organization, events=events) as billing:
-        differing = _asked(billing, asked)
+        differing, usage = _asked(billing, asked)
+    rows = [{name: getattr(difference, name) for name in difference.__slots__} for difference in differing]
+    usage_rows = [
+        {
+            "external_subscription_id": difference.external_subscription_id,
+            "metric": difference.metric_code,
+            "database_units": difference.database.units,
+            "event_store_units": difference.event_store.units,
+            "database_count": difference.database.events_count,
+            "event_store_count": difference.event_store.events_count,
+        }
+        for difference in usage
+    ]
     if json_output:
-        print_json({"differences": differing})
+        print_json({"differences": rows, "usage_differences": usage_rows})
     else:
         columns = ["external_subscription_id", "code", "day", "database_count", "event_store_count"]
-        print_table(columns, differing, "the same events on both sides")
-    if differing:
+        print_table(columns, rows, "the same events on both sides")
+        columns = ["external_subscription_id", "metric", "database_units", "event_store_units"]
+        print_table([*columns, "database_count", "event_store_count"], usage_rows, "the same usage on both sides")
+    if differing or usage:
         raise SystemExit(1)
 
 

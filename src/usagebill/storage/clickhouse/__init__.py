@@ -4,8 +4,24 @@ The database rejects duplicates and makes events durable. `shipping` sends them 
 stored; `answers` counts them. `store` combines both with an engine.
 """
 
-from usagebill.storage.clickhouse.comparing import Difference, differences
+from usagebill.storage.clickhouse.comparing import (
+    Difference,
+    TooFarBehind,
+    UsageDifference,
+    differences,
+    usage_differences,
+)
 from usagebill.storage.clickhouse.servers import EventServers, UnusableEventStore, temporary_database
 from usagebill.storage.clickhouse.store import StoreWithEvents
 
-__all__ = ["Difference", "EventServers", "StoreWithEvents", "UnusableEventStore", "differences", "temporary_database"]
+__all__ = [
+    "Difference",
+    "EventServers",
+    "StoreWithEvents",
+    "TooFarBehind",
+    "UnusableEventStore",
+    "UsageDifference",
+    "differences",
+    "temporary_database",
+    "usage_differences",
+]

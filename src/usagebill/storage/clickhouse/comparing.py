@@ -1,4 +1,4 @@
-"""Comparison of an event store with the database, by subscription, code and day."""
+"""Comparison of an event store with the database: events by subscription, code and day, and what they add up to."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event
+from usagebill.storage.clickhouse.answers import answers_of
 from usagebill.storage.clickhouse.rows import FINGERPRINT, fingerprint
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.clickhouse.shipping import BLOCK
+from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.storage.ports import Snapshot
 from usagebill.storage.sqlite.events.rows import microseconds
 
-__all__ = ["Difference", "differences"]
+__all__ = ["Difference", "TooFarBehind", "UsageDifference", "differences", "usage_differences"]
 
 _DAY: Final = 86_400_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).date()
+# Subscriptions whose usage is compared by one query.
+_TOGETHER: Final = 500
+_WAITING_AT_MOST: Final = 200_000
 _Key = tuple[str | None, str, int]
 
 
@@ -64,3 +72,57 @@ def differences(tx: Snapshot, servers: EventServers, organization_id: str, shipp
                 database_count=here.get(key, (0, 0))[0],
                 event_store_count=there.get(key, (0, 0))[0],
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageDifference:
+    """What all events of an external subscription id come to for a metric, if it is not the same on both sides."""
+
+    external_subscription_id: str
+    metric_code: str
+    database: AggregateResult
+    event_store: AggregateResult
+
+
+class TooFarBehind(Exception):
+    """So many events were not shipped yet that usage is not compared."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} events are not shipped yet: run `usagebill event-store ship` first")
+
+
+def usage_differences(
+    tx: Snapshot, servers: EventServers, organization_id: str, shipped_to: int
+) -> Iterator[UsageDifference]:
+    """Where the usage of a subscription differs: that counted by the database, from its running states if it has them,
+    and that counted by the event store together with the events after `shipped_to`.
+
+    Compared are the metrics that engines count by themselves, over all time and all events of their code. Raises
+    `TooFarBehind` if there are too many events after `shipped_to` to hold in memory.
+    """
+    latest = tx.events.latest()
+    tail = tx.events.stored_since(shipped_to, latest, at_most=_WAITING_AT_MOST + 1)
+    if len(tail) > _WAITING_AT_MOST:
+        raise TooFarBehind(latest - shipped_to)
+    by_code: dict[str, list[tuple[int, Event]]] = {}
+    for sequence, event in tail:
+        by_code.setdefault(event.code, []).append((sequence, event))
+    for metric in tx.find(BillableMetric):
+        if metric.aggregation_type not in COUNTED:
+            continue
+        question = EventQuery(
+            code=metric.code,
+            external_subscription_id="",
+            aggregation_type=metric.aggregation_type,
+            field_name=metric.field_name,
+        )
+        names = sorted({name for name, _ in tx.events.senders(code=metric.code) if name is not None})
+        for start in range(0, len(names), _TOGETHER):
+            ids = names[start : start + _TOGETHER]
+            here = tx.events.tallies_of(question, ids)
+            there = answers_of(servers, organization_id, question, ids, shipped_to, by_code.get(metric.code, []))
+            for id in ids:
+                if here[id] != there[id]:
+                    yield UsageDifference(
+                        external_subscription_id=id, metric_code=metric.code, database=here[id], event_store=there[id]
+                    )
