@@ -7,10 +7,11 @@ against the rules. An invoice's usage is what had been received when it was fina
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from usagebill.core.audit import Finding
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
 from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_advance
@@ -45,13 +46,18 @@ def recounted(
         if subscribed.count(period.subscription_id) > 1:
             continue
         period_fees = [fee for fee in fees if fee.subscription_id == period.subscription_id]
-        if period.invoicing_reason in WHOLE_REASONS:
-            counted_at = invoice.finalized_at or invoice.created_at
-            yield from WholePeriod(reader, invoice, period, period_fees, notes, counted_at).findings()
-        elif period.invoicing_reason == InvoicingReason.PROGRESSIVE_BILLING:
-            yield from UsageSoFar(reader, invoice, period, period_fees, notes, invoice.created_at).findings()
-        elif period.invoicing_reason == InvoicingReason.IN_ADVANCE:
-            yield from lines_in_advance(reader, invoice, period, period_fees, notes)
+        match period.invoicing_reason:
+            case InvoicingReason.STARTING | InvoicingReason.PERIODIC | InvoicingReason.TERMINATING:
+                counted_at = invoice.finalized_at or invoice.created_at
+                yield from WholePeriod(reader, invoice, period, period_fees, notes, counted_at).findings()
+            case InvoicingReason.PROGRESSIVE_BILLING:
+                yield from UsageSoFar(reader, invoice, period, period_fees, notes, invoice.created_at).findings()
+            case InvoicingReason.IN_ADVANCE:
+                yield from lines_in_advance(reader, invoice, period, period_fees, notes)
+            case InvoicingReason.IN_ADVANCE_PERIODIC:
+                continue  # only of the invoices whose fees are recounted above
+            case _:
+                assert_never(period.invoicing_reason)
 
 
 def recounted_without_invoice(reader: Reader, customer_id: str, notes: Recounts) -> Iterator[Finding]:
