@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ADVANCE_REASONS, UNDONE, InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ADVANCE_REASONS, InvoiceType, InvoicingReason
+from usagebill.core.invoices.progressive import billed_less_surplus, left_to_credit
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
-from usagebill.core.numbers import round_cents, total
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
@@ -64,11 +64,10 @@ def _place(reader: Reader, invoice: Invoice) -> Place:
 
 
 def _ahead(reader: Reader, invoice: Invoice) -> BilledAhead:
-    surplus = sum(_net_cents(invoice, note) for note in _notes(reader, invoice) if note.automatic)
     return BilledAhead(
         place=_place(reader, invoice),
         stands=invoice.status in BILLED_AHEAD,
-        billed_cents=invoice.fees_amount_cents - invoice.coupons_amount_cents - surplus,
+        billed_cents=billed_less_surplus(invoice, _notes(reader, invoice)),
         credits=tuple(
             (_place(reader, source), credit.amount_cents)
             for credit in invoice.credits
@@ -82,36 +81,20 @@ def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:
     return reader.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", CREDITED))
 
 
-def _net_cents(invoice: Invoice, note: CreditNote) -> int:
-    """What the note takes back of its invoice's fees, before taxes. A note on a surplus counts in full (`on_surplus`);
-    any other note, and one on an invoice that earlier invoices were credited on, counts after coupons and credits."""
-    if note.automatic and not any(credit.item_type == CreditType.INVOICE for credit in invoice.credits):
-        return round_cents(total(item.precise_amount_cents for item in note.items))
-    return note.sub_total_excluding_taxes_amount_cents
-
-
 def _progressive_billed(
     reader: Reader, invoice: Invoice, billed: Invoice, subscription_id: str, unbilled_cents: int
 ) -> ProgressiveBilled:
-    credited = sum(
-        credit.amount_cents
-        for other in reader.tx.find(
-            Invoice,
-            eq("customer_id", billed.customer_id),
-            ne("id", invoice.id),
-            has_item("credits", source_id=billed.id, item_type="invoice"),
-        )
-        if other.status not in UNDONE
-        for credit in other.credits
-        if credit.item_type == CreditType.INVOICE and credit.source_id == billed.id
+    crediting = reader.tx.find(
+        Invoice,
+        eq("customer_id", billed.customer_id),
+        ne("id", invoice.id),
+        has_item("credits", source_id=billed.id, item_type="invoice"),
     )
-    noted = sum(_net_cents(billed, note) for note in _notes(reader, billed))
-    left = billed.fees_amount_cents - billed.coupons_amount_cents - credited - noted - unbilled_cents
     return ProgressiveBilled(
         invoice_id=billed.id,
         number=billed.number,
         subscription_id=subscription_id,
-        left_cents=max(0, left),
+        left_cents=left_to_credit(billed, crediting, _notes(reader, billed), unbilled_cents=unbilled_cents),
         fees=progressive_fees(reader, billed.id),
     )
 

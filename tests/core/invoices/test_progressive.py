@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.builders import NOW, invoice
+from tests.core.builders import NOW, invoice, item, note
 
-from usagebill.core.invoices.progressive import applied_threshold, billed_so_far, is_invoiced_already, passed_on
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.invoices.progressive import (
+    applied_threshold,
+    billed_less_surplus,
+    billed_so_far,
+    credited_cents,
+    is_invoiced_already,
+    left_to_credit,
+    passed_on,
+)
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.plans import UsageThreshold
 
@@ -104,3 +113,63 @@ def test_no_threshold_is_invoiced_twice_from_the_same_amount(
     invoices: list[Invoice], invoiced: int, passed: list[int], expected: bool
 ) -> None:
     assert is_invoiced_already(invoices, invoiced, [threshold(amount) for amount in passed]) is expected
+
+
+def progressive_credit(cents: int, source_id: str) -> Credit:
+    return Credit(
+        id="credit",
+        amount_cents=cents,
+        amount_currency="EUR",
+        before_taxes=False,
+        item_id="item",
+        item_type=CreditType.INVOICE,
+        item_code="INV-001",
+        item_name="",
+        created_at=NOW,
+        source_id=source_id,
+    )
+
+
+BILLED = invoice(id="billed", fees_amount_cents=1000, coupons_amount_cents=100)
+SURPLUS = note("surplus", 0, automatic=True, items=(item("fee", "120.6"),), sub_total_excluding_taxes_amount_cents=90)
+BY_HAND = note("by hand", 0, items=(item("fee", "50"),), sub_total_excluding_taxes_amount_cents=40)
+
+
+@pytest.mark.parametrize(
+    ("status", "source_id", "credited"),
+    [
+        ("finalized", "billed", 200),
+        ("draft", "billed", 200),
+        ("generating", "billed", 200),
+        ("finalized", "another", 0),
+        ("voided", "billed", 0),
+        ("closed", "billed", 0),
+        ("deleted", "billed", 0),
+    ],
+)
+def test_what_stands_has_credited_a_progressive_invoice(status: str, source_id: str, credited: int) -> None:
+    crediting = invoice(id="final", status=status, credits=(progressive_credit(200, source_id),))
+    assert credited_cents(BILLED, [crediting]) == credited
+    assert left_to_credit(BILLED, [crediting], [], unbilled_cents=0) == 1000 - 100 - credited
+
+
+@pytest.mark.parametrize(
+    ("credits", "notes", "unbilled_cents", "left", "billed_cents"),
+    [
+        ((), [], 0, 1000 - 100, 1000 - 100),
+        ((), [], 250, 1000 - 100 - 250, 1000 - 100),
+        # A surplus counts in full, rounded once; what a person credits was billed, and counts after coupons.
+        ((), [SURPLUS], 0, 1000 - 100 - 121, 1000 - 100 - 121),
+        ((), [BY_HAND], 0, 1000 - 100 - 40, 1000 - 100),
+        ((), [SURPLUS, BY_HAND], 0, 1000 - 100 - 121 - 40, 1000 - 100 - 121),
+        # On an invoice that had credits itself, a surplus counts after them.
+        ((progressive_credit(300, "earlier"),), [SURPLUS], 0, 1000 - 100 - 90, 1000 - 100 - 90),
+        ((), [], 2000, 0, 1000 - 100),
+    ],
+)
+def test_what_is_left_to_credit_of_a_progressive_invoice(
+    credits: tuple[Credit, ...], notes: list[CreditNote], unbilled_cents: int, left: int, billed_cents: int
+) -> None:
+    billed = replace(BILLED, credits=credits)
+    assert left_to_credit(billed, [], notes, unbilled_cents=unbilled_cents) == left
+    assert billed_less_surplus(billed, notes) == billed_cents

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from usagebill.core.invoices.records import AppliedThreshold, Credit, Invoice
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.invoices.life_cycle import UNDONE
+from usagebill.core.invoices.records import AppliedThreshold, Credit, CreditType, Invoice
+from usagebill.core.numbers import round_cents, total
 from usagebill.core.plans import UsageThreshold
 
-__all__ = ["applied_threshold", "billed_so_far", "is_invoiced_already", "passed_on"]
+__all__ = [
+    "applied_threshold",
+    "billed_less_surplus",
+    "billed_so_far",
+    "credited_cents",
+    "is_invoiced_already",
+    "left_to_credit",
+    "passed_on",
+    "taken_back_cents",
+]
 
 
 def billed_so_far(last: Invoice | None) -> int:
@@ -62,3 +74,42 @@ def passed_on(cents: int, credits: Iterable[Credit]) -> list[tuple[Credit, int]]
             shares.append((credit, share))
         cents -= share
     return shares
+
+
+def taken_back_cents(invoice: Invoice, note: CreditNote) -> int:
+    """What the note takes back of its invoice's fees, before taxes.
+
+    A note on a surplus counts in full (`automatic`); any other note, and one on an invoice that earlier invoices were
+    credited on, counts after coupons and credits.
+    """
+    if note.automatic and not any(credit.item_type == CreditType.INVOICE for credit in invoice.credits):
+        return round_cents(total(item.precise_amount_cents for item in note.items))
+    return note.sub_total_excluding_taxes_amount_cents
+
+
+def billed_less_surplus(billed: Invoice, notes: Iterable[CreditNote]) -> int:
+    """The fees of a progressive billing invoice after coupons, less the surplus that its `notes` gave back."""
+    surplus = sum(taken_back_cents(billed, note) for note in notes if note.automatic)
+    return billed.fees_amount_cents - billed.coupons_amount_cents - surplus
+
+
+def credited_cents(billed: Invoice, invoices: Iterable[Invoice]) -> int:
+    """What those of `invoices` that stand have credited of a progressive billing invoice."""
+    return sum(
+        credit.amount_cents
+        for invoice in invoices
+        if invoice.status not in UNDONE
+        for credit in invoice.credits
+        if credit.item_type == CreditType.INVOICE and credit.source_id == billed.id
+    )
+
+
+def left_to_credit(
+    billed: Invoice, invoices: Iterable[Invoice], notes: Iterable[CreditNote], *, unbilled_cents: int
+) -> int:
+    """What another invoice can credit of a progressive billing invoice: its fees after coupons, less what `invoices`
+    have credited and `notes` taken back, and less what it did not bill itself; never below zero.
+    """
+    noted = sum(taken_back_cents(billed, note) for note in notes)
+    used = credited_cents(billed, invoices) + noted + unbilled_cents
+    return max(0, billed.fees_amount_cents - billed.coupons_amount_cents - used)
