@@ -18,6 +18,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from usagebill.storage.postgresql.databases import database_url
 
@@ -58,13 +59,23 @@ def server_url() -> str:
 
 
 @contextmanager
-def new_database() -> Iterator[str]:
-    """The URL of a database without a table, which is gone afterwards."""
+def new_database(original: str = "template1") -> Iterator[str]:
+    """The URL of a database without a table, or a copy of the one with this name; it is gone afterwards."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server_url(), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(original)))
     try:
         yield database_url(server_url(), name)
     finally:
         with psycopg.connect(server_url(), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def copied_database(url: str) -> Iterator[str]:
+    """The URL of a copy of a database that nobody is connected to."""
+    name = conninfo_to_dict(url)["dbname"]
+    assert isinstance(name, str)
+    with new_database(name) as copy:
+        yield copy

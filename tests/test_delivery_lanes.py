@@ -182,12 +182,12 @@ with Billing(sys.argv[1]) as billing, Worker(billing):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_loses_no_message(file: Path) -> None:
-    with Receiver(*[200] * 20, 0) as receiver, Billing(file) as billing:
+def test_a_worker_that_is_killed_loses_no_message(database: str) -> None:
+    with Receiver(*[200] * 20, 0) as receiver, Billing(database) as billing:
         endpoint = listen(billing, receiver.url)
         happen(billing, 60)
         process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(file)], env=ENVIRONMENT, stdin=subprocess.PIPE, text=True
+            [sys.executable, "-c", KILLED, database], env=ENVIRONMENT, stdin=subprocess.PIPE, text=True
         )
         while len(receiver.received) < 22:
             receiver.came.wait(30)
