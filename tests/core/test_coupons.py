@@ -122,6 +122,7 @@ def test_coupons_of_three_kinds_over_two_plans() -> None:
     shares = "676.47059 1352.94117 88.23529 117.64706 126.47059 252.94118 379.41176 505.88235"
     assert _shares(draft) == [Decimal(share) for share in shares.split()]
     taxes = [fee.taxes_amount_cents for fee in draft.fees]
+    # 10 % (20 % for m2) of each amount less its share: 10 % of 323.52941, 20 % of 647.05883 and so on.
     assert taxes == [32, 129, 291, 388, 87, 349, 262, 349]
     invoice = draft.invoice
     assert (invoice.fees_amount_cents, invoice.coupons_amount_cents) == (20000, 500 + 1000 + 2000)
@@ -186,7 +187,7 @@ def test_a_limited_coupon_is_worth_at_most_its_own_fees() -> None:
 def test_thirds_of_a_coupon_miss_a_hundred_thousandth() -> None:
     draft = settle(fees(1000, 1000, 1000), [tax("20")], coupons=[coupon(cents=1000)])
     assert _shares(draft) == [Decimal("333.33333")] * 3
-    assert [fee.taxes_amount_cents for fee in draft.fees] == [133, 133, 133]
+    assert [fee.taxes_amount_cents for fee in draft.fees] == [percent(1000 - 333, 20)] * 3
     assert (draft.invoice.coupons_amount_cents, draft.invoice.taxes_amount_cents) == (1000, 400)
 
 

@@ -103,7 +103,7 @@ def test_what_is_given_takes_the_place_of_what_the_add_on_says(box: Scenario) ->
 
 
 def test_unknown_tax_codes_leave_the_usual_taxes(box: Scenario) -> None:
-    assert made(box, {"add_on_code": "setup", "tax_codes": ["none"]})["taxes_amount_cents"] == 240
+    assert made(box, {"add_on_code": "setup", "tax_codes": ["none"]})["taxes_amount_cents"] == percent(1200, 20)
 
 
 def test_fractions_of_units_are_rounded_once(box: Scenario) -> None:

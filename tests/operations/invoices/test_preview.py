@@ -97,12 +97,12 @@ def test_the_next_invoice_holds_the_usage_so_far(box: Scenario) -> None:
         box.event("calls")
     assert amounts(preview(box, subscriptions={"external_ids": ["sub"]})) == (
         6 + 2 * 1266,
-        percent(2538, 50),
-        gross(2538, 50),
+        percent(6 + 2 * 1266, 50),
+        gross(6 + 2 * 1266, 50),
         "2024-04-01",
     )
     ended = preview(box, subscriptions={"external_ids": ["sub"], "terminated_at": "2024-03-30T12:00:00Z"})
-    assert amounts(ended) == (3 + 2 * 1266, percent(2535, 50), gross(2535, 50), "2024-03-30")
+    assert amounts(ended) == (3 + 2 * 1266, percent(3 + 2 * 1266, 50), gross(3 + 2 * 1266, 50), "2024-03-30")
 
 
 def test_what_is_refused(box: Scenario) -> None:

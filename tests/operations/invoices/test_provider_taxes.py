@@ -63,10 +63,10 @@ def test_an_invoice_has_the_taxes_of_the_provider_instead_of_the_organizations(b
         "succeeded",
         "pending",
     )
-    assert taxes(invoice) == [("sales_tax", 10, 310)]
+    assert taxes(invoice) == [("sales_tax", 10, percent(3100, 10))]
     (line,), (fee,) = invoice["applied_taxes"], invoice["fees"]
     assert (line["svc_tax_id"], line["tax_description"], line["fees_amount_cents"]) == (None, "state", 3100)
-    assert (fee["taxes_amount_cents"], fee["taxes_rate"]) == (310, 10)
+    assert (fee["taxes_amount_cents"], fee["taxes_rate"]) == (percent(3100, 10), 10)
     assert (invoice["taxes_amount_cents"], invoice["total_amount_cents"]) == (percent(3100, 10), gross(3100, 10))
     assert box.webhook_types().count("invoice.created") == 1
     assert box.billing.audit().findings == ()
@@ -181,7 +181,11 @@ def test_an_invoice_that_waited_has_the_dates_of_the_day_on_which_it_is_issued(
 def test_a_draft_stays_a_draft_with_the_taxes_of_a_draft(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     draft = paid_in_advance(box)
-    assert (draft["status"], draft["tax_status"], taxes(draft)) == ("draft", "succeeded", [("sales_tax", 10, 310)])
+    assert (draft["status"], draft["tax_status"], taxes(draft)) == (
+        "draft",
+        "succeeded",
+        [("sales_tax", 10, percent(3100, 10))],
+    )
     assert provider.purposes() == ["draft"]
     assert box.webhook_types().count("invoice.ready_to_finalize") == 1
     box.travel_to("2024-03-05T00:00:00Z")
@@ -202,7 +206,11 @@ def test_a_draft_whose_taxes_fail_stays_a_draft(box: Scenario, provider: Provide
     refreshed = box.put(f"/invoices/{draft['svc_id']}/refresh")["invoice"]
     assert refreshed["tax_status"] == "pending"
     again = box.invoice(draft["svc_id"])
-    assert (again["tax_status"], errors(again), taxes(again)) == ("succeeded", [], [("sales_tax", 10, 310)])
+    assert (again["tax_status"], errors(again), taxes(again)) == (
+        "succeeded",
+        [],
+        [("sales_tax", 10, percent(3100, 10))],
+    )
 
 
 def test_a_draft_is_not_finalized_while_its_taxes_are_asked_for(box: Scenario, provider: Provider) -> None:
@@ -257,7 +265,7 @@ def test_a_draft_taxed_by_the_organization_after_all_is_not_sent_to_the_provider
     box.travel_to("2024-03-01T12:10:00Z")
     assert errors(box.invoice(draft["svc_id"])) == []
     box.travel_to("2024-03-05T00:00:00Z")
-    assert taxes(box.invoice(draft["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(draft["svc_id"])) == [("own", 20, percent(3100, 20))]
     requests_before = len(provider.asked)
     box.post(f"/invoices/{draft['svc_id']}/void")
     assert len(provider.asked) == requests_before
@@ -299,7 +307,11 @@ def test_a_failed_invoice_is_tried_again(box: Scenario, provider: Provider) -> N
     assert errors(failed) == [("tax_error", {"tax_error": "other"})]
     box.post(f"/invoices/{invoice['svc_id']}/retry")
     issued = box.invoice(invoice["svc_id"])
-    assert (issued["status"], errors(issued), taxes(issued)) == ("finalized", [], [("sales_tax", 10, 310)])
+    assert (issued["status"], errors(issued), taxes(issued)) == (
+        "finalized",
+        [],
+        [("sales_tax", 10, percent(3100, 10))],
+    )
     assert errors(box.get("/customers/acme")["customer"]) == []
     refusal = box.post(f"/invoices/{invoice['svc_id']}/retry", status=405)
     assert refusal["code"] == "invalid_status"
@@ -327,7 +339,7 @@ def test_an_invoice_that_met_a_limit_has_the_organizations_taxes_once_its_custom
     customer(box, integration_customers=[])
     assert box.invoice(invoice["svc_id"])["status"] == "failed"
     box.travel_to("2024-03-01T12:15:00Z")
-    assert taxes(box.invoice(invoice["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(invoice["svc_id"])) == [("own", 20, percent(3100, 20))]
 
 
 def test_another_try_at_one_invoice_leaves_the_questions_about_others_alone(box: Scenario, provider: Provider) -> None:
@@ -424,9 +436,9 @@ def test_a_customer_that_is_unlinked_pays_the_organizations_taxes_at_once(box: S
     waiting = paid_in_advance(box)
     customer(box, integration_customers=[])
     issued = box.invoice(waiting["svc_id"])
-    assert (issued["status"], taxes(issued)) == ("finalized", [("own", 20, 620)])
+    assert (issued["status"], taxes(issued)) == ("finalized", [("own", 20, percent(3100, 20))])
     box.travel_to("2024-03-02T12:00:00Z")
-    assert taxes(box.invoice(waiting["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(waiting["svc_id"])) == [("own", 20, percent(3100, 20))]
 
 
 def test_a_failed_invoice_of_a_customer_that_is_unlinked_is_retried_with_the_organizations_taxes(
@@ -437,14 +449,14 @@ def test_a_failed_invoice_of_a_customer_that_is_unlinked_is_retried_with_the_org
     failed = paid_in_advance(box)
     box.billing.tax_connections.delete("main")
     box.post(f"/invoices/{failed['svc_id']}/retry")
-    assert taxes(box.invoice(failed["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(failed["svc_id"])) == [("own", 20, percent(3100, 20))]
 
 
 def test_a_provider_goes_before_the_check_of_a_vat_number(box: Scenario, provider: Provider) -> None:
     fields = {"country": "FR", "eu_tax_management": True}
     box.put("/billing_entities/default", billing_entity=fields)
     customer(box, country="IT", tax_identification_number="IT12345678901")
-    assert taxes(paid_in_advance(box)) == [("sales_tax", 10, 310)]
+    assert taxes(paid_in_advance(box)) == [("sales_tax", 10, percent(3100, 10))]
 
 
 # What follows
