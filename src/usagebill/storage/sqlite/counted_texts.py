@@ -1,21 +1,22 @@
 """Counts of common texts: how many records contain a text that many contain, by the facets of the records.
 
-The index of texts (`text_index`) counts a text place by place: 45 ms for each three letters of it in 1,000,000 records.
-So texts that many records contain are counted in advance. For a kind that is searched
+The text index (`text_index`) counts matches one by one: 45 ms for each three letters of a text in 1,000,000 records. So
+texts that many records contain are counted in advance. For a kind that is searched
 
-- `<table>_common` has the texts that at least some 5% of its records have, and of each all that it contains;
-- `<table>_profiles` has the combinations of facets that shown records have, `<table>_profiled` the one of each record,
-  and where in the ranges it lies;
-- `<table>_common_counts` has for each combination the numbers of all these texts, packed: a record has some hundred of
-  them, each of which would be a row to be written;
-- `<table>_common_slots` has the same for each slot of each range (`slots`), whatever the facets;
-- `<table>_common_upto` says which texts are counted: up to a sequence number, from a file of so many;
-- `<table>_common_changed` has those of them that have changed since, with the texts they were counted by.
+- `<table>_common` has the texts that at least 5% of its records contain, with the shorter common texts in each;
+- `<table>_profiles` has the combinations of facets of listed records, `<table>_profiled` the combination of each record
+  and its place in the ranges;
+- `<table>_common_counts` has the counts of all these texts for each combination, packed: a record has about a hundred
+  of them, which would be that many rows to write;
+- `<table>_common_slots` has the counts for each slot of each range (`slots`), regardless of facets;
+- `<table>_common_upto` says how far records are counted (by sequence number), and how many there were when the texts
+  were chosen;
+- `<table>_common_changed` has the counted records that have changed since, with the texts they were counted by.
 
-Nothing of it is written with a record, except for a row of the last when a counted one changes. A worker counts records
-that are new or have changed, in batches; until then a search reads them one by one (`text_counts`). So totals are
-always exact. Which texts are common is estimated from a sample: a text that it misses takes longer to count, but is
-counted correctly.
+Writing a record touches none of these, except that changing a counted one adds a row to the last. A worker counts new
+and changed records in batches; until then, searches read them one by one (`text_counts`). So totals are always exact.
+Which texts are common is estimated from a sample: a text that it misses takes longer to count, but is counted
+correctly.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ __all__ = [
     "value_in",
 ]
 
-# A file with fewer records of a kind counts any text soon enough.
+# With fewer records of a kind, any text is counted fast enough.
 _LEAST = 20_000
-# Records that common texts are found in, and how many of these have one.
+# Size of the sample for common texts, and how many of its records must contain one.
 _SAMPLE = 1_000
 _SHARE = 0.05
 # With more common texts than this, the longest are left out.
 _MOST_TEXTS = 3_000
-# Records counted at once: the writer is kept for some 10 ms.
+# Records per batch: holds the write lock for some 10 ms.
 _AT_ONCE = 250
-# Records that are worth a transaction.
+# Fewer waiting records are not worth a transaction.
 _WORTHWHILE = 500
-# They are chosen again once there are this many times as many records.
+# Common texts are chosen again when there are this many times as many records.
 _GROWN = 2
 
 
@@ -95,13 +96,13 @@ def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     watched = ["shown", *table.listing.searched, *(["party"] if joined else [])]
     differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in watched)
     source = f" FROM (SELECT 1){texts_join(table, 'old')}"
-    # What caused a trigger says what becomes of conflicts in it, so that there must be none.
+    # A trigger inherits conflict handling from the statement that fires it, so it must not cause any.
     unless = f'AND NOT EXISTS (SELECT 1 FROM "{changed}" h WHERE h.sequence ='
     old = (
         f'INSERT INTO "{changed}" SELECT old.sequence, {_texts_json(table, "old", "c")}{source}'
         f" WHERE old.sequence {counted} {unless} old.sequence);"
     )
-    # The number of a text that is gone may be another's.
+    # The number of a deleted text may be reused.
     again = (
         f"""INSERT INTO "{changed}" SELECT new.sequence, '[]' WHERE new.sequence {counted} {unless} new.sequence);"""
     )
@@ -114,7 +115,7 @@ def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         )
     if joined is None:
         return
-    # What a party is searched by changes for all that are searched with it. One that comes or goes changes `party`.
+    # A change of a party's texts affects all records that are searched with it. Adding or deleting one changes `party`.
     party = table_of(joined.kind).name
     differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in joined.columns)
     trigger = f"{name}_common_of_{party}"
@@ -137,7 +138,7 @@ def texts_join(table: Table, row: str) -> str:
 
 
 def searched_texts(table: Table, row: str, party: str) -> list[str]:
-    """All that a record is searched by, as SQL: a party that is not there has nulls."""
+    """All searched texts of a record, as SQL; NULLs for a missing party."""
     assert table.listing is not None
     joined = table.listing.searched_with
     texts = [f'{row}."{column}"' for column in table.listing.searched]
@@ -149,7 +150,7 @@ def _texts_json(table: Table, row: str, party: str) -> str:
 
 
 def note_change_sql(table: Table) -> Iterator[str]:
-    """Statements that note that facets of the record with an id are about to change."""
+    """Statements to run before facets of the record with an id change."""
     if table.listing is None or not table.listing.searched:
         return
     name = table.name
@@ -164,9 +165,9 @@ def note_change_sql(table: Table) -> Iterator[str]:
 
 
 def common_pieces(records: Sequence[Iterable[str | None]], least: int, most: int = _MOST_TEXTS) -> list[str]:
-    """The texts that at least `least` of the records contain, shortest first: all those of a length, or none.
+    """The texts that at least `least` of the records contain, shortest first: all of a length, or none.
 
-    Whatever such a text contains is one itself, so that the longer ones are looked for in the shorter ones alone.
+    Every part of such a text is one too, so longer ones are only built from shorter ones.
     """
     texts = [[text for text in record if text] for record in records]
     pieces: list[str] = []
@@ -195,7 +196,7 @@ def _longer(record: Iterable[str], length: int, common: Collection[str]) -> set[
 
 
 class CommonTexts:
-    """Which of the common texts, named by their places, a record contains."""
+    """Finds the common texts in a record, by their places."""
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self._places = {piece: place for place, piece in enumerate(pieces)}
@@ -205,7 +206,7 @@ class CommonTexts:
         return len(self._places)
 
     def held(self, texts: Iterable[str | None]) -> set[int]:
-        """The places of all that one of the texts contains."""
+        """The places of the common texts in any of the texts."""
         places, held = self._places, set[int]()
         for text in texts:
             if not text:
@@ -275,7 +276,7 @@ def _is_behind(connection: sqlite3.Connection, table: Table) -> bool:
 
 
 def count_common(connection: sqlite3.Connection, at_once: int | None = None) -> None:
-    """Count a batch, of `at_once` records, of the new and changed ones of the first kind that has enough of them."""
+    """Count a batch of `at_once` new and changed records, of the first kind that has enough of them."""
     for table in _searched():
         if _is_behind(connection, table):
             counted = _counted_up_to(connection, table)
@@ -287,7 +288,7 @@ def count_common(connection: sqlite3.Connection, at_once: int | None = None) -> 
 
 
 def _choose(connection: sqlite3.Connection, table: Table) -> None:
-    """Choose the common texts, and count from the beginning."""
+    """Choose the common texts and restart counting."""
     name, last = table.name, _last(connection, table)
     places = random.Random(last)
     texts = ", ".join(searched_texts(table, "x", "c"))
@@ -321,7 +322,7 @@ def value_in(table: Table, column: str) -> str:
 
 
 def _slots(table: Table) -> list[tuple[str, str]]:
-    """All that a record of `<table>_profiled`, as `p`, is counted under by its ranges, with the slot in SQL."""
+    """The range keys that a record of `<table>_profiled`, as `p`, is counted under, with the slot in SQL."""
     assert table.listing is not None
     return [
         (
@@ -334,7 +335,7 @@ def _slots(table: Table) -> list[tuple[str, str]]:
 
 
 def _read_sql(table: Table, tests: str) -> str:
-    """The texts, ranges and facets of records that lists show."""
+    """The texts, ranges and facets of listed records."""
     assert table.listing is not None
     facets = [value for _, value in own_facet_values(table, "t")]
     ranges = [f't."{column}"' for column in table.listing.ranges]
@@ -351,7 +352,7 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
     common = _common_texts(tuple(text for (text,) in pieces))
     assert table.listing is not None
     moved: dict[int, Counter[int]] = {}
-    # Before the new ones, which are counted from what they are now.
+    # Before the new ones, which are counted in their current state.
     changed = connection.execute(
         f'SELECT h.sequence, h.texts, p.code FROM "{name}_common_changed" h'
         f' LEFT JOIN "{name}_profiled" p ON p.sequence = h.sequence LIMIT ?',
@@ -437,14 +438,12 @@ def _move(connection: sqlite3.Connection, table: str, key: dict[str, object], mo
 
 
 def number_of(connection: sqlite3.Connection, table: Table, place: int, codes: str, values: Sequence[object]) -> int:
-    """How many of the records whose codes a query gives have the common text with this place, as they were counted."""
+    """How many counted records, of those whose codes the query returns, have the common text with this place."""
     return _number(connection, f'"{table.name}_common_counts" n WHERE n.code IN ({codes})', place, values)
 
 
 def number_within(connection: sqlite3.Connection, table: Table, place: int, organization_id: str, span: Span) -> int:
-    """How many of an organization's records in the slots of a span have the common text with this place, as they were
-    counted.
-    """
+    """How many counted records of an organization in the slots of a span have the common text with this place."""
     return sum(
         _number(
             connection,
@@ -463,7 +462,7 @@ def _number(connection: sqlite3.Connection, source: str, place: int, values: Seq
 
 
 def _codes(connection: sqlite3.Connection, table: Table, profiles: set[tuple[object, ...]]) -> dict[object, int]:
-    """The code of each combination of an organization and its facets, which gets one if it has none."""
+    """The code of each combination of an organization and facets; assigned if missing."""
     facets = own_facet_values(table, "t")
     tests = "".join(f" AND f{place} = ?" for place, _ in facets)
     codes: dict[object, int] = {}

@@ -1,9 +1,9 @@
-"""Counts: how many records a list holds, kept by facet and range, so that no list counts its records one by one.
+"""Counts: the number of records in lists, kept by facet and range, so that no list counts its records one by one.
 
 `<table>_counts` has a number for each combination of facets that occurs (`storage.listings`), and one more for each
 slot of each range: a day, or amounts of the same first three digits; and for each record that a key names. Months and
 years have slots too, as have amounts of the same first two digits and of the same first, so that a long range adds up
-few. They are written with the records (`kept`). What a bound cuts in two is counted in the table itself.
+few. They are written with the records (`kept`). Slots that a bound cuts in two are counted in the table itself.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ __all__ = [
     "widen_counts",
 ]
 
-# How absent values are kept: no text and no number equals it.
+# Stands for absent values: no text and no number equals it.
 _ABSENT = "x''"
 
 
 def shown_sql(table: Table, row: str) -> str:
-    """What holds of a `row` that lists show."""
+    """The condition for a `row` to be listed."""
     assert table.listing is not None
     tests = ["t.deleted_at IS NULL"] if can_be_deleted(table.kind) else []
     if table.listing.shown is not None:
@@ -87,10 +87,9 @@ def shown_sql(table: Table, row: str) -> str:
 
 
 def _shown_sql(shown: Condition) -> str:
-    """The condition on `t`, one value after the other: SQLite makes a table of a list of them, for every row written.
+    """The condition on `t`, value by value: for a list of values, SQLite would build a table for every row written.
 
-    The pluses keep it from comparing a partial index with what is bound to a statement, which it would then prepare
-    again each time.
+    The pluses rule out partial indexes: for those SQLite looks at bound values, and recompiles the statement each time.
     """
     match shown:
         case Compare(column, "=", value):
@@ -107,7 +106,7 @@ def _shown_sql(shown: Condition) -> str:
 
 
 def _of_row(sql: str, row: str) -> str:
-    """SQL about `t` as SQL about `row`; where that is empty, about the table of an index."""
+    """SQL about `t` as SQL about `row`; if that is empty, about the table of an index."""
     return re.sub(r"\bt\.", f"{row}." if row else "", sql)
 
 
@@ -135,7 +134,7 @@ def facet_names(table: Table) -> str:
 
 
 def joined_facets(table: Table) -> str:
-    """How records, as `t`, are joined to counts, as `c`, by the index of facets."""
+    """The join of records, as `t`, and counts, as `c`, by the index of facets."""
     tests = []
     for place, facet in _own_facets(table):
         if isinstance(facet, str):
@@ -165,15 +164,15 @@ def _stored(table: Table, facet: Facet, row: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the counts are asked instead of the table. `facets` is SQL over the counts, aliased `c`."""
+    """A query on counts instead of the table. `facets` is SQL over the counts, aliased `c`."""
 
     facets: str
     values: tuple[Any, ...]
     conditions: tuple[Condition, ...]
     span: Span | None
-    # Whether the record alone decides all facets that are asked for.
+    # Whether the record alone decides all facets in the query.
     own: bool
-    # The bounds of the range that is asked for, if it is no key that names the span.
+    # The bounds of the range, unless a key names the span.
     bounds: tuple[Compare, ...] = ()
 
 
@@ -186,9 +185,7 @@ def _flat(conditions: Sequence[Condition], facets: Sequence[Facet]) -> Iterator[
 
 
 def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[Condition]] | None:
-    """What the counts know of these conditions, and the conditions that they know nothing of; None if they know
-    nothing of such records at all.
-    """
+    """The part of the conditions that counts can answer, and the other conditions; None if counts cannot answer any."""
     table = table_of(kind)
     listing = table.listing
     if listing is None or not implies(conditions, listing.shown):
@@ -232,7 +229,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
 
 
 def _is_own(table: Table, condition: Condition) -> bool:
-    """Whether the condition looks at nothing but the record and facets of its own."""
+    """Whether the condition only depends on the record and its own facets."""
     assert table.listing is not None
     match condition:
         case Related(_, column, _):
@@ -245,7 +242,7 @@ def _is_own(table: Table, condition: Condition) -> bool:
 
 
 def _facet_sql(table: Table, condition: Condition, values: list[Any]) -> str | None:
-    """The condition as one on facets; None if facets cannot tell."""
+    """The condition in terms of facets; None if facets do not decide it."""
     assert table.listing is not None
     facets = table.listing.facets
     if condition in facets:
@@ -304,10 +301,10 @@ def _test(table: Table, facet: str | Joined, place: int, condition: Condition, v
 
 
 def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
-    """Name and statement of the indexes that lists go through.
+    """Name and statement of the indexes of lists.
 
-    `<table>_listed` is in the order of the list and holds what lists are narrowed by; `<table>_facets` leads from
-    facets to their records, `<table>_ranged_<column>` from a range.
+    `<table>_listed` is in list order and has the columns of filters; `<table>_facets` leads from facets to records,
+    `<table>_ranged_<column>` from ranges.
     """
     listing = table.listing
     if listing is None:
@@ -341,7 +338,7 @@ def _index(table: Table, suffix: str, columns: Sequence[str], shown: str) -> tup
 
 
 def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Type, name and statement of everything that the counts of a table need, in the order to make them."""
+    """Type, name and statement of all schema objects for the counts of a table, in order of creation."""
     listing = table.listing
     if listing is None:
         return
@@ -359,14 +356,15 @@ def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 def _ranges(table: Table) -> tuple[str, ...]:
-    """What records are counted by: each range, and by none if no range counts them all."""
+    """What records are counted by: each range, and no range if none has them all."""
     assert table.listing is not None
     kept = (*table.listing.ranges, *table.listing.keys)
     return kept if whole_range(table) else ("", *kept)
 
 
 def whole_range(table: Table) -> str:
-    """What all records are counted under: the widest slots of the list's own order, if it is a range; else none."""
+    """The key under which all records are counted: the widest slots of the list's order, if that is a range; else
+    none."""
     assert table.listing is not None
     column = table.listing.order[0].column
     return counted_under(column, WIDEST) if column in table.listing.ranges else ""
@@ -389,7 +387,7 @@ def _counted_columns(table: Table, row: str, number: str, ranged: str) -> str:
 
 
 def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> Iterator[str]:
-    """Statements that add the records, as `t`, for which `tests` hold to the counts, or with a minus take them away."""
+    """Statements that add the records, as `t`, that meet `tests` to the counts, or subtract them with a minus."""
     if table.listing is None:
         return
     places = ", ".join(str(place) for place in range(1, 4 + len(table.listing.facets)))
@@ -403,7 +401,7 @@ def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> It
 
 
 def widen_counts(connection: sqlite3.Connection, table: Table) -> None:
-    """Add the wide slots to counts that have the narrowest alone."""
+    """Add wide slots to counts that only have the narrowest."""
     if table.listing is None:
         return
     name = f"{table.name}_counts"
@@ -425,13 +423,13 @@ def add_counts_sql(table: Table) -> Iterator[str]:
 
 
 def counted_columns(table: Table) -> list[str]:
-    """The columns whose change may change what is counted."""
+    """The columns that counts depend on."""
     assert table.listing is not None
     return list(dict.fromkeys((*_watched(table), *table.listing.ranges, *table.listing.keys)))
 
 
 def _watched(table: Table) -> list[str]:
-    """The columns that facets look at, and those that decide whether lists show a record."""
+    """The columns that facets depend on, and those that decide whether a record is listed."""
     assert table.listing is not None
     columns = shown_columns(table)
     for facet in table.listing.facets:
@@ -440,7 +438,7 @@ def _watched(table: Table) -> list[str]:
 
 
 def shown_columns(table: Table) -> list[str]:
-    """The columns that decide whether lists show a record."""
+    """The columns that decide whether a record is listed."""
     assert table.listing is not None
     columns = ["deleted_at"] if can_be_deleted(table.kind) else []
     return columns if table.listing.shown is None else [*columns, *_columns(table.listing.shown)]
@@ -467,7 +465,7 @@ def _columns(asked: Joined | Condition) -> list[str]:
 
 
 def referred_columns(table: Table) -> dict[tuple[type, str], set[str]]:
-    """The columns of other records that are counted: by their kind, and by the column that names the record."""
+    """The counted columns of other records, by their kind and by the column with the record's id."""
     if table.listing is None:
         return {}
     columns: dict[tuple[type, str], set[str]] = {}

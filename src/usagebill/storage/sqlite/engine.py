@@ -30,11 +30,10 @@ __all__ = ["SqliteStore", "functions"]
 
 T = TypeVar("T")
 
-# At most this many writes share one commit, so that none waits long for the others.
+# Most writes per commit: none should wait long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
-# SQLite's busy handler sleeps up to 100 ms and may miss its turn for seconds, so the
-# lock is asked for more often.
+# SQLite's busy handler sleeps up to 100 ms and may starve for seconds, so we poll more often.
 _BETWEEN_TRIES = 0.001
 # The weight of the latest commit in the moving average of how often the lock is taken.
 _LAST_COMMIT = 1 / 8
@@ -372,7 +371,7 @@ class SqliteStore:
             self._notice_others()
             for write in writes:
                 if not self._sharing:
-                    # A single change is undone with the transaction.
+                    # A single change is rolled back with the transaction.
                     sole = SqliteTransaction(
                         connection, write.organization_id, version=self._version, wants=self._wants
                     )
@@ -380,7 +379,7 @@ class SqliteStore:
                     write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
-                # It has only those methods of a connection that are called here.
+                # It has only the methods that are called here.
                 tx = SqliteTransaction(alone, write.organization_id, wants=self._wants)  # type: ignore[arg-type]
                 transactions.append(tx)
                 try:

@@ -1,8 +1,8 @@
-"""Items: what the metadata of records holds, in the order of their lists, and how many records hold it.
+"""Items: the metadata of records in list order, and how many records have each key and value.
 
-For a kind that is looked up by its metadata, `<table>_metadata` has a row for each item of each record that lists show,
-sorted by key, value and the order of the list: a page is read from where it begins. `<table>_metadata_counts` has the
-number of records of each key and value, and of each key. Both are written with the records (`kept`).
+For a kind with metadata filters, `<table>_metadata` has a row for each item of each listed record, sorted by key, value
+and list order, so that a page is one read. `<table>_metadata_counts` has the number of records for each key and value,
+and for each key. Both are written with the records (`kept`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from usagebill.storage.tables import Table, table_of
 
 __all__ = ["Asked", "add_items_sql", "asked_item", "item_columns", "item_definitions", "remove_items_sql"]
 
-# What stands for all values of a key: no text equals it.
+# Stands for all values of a key: no text equals it.
 _ANY = "x''"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The records whose metadata has a key, and the value if one is asked for."""
+    """Records whose metadata has a key, with any value or a given one."""
 
     table: Table
     column: str
@@ -34,7 +34,7 @@ class Asked:
     value: str | None
 
     def count(self, connection: sqlite3.Connection, organization_id: str) -> int:
-        """How many there are in lists."""
+        """How many are listed."""
         test, values = (_ANY, ()) if self.value is None else ("?", (self.value,))
         row = connection.execute(
             f'SELECT n FROM "{self.table.name}_{self.column}_counts"'
@@ -52,7 +52,7 @@ class Asked:
         where: str = "",
         values: Sequence[Any] = (),
     ) -> list[str]:
-        """The ids of one page of those with the value, in the order of the list.
+        """The ids of one page of those with the value, in list order.
 
         `where` are further tests of the records, as `t`, with their `values`.
         """
@@ -70,7 +70,7 @@ class Asked:
 
 
 def asked_item(kind: type, condition: Condition) -> Asked | None:
-    """The item that the condition asks for, if an index has it."""
+    """The item in the condition, if there is an index for it."""
     table = table_of(kind)
     if not isinstance(condition, Item) or table.listing is None or condition.column not in table.listing.items:
         return None
@@ -86,7 +86,7 @@ def asked_item(kind: type, condition: Condition) -> Asked | None:
 
 
 def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Type, name and statement of everything that the items of a table need, in the order to make them."""
+    """Type, name and statement of all schema objects for the items of a table, in order of creation."""
     for column in () if table.listing is None else table.listing.items:
         name = f"{table.name}_{column}"
         declared = "".join(f", {item} TEXT NOT NULL" for item in _columns(table))
@@ -124,14 +124,14 @@ def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 def item_columns(table: Table) -> list[str]:
-    """The columns whose change may change items."""
+    """The columns that items depend on."""
     if table.listing is None or not table.listing.items:
         return []
     return [*table.listing.items, *(item.column for item in table.listing.order), *shown_columns(table)]
 
 
 def remove_items_sql(table: Table) -> Iterator[str]:
-    """Statements that take away the items of the record with one id, as it stands."""
+    """Statements that remove the items of the record with an id."""
     for column in () if table.listing is None else table.listing.items:
         names = ", ".join(("organization_id", "key", "value", *_columns(table), "id"))
         yield (
@@ -141,9 +141,9 @@ def remove_items_sql(table: Table) -> Iterator[str]:
 
 
 def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_each(?))") -> Iterator[str]:
-    """Statements that add the items of the records for which `tests` hold: of those whose ids a JSON list has."""
+    """Statements that add the items of the records in a JSON list of ids that meet `tests`."""
     for column in () if table.listing is None else table.listing.items:
-        # A key that a record had twice would count twice.
+        # A key that occurs twice in a record would count twice.
         yield (
             f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)} FROM "{table.name}" t, {_elements(column)}'
             f" WHERE {tests} AND {shown_sql(table, 't')} AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')}"
@@ -161,7 +161,7 @@ def _columns(table: Table) -> list[str]:
 def _order(table: Table) -> list[str]:
     assert table.listing is not None
     order = [item for item in table.listing.order if item.column != "id"]
-    # Absent values are kept as the smallest text, which is last only from the largest down.
+    # Absent values are stored as the smallest text, which is last only in descending order.
     assert all(item.descending for item in order)
     return [f"{quoted(item.column)} DESC" for item in order]
 

@@ -1,4 +1,4 @@
-"""Kept: counts, texts and items, which make lists quick, are written in the transaction of their records.
+"""Counts, texts and items, which make lists fast, are written in the transaction of their records.
 
 Counts, texts and items of a record are removed before it changes, and added in bulk: before the transaction commits, or
 queries them. Triggers would do the same row by row, and make SQLite copy every page that a statement changes.
@@ -23,8 +23,8 @@ __all__ = ["Kept"]
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
-    """What is done for records of a kind: `remove` for one id, `forget` when it is gone for good, `add` for a JSON
-    list of ids. `columns` are those that decide.
+    """Statements for records of a kind: `remove` for an id, `forget` once it is deleted, `add` for a JSON list of ids.
+    `columns` are those they depend on.
     """
 
     columns: frozenset[str]
@@ -71,14 +71,14 @@ def _referring(kind: type) -> tuple[_Referring, ...]:
 
 
 class Kept:
-    """What a transaction has yet to add."""
+    """The counts, texts and items that a transaction still has to add."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._pending: dict[type, dict[str, None]] = {}
 
     def state(self) -> dict[type, dict[str, None]]:
-        """The state for `restore`, if later changes are undone."""
+        """The state to `restore` if later changes are rolled back."""
         return {kind: dict(ids) for kind, ids in self._pending.items()}
 
     def restore(self, state: dict[type, dict[str, None]]) -> None:
@@ -94,7 +94,7 @@ class Kept:
         columns = frozenset(columns)
         touched = [referring for referring in _referring(kind) if not referring.columns.isdisjoint(columns)]
         if touched:
-            # Records that wait would be removed without having been added.
+            # Waiting records would be removed without having been added.
             self.flush([referring.table.kind for referring in touched])
             for referring in touched:
                 self._run(referring.remove, id)
@@ -124,7 +124,7 @@ class Kept:
         self._run(statements.forget, id)
 
     def flush(self, kinds: Iterable[type] | None = None) -> None:
-        """Add what waits (of `kinds` only, if named), so that lists see it."""
+        """Add what is pending (only of `kinds`, if given), so that lists see it."""
         for kind in list(self._pending if kinds is None else kinds):
             ids = self._pending.pop(kind, None)
             statements = _statements(kind)

@@ -1,4 +1,4 @@
-"""Lists: which records a page shows and how many there are, by whichever way costs least.
+"""Lists: the records of a page and the total count, by the cheapest plan.
 
 The counts (`counts`) say beforehand how many records match. If few do, they are
 gathered by the index that narrows the list, and sorted; if many, a walk through the index in list order soon fills a
@@ -61,9 +61,9 @@ from usagebill.storage.tables import table_of
 
 __all__ = ["Lists"]
 
-# Up to this many slots are walked through one by one.
+# Up to this many slots are walked one by one.
 _PARTS = 20
-# What counts know of a list that no filter narrows.
+# The counts of a list without filters.
 _UNFILTERED = Counted("1", (), (), None, True)
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
@@ -148,10 +148,10 @@ class Lists:
         if size.matching <= offset:
             return []
         if counts.span is not None and counts.span.column in table.listing.keys:
-            # Its index is in the order of the list.
+            # Its index is in list order.
             return self._gathered(kind, conditions, order, limit, offset)
         if size.matching == size.all:
-            # All that the list shows: nothing is left to look at.
+            # The whole list: there are no further conditions.
             conditions = ()
         entries = min((offset + limit) * size.all // size.matching, size.all)
         if size.matching < size.all and gathers(size.matching, entries):
@@ -167,7 +167,7 @@ class Lists:
     def _known(
         self, kind: type, conditions: Sequence[Condition]
     ) -> tuple[Sequence[Condition], tuple[Counted, list[Condition]] | None]:
-        """What the counts know of the conditions, which are resolved if that makes them known."""
+        """The part of the conditions that counts can answer; the conditions are resolved if that helps."""
         known = counted(kind, conditions)
         if known is not None or looks_up(conditions):
             self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
@@ -222,7 +222,7 @@ class Lists:
         return int(counted.fetchone()[0])
 
     def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
-        """The WHERE clause that gathers what matches, led by one index of texts or items."""
+        """The WHERE clause for all matches, driven by one index of texts or items."""
         items = [item for condition in conditions if (item := asked_item(kind, condition)) is not None]
         sought = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
         if is_narrowed(kind, conditions) or len(sought) + bool(items) < 2:
@@ -239,9 +239,9 @@ class Lists:
         return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
 
     def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
-        """How many records match a filter and contain a text; None if those with the text are to be looked at one by
-        one. If texts are not counted by facets, those are if they are fewer than those with the filter, and than
-        those without; else these are, whichever are fewer.
+        """How many records match a filter and contain a text; None if those with the text must be tested one by one. If
+        texts are not counted by facets, those are if they are fewer than those with the filter, and than those without;
+        else these are, whichever are fewer.
         """
         if counts.own:
             for count in (count_common_text, count_beside):
@@ -256,7 +256,7 @@ class Lists:
         return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
 
     def _counted_within(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> int | None:
-        """How many records within a range contain a text; None if these are to be looked at one by one."""
+        """How many records within a range contain a text; None if they must be tested one by one."""
         span = counts.span
         size = self._size(kind, replace(counts, span=None, bounds=()))
         if span is not None and size.matching == size.all:
@@ -279,7 +279,7 @@ class Lists:
         return self._searches_broadly(kind, search, min(size.matching, size.all - size.matching))
 
     def _leads_past_text_by_range(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> bool:
-        """Whether more records contain the text than lie within a range of dates or amounts that is asked for too."""
+        """Whether more records contain the text than are in the query's range of dates or amounts."""
         table = table_of(kind)
         if counts.span is None or table.listing is None or counts.span.column in table.listing.keys:
             return False
@@ -288,7 +288,7 @@ class Lists:
         return self._searches_broadly(kind, rest[0], self._size(kind, counts).matching)
 
     def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
-        """The records within a range, by the index that the planner does not know to be short, and values it binds."""
+        """The records within a range, by an index whose short range the planner cannot know, and the bound values."""
         table = table_of(kind)
         assert counts.span is not None
         assert table.listing is not None
@@ -302,16 +302,14 @@ class Lists:
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
 
     def _having(self, kind: type, condition: Condition) -> int | None:
-        """How many records of the list have the item or the text that the condition asks for, or asks not to be there;
-        None if no index says so.
-        """
+        """How many listed records have (or, negated, lack) the item or text of the condition; None without an index."""
         item = asked_item(kind, condition.condition if isinstance(condition, Negate) else condition)
         if item is not None:
             return item.count(self._connection, self._organization_id)
         return self._found(kind, condition)
 
     def _found(self, kind: type, condition: Condition) -> int | None:
-        """How many records of the list contain the text that the condition looks for; None if no index says so."""
+        """How many listed records contain the text of the condition; None without an index."""
         # A snapshot never changes, so that a page and its count ask once.
         key = getattr(self._connection, "total_changes", None), kind, condition
         if key[0] is None or key not in self._counted_texts:
@@ -332,7 +330,7 @@ class Lists:
     # Pages
 
     def _shown(self, kind: type, conditions: Sequence[Condition]) -> str:
-        """What an index of shown records holds, said once more as the index says it, so that it can be used."""
+        """The condition of a partial index, repeated literally so that SQLite uses the index."""
         table = table_of(kind)
         if table.listing is None or counted(kind, conditions) is None:
             return ""
@@ -352,7 +350,7 @@ class Lists:
         table = table_of(kind)
         where, values = self._where(kind, conditions)
         where += self._shown(kind, conditions)
-        # The planner does not know how few lie within a range: it is told to go through its index.
+        # The planner does not know how few are within a range, so the index is forced.
         index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
         return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
 
@@ -374,7 +372,7 @@ class Lists:
         limit: int,
         offset: int,
     ) -> list[str] | None:
-        """The page of what is narrowed by a text alone; None if it is narrowed by more, or no index says how far."""
+        """The page of a search by text alone; None if there are other conditions, or no index."""
         size = self._size(kind, counts)
         matching = self._found(kind, search) if size.matching == size.all else None
         if matching is None:
@@ -399,7 +397,8 @@ class Lists:
         limit: int,
         offset: int,
     ) -> list[str]:
-        """The page of what is narrowed by texts or items, and by more. Lists are counted anyway: so it is at first."""
+        """The page of a search by texts or items with other conditions. Lists are counted anyway, so this counts
+        first."""
         matching = self.count(kind, conditions)
         if matching <= offset:
             return []
@@ -443,9 +442,9 @@ class Lists:
     def _by_facets(
         self, kind: type, counts: Counted, search: Condition | None = None, sign: str = ""
     ) -> tuple[str, list[Any]]:
-        """The records with facets that match (with "NOT ": that do not) and contain the text, and values it binds."""
+        """The records with matching facets (with "NOT ": other facets) that contain the text, and the bound values."""
         table = table_of(kind)
-        # Combinations of what the record alone decides: those that differ in the rest lead to the same records.
+        # Combinations of the record's own facets: those that differ in the others lead to the same records.
         groups = (
             f"SELECT DISTINCT {facet_names(table)} FROM {self._counts_sql(kind)} AND c.n > 0"
             f" AND {sign}({counts.facets})"
@@ -492,7 +491,7 @@ class Lists:
         limit: int,
         offset: int,
     ) -> list[str]:
-        """A walk through the slots that the page lies in, without those between them in which nothing matches."""
+        """A walk through the slots of the page, skipping those without a match."""
         first = order[0]
         span = counts.span
         listing = table_of(kind).listing
@@ -522,7 +521,7 @@ class Lists:
             return []
         parts = [(matching[0], matching[-1])]
         if span is None and len(matching) <= _PARTS:
-            # One by one: what lies between them may be long. Beside another bound SQLite would not stop at a slot's.
+            # One by one: gaps may be long. With another bound, SQLite would not stop at the end of a slot.
             parts = [(slot, slot) for slot in matching]
         ids: list[str] = []
         for begins, ends in parts:
@@ -534,9 +533,7 @@ class Lists:
     def _guided_past(
         self, kind: type, conditions: Sequence[Condition], counts: Counted, order: Sequence[Order], limit: int
     ) -> list[str]:
-        """A walk for the first page where a range is asked for that is not in the order of the list: past slots in
-        which nothing matches whatever the range.
-        """
+        """A walk for the first page with a range that is not in list order; skips slots without a match."""
         first = order[0]
         slots = self._connection.execute(
             f"SELECT DISTINCT slot FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"
@@ -565,7 +562,7 @@ class Lists:
     # Conditions
 
     def _resolved(self, conditions: Sequence[Condition]) -> list[Condition]:
-        """The conditions with the few ids that those on other records come to."""
+        """The conditions, with those on other records replaced by their few ids."""
         resolved: list[Condition] = []
         for condition in conditions:
             resolved.append(condition)
@@ -581,9 +578,7 @@ class Lists:
         return resolved
 
     def _is_broad(self, kind: type, conditions: Sequence[Condition], limit: int = FEW) -> bool:
-        """Whether a walk soon meets records that match: all conditions say what a record is not, or look for a common
-        text.
-        """
+        """Whether a walk soon finds matches: all conditions are negative, or search for a common text."""
         return all(
             isinstance(condition, Negate) or self._searches_broadly(kind, condition, limit) for condition in conditions
         )

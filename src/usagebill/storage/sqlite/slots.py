@@ -1,7 +1,7 @@
-"""Slots: the parts of a range that records are counted by, days or amounts of the same first three digits.
+"""Slots: the parts of a range by which records are counted: days, or amounts with the same first three digits.
 
-Wider slots are counted as well: months and years, amounts of the same first two digits and of the same first. So what
-lies within two bounds is a few wide slots, some narrower ones, and what a bound cuts in two.
+Wider slots are counted as well: months and years, amounts of the same first two digits and of the same first. So a span
+is a few wide slots, some narrower ones, and the slots that its bounds cut in two.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
 _DIGITS = 3
 # The longest number that an integer column holds.
 _LONGEST = 19
-# Up to it amounts can be rounded up within such a column.
+# The largest amount that can be rounded up and still fit.
 _ROUND = 10**18
 _DAY = 10
 _MONTH = 7
 _YEAR = 4
-# What the slots of a range have in common, from narrow to wide: that many digits, or letters of the date.
+# How many digits, or characters of the date, the values of a slot share, from narrow to wide.
 _CENTS_LEVELS = (_DIGITS, 2, 1)
 _DATE_LEVELS = (_DAY, _MONTH, _YEAR)
 WIDEST = len(_DATE_LEVELS) - 1
@@ -46,7 +46,7 @@ WIDEST = len(_DATE_LEVELS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of a range: tests of its slots, and for each slot that a bound cuts tests of the column in the table."""
+    """Part of a range: tests of its slots and, for each slot that a bound cuts, tests of the column in the table."""
 
     column: str
     slots: tuple[tuple[str, object], ...]
@@ -89,14 +89,14 @@ def _step_of(cents: int, digits: int = _DIGITS) -> int:
 
 
 def counted_under(column: str, level: int) -> str:
-    """What the slots of a level are counted under."""
+    """The key under which the slots of a level are counted."""
     return f"{column}/{level}" if level else column
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A bound of a range in two: slots that lie wholly within it, and what it cuts (None: nothing), as SQL tests of
-    `slot` and of the column, each with one value or two.
+    """A bound of a range, in two parts: the slots wholly within it and the slot it cuts (None: none), as SQL tests of
+    `slot` and of the column, each with one or two values.
     """
 
     slots: tuple[str, object]
@@ -141,12 +141,12 @@ def _midnight(day: str) -> str:
 
 
 def _next_day(day: str) -> str:
-    # Of the last day there is, all that is later.
+    # The last possible day includes everything later.
     return "~" if day == date.max.isoformat() else _midnight((date.fromisoformat(day) + timedelta(days=1)).isoformat())
 
 
 def span_parts(table: Table, span: Span) -> list[tuple[str, list[tuple[str, object]]]]:
-    """The slots of a span, wide ones where it holds all that lies in them: what they are counted under, and tests."""
+    """The slots of a span, as wide as possible: the key they are counted under, and tests."""
     assert table.listing is not None
     narrow = [(span.column, list(span.slots))]
     if span.column in table.listing.keys:
@@ -180,12 +180,12 @@ def span_parts(table: Table, span: Span) -> list[tuple[str, list[tuple[str, obje
 def _has_levels(kind: str, value: object) -> bool:
     if kind == "cents":
         return isinstance(value, int) and abs(value) < _ROUND
-    # After the last year there is no other, and a bound that nothing satisfies is empty.
+    # No year follows the last one, and a bound that nothing satisfies is empty.
     return isinstance(value, str) and len(value) == _DAY and value[:_YEAR] != str(date.max.year)
 
 
 def _after(kind: str, slot: Any) -> Any:
-    """The narrowest slot that follows."""
+    """The next of the narrowest slots."""
     if kind == "cents":
         return slot + _step_of(slot)
     return (date.fromisoformat(slot) + timedelta(days=1)).isoformat()
@@ -211,7 +211,7 @@ def _levels(kind: str, begin: Any, end: Any, level: int) -> Iterator[tuple[int, 
 
 
 def _opens(kind: str, value: Any, level: int) -> Any:
-    """The first value of the slot that `value` lies in."""
+    """The first value in the slot of `value`."""
     if kind == "cents":
         return _cents_slot(value, _CENTS_LEVELS[level])
     return value[: _DATE_LEVELS[level]] + "0000-01-01"[_DATE_LEVELS[level] :]
@@ -256,7 +256,7 @@ def range_span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | N
     lower = _lower(kind, lowest[0]) if lowest else None
     upper = _upper(kind, highest[0]) if highest else None
     if lower and upper and lower.cut and upper.cut and lower.at == upper.at:
-        # Both cut the same slot, so that none lies between them.
+        # Both cut the same slot, so none is between them.
         return Span(column, nothing, ((lower.cut[0], upper.cut[1]),))
     several = [bound for bound in (lower, upper) if bound is not None]
     return Span(column, tuple(bound.slots for bound in several), tuple(bound.cut for bound in several if bound.cut))

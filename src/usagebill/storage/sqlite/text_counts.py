@@ -1,11 +1,11 @@
-"""How many records have a text, and match a filter besides: from the counts of common texts (`counted_texts`).
+"""How many records contain a text and match a filter, from the counts of common texts (`counted_texts`).
 
-A text that is common is looked up. Of another one the index of texts gives the records, and their combinations of
-facets are compared. Records that are new or have changed are looked at one by one. Where these are too many, or the
-question is another one, nothing is said and the lists count in other ways.
+Common texts are looked up. For others, the text index returns the records, and their combinations of facets are
+compared. New and changed records are tested one by one. If there are too many of them, or the query has another form,
+the result is None and lists count in other ways.
 
-A range of dates or amounts narrows the records with a text that is not common by the values that were counted. Those
-with a common one are the sum of what the slots within the range hold, if nothing else is asked for.
+With a range of dates or amounts, records with an uncommon text are compared by their counted values. For a common text,
+the counts of the slots within the range are added up, if there is no other condition.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from usagebill.storage.tables import Table, table_of
 
 __all__ = ["count_beside", "count_common_text", "count_common_within", "find_beside", "is_long_search"]
 
-# With more records that are new or have changed, to look at them takes too long.
+# With more new and changed records, testing them takes too long.
 _FEW = 5_000
 
 
 def _searched_text(kind: type, condition: Condition) -> str | None:
-    """The text, if it is looked for in all that the records of the kind are searched by."""
+    """The text, if the condition searches all searched columns of the kind."""
     text = searched_together(kind, condition)
     if text is None and isinstance(condition, Search) and is_all(kind, condition.columns, condition.text):
         text = condition.text
@@ -47,8 +47,8 @@ def _searched_text(kind: type, condition: Condition) -> str | None:
 def count_common_text(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> int | None:
-    """How many listed records have the common text that the condition looks for, and match the filter of `counts`;
-    None if that is not known.
+    """How many listed records contain the common text of the condition and match the filter of `counts`; None if
+    unknown.
     """
     text = _searched_text(kind, condition)
     up_to = None if text is None else _counted_up_to(connection, table_of(kind))
@@ -64,7 +64,7 @@ def count_common_text(
 
 
 def _changed(connection: sqlite3.Connection, table: Table, text: str, tests: str, values: Sequence[Any]) -> int:
-    """How many of the records that have changed since were counted as having the text, by what they were then."""
+    """How many of the records changed since were counted as containing the text."""
     row = connection.execute(
         f'SELECT COUNT(*) FROM "{table.name}_common_changed" h'
         f' CROSS JOIN "{table.name}_profiled" p ON p.sequence = h.sequence'
@@ -77,8 +77,8 @@ def _changed(connection: sqlite3.Connection, table: Table, text: str, tests: str
 def count_common_within(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> int | None:
-    """How many listed records have the common text and lie in slots that are wholly within the range of `counts`; None
-    if that is not known. The facets of `counts` have to hold for all listed records.
+    """How many listed records contain the common text and are in slots wholly within the range of `counts`; None if
+    unknown. The facets of `counts` must be true of all listed records.
     """
     text = _searched_text(kind, condition)
     table, span = table_of(kind), counts.span
@@ -98,7 +98,7 @@ def count_common_within(
 
 
 def _in_slots(table: Table, span: Span, value: str) -> tuple[str, list[Any]]:
-    """Tests that a value of a range lies in the slots of a span."""
+    """Tests that a value of a range is in the slots of a span."""
     slot = slot_sql(range_kind(table, span.column), value, 0)
     tests = (test.replace("slot", slot, 1) for test, _ in span.slots)
     return "".join(f" AND {test}" for test in tests), [bound for _, bound in span.slots]
@@ -107,9 +107,7 @@ def _in_slots(table: Table, span: Span, value: str) -> tuple[str, list[Any]]:
 def count_beside(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> int | None:
-    """How many listed records have a text that is not common, and match the filter and the range of `counts`; None if
-    that is not known.
-    """
+    """How many listed records contain an uncommon text and match filter and range of `counts`; None if unknown."""
     text = _searched_text(kind, condition)
     up_to = None if text is None else _counted_up_to(connection, table_of(kind))
     if text is None or up_to is None:
@@ -138,15 +136,15 @@ def count_beside(
 
 
 def is_long_search(kind: type, condition: Condition) -> bool:
-    """Whether the condition looks for a text that is counted sooner by its rarest pieces (`search_source`)."""
+    """Whether the condition searches for a text that is counted faster by its rarest pieces (`search_source`)."""
     return is_long(_searched_text(kind, condition) or "")
 
 
 def find_beside(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> list[int] | None:
-    """Which records these are, by their places in the index of texts; None where `count_beside` says nothing, or the
-    text is common.
+    """The records that `count_beside` counts, by their places in the text index; None if it returns None, or the text
+    is common.
     """
     text = _searched_text(kind, condition)
     table = table_of(kind)
@@ -201,7 +199,7 @@ def _count_source(
 
 
 def _source_sql(table: Table, source: _Source, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
-    """Those of its records that are counted by a combination of facets that matches, and have not changed."""
+    """Its unchanged records whose combination of facets matches."""
     codes, of_codes = _codes_sql(table.kind, counts, organization_id)
     within = "".join(f" AND p.{value_in(table, bound.column)} {bound.operator} ?" for bound in counts.bounds)
     sql = (
@@ -218,9 +216,9 @@ def _place(connection: sqlite3.Connection, table: Table, text: str) -> int | Non
 
 
 def _counted_up_to(connection: sqlite3.Connection, table: Table) -> int | None:
-    """Up to where texts are counted; None if too many are not, or have changed."""
+    """Up to where texts are counted; None if too many records are uncounted or have changed."""
     if table.listing is None or not table.listing.searched or not hasattr(connection, "total_changes"):
-        # Work that is repeated asks what its records say.
+        # Observed work must depend on the records themselves.
         return None
     row = connection.execute(f'SELECT sequence FROM "{table.name}_common_upto"').fetchone()
     if row is None:
@@ -246,7 +244,7 @@ def _looked_at(
     up_to: int,
     more: tuple[str, Sequence[Any]] = ("", ()),
 ) -> int:
-    """How many of the records that are new or have changed match, and pass `more` tests."""
+    """How many new and changed records match, and pass `more` tests."""
     return sum(
         connection.execute(f"SELECT COUNT(*) {sql}{more[0]}", (*values, *more[1])).fetchone()[0]
         for sql, values in _looked_at_sql(kind, text, counts, organization_id, up_to)
@@ -256,9 +254,8 @@ def _looked_at(
 def _looked_at_sql(
     kind: type, text: str, counts: Counted, organization_id: str, up_to: int
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Where these are found, as `x`, with the values that are bound.
-
-    One after the other: of both together SQLite makes a table, and reads all texts to join it.
+    """Sources of these, as `x`, with the bound values. One query each: for a union, SQLite builds a table and reads all
+    texts to join it.
     """
     table = table_of(kind)
     name = table.name

@@ -1,8 +1,8 @@
-"""The index of texts: what searches look in, and how it is written with the records.
+"""The text index: what searches use, and how it is written with the records.
 
-For a kind that is searched, `<table>_texts` holds the searched columns with their case folded (`texts.folded`), and
-those of which a whole text is asked for, of all records; `shown` are those that lists show. `<table>_search` has the
-places of every three letters of the searched ones.
+For a kind that is searched, `<table>_texts` holds the case-folded (`texts.folded`) columns of all records that are
+searched, or compared as a whole; `shown` marks listed records. `<table>_search` has the places of every three letters
+of the searched ones.
 
 `<table>_short` has the records of every one and every two letters (`texts.short_tokens`), also of those that the record
 is searched with, and of the organization whose lists show it. `party` is where the texts of the latter stand. Whatever
@@ -98,7 +98,8 @@ def _short_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     yield "index", index, f'CREATE INDEX "{index}" ON "{texts}" (party, shown)'
     party = table_of(joined.kind).name
     differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in joined.columns)
-    # As these are triggers of the party's texts, they go with that table, and all of this is then made again.
+    # These triggers belong to the table of the party's texts: they are dropped with it, and all of this is created
+    # again.
     for event, when, actions in (
         (
             "AFTER INSERT",
@@ -112,7 +113,7 @@ def _short_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
             f" WHEN {differs}",
             f"{_short_of_party_sql(table, 'old', 'delete')} {_short_of_party_sql(table, 'new', '')}",
         ),
-        # Before: what is taken away is worked out from what still stands there.
+        # Before the change: what is removed is computed from the current row.
         ("BEFORE DELETE", "", f'UPDATE "{texts}" SET party = NULL WHERE party = old.sequence;'),
     ):
         trigger = f"{short}_of_{party}_{event.split()[1].lower()}"
@@ -128,7 +129,7 @@ def _tokens_sql(table: Table, row: str, party: str) -> str:
 
 
 def _short_sql(table: Table, row: str, command: str) -> str:
-    """The statement of a trigger that adds the short tokens of a row of texts, or with a command does that to them."""
+    """A trigger's statement that adds the short tokens of a row of texts, or applies a command to them."""
     assert table.listing is not None
     joined = table.listing.searched_with
     source = ""
@@ -138,7 +139,7 @@ def _short_sql(table: Table, row: str, command: str) -> str:
 
 
 def _short_of_party_sql(table: Table, party: str, command: str) -> str:
-    """The same for all rows of a party that changes."""
+    """The same for all rows of a changing party."""
     source = f'FROM "{table.name}_texts" x WHERE x.party = {party}.sequence'
     return f"{_into_short(table, command)}x.sequence, {_tokens_sql(table, 'x', party)} {source};"
 
@@ -151,7 +152,7 @@ def _into_short(table: Table, command: str) -> str:
 
 
 def hidden_index_sql(table: Table) -> str:
-    """The statement that makes the index of texts that lists do not show: few, so that they are soon left out."""
+    """The statement that creates the index of unlisted texts: they are few, so excluding them is fast."""
     return f'CREATE INDEX IF NOT EXISTS "{table.name}_texts_hidden" ON "{table.name}_texts" (shown) WHERE shown = 0'
 
 
@@ -195,6 +196,6 @@ def add_texts_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
 
 
 def _stored(table: Table) -> list[str]:
-    # The id is searched like any other column where it is listed, and stands for the record in any case.
+    # The id is searched like any other column if it is a searched one; it identifies the record in any case.
     assert table.listing is not None
     return [column for column in (*table.listing.searched, *table.listing.folded) if column != "id"]

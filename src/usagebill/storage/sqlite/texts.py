@@ -1,4 +1,4 @@
-"""Texts: how searches ask the index in which pieces of text are looked for (`text_index`), and `items` of metadata."""
+"""Searches as SQL on the text index (`text_index`) and on `items` of metadata."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ __all__ = [
 SHORTEST = 3
 # The tokenizer stops at a NUL, so the index has this instead.
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
-# Where more records have a text, those that lists do not show are looked at one by one and taken away.
+# If more records contain a text, unlisted ones are counted one by one and subtracted.
 _MANY = 200_000
-# Of a text of so many letters, only so many of the rarest pieces are looked for.
+# For texts of at least this many letters, only this many of the rarest pieces are searched.
 _LONG = 8
 _RAREST = 2
 
@@ -89,12 +89,13 @@ def _listed_token(term: str, organization_id: str) -> str:
 
 
 def short_query(term: str, organization_id: str) -> str | None:
-    """What the short-token index is asked for a folded term that the lists of an organization show; None for others."""
+    """The query of the short-token index for a folded term in an organization's listed records; None for longer
+    terms."""
     return _listed_token(term, organization_id) if _is_short(term) else None
 
 
 def is_all(kind: type, columns: Sequence[str], text: str) -> bool:
-    """Whether these columns are all that records of the kind are searched by, and indexes have the text."""
+    """Whether these are all searched columns of the kind, and indexes cover the text."""
     return _is_all(kind, columns) and _is_indexed(kind, columns, text)
 
 
@@ -116,11 +117,11 @@ def _is_indexed(kind: type, columns: Sequence[str], text: str) -> bool:
 
 
 def phrase(kind: type, columns: Sequence[str], text: str) -> str:
-    """What the index of texts is asked for a folded text in these columns."""
+    """The query of the text index for a folded text in these columns."""
     quoted = text.replace('"', '""')
     listing = table_of(kind).listing
     if listing is not None and set(columns) == set(listing.searched):
-        # To look in named columns takes longer.
+        # Naming columns makes the search slower.
         return f'"{quoted}"'
     return f'{{{" ".join(columns)}}} : "{quoted}"'
 
@@ -128,11 +129,10 @@ def phrase(kind: type, columns: Sequence[str], text: str) -> str:
 def search_source(
     connection: sqlite3.Connection, kind: type, columns: Sequence[str], term: str
 ) -> tuple[str, list[Any]]:
-    """Where the index of texts finds the records with a folded text in these columns: a table of `sequence`, and the
-    values that it binds.
+    """The records with a folded text in these columns, by the text index: a table of `sequence`, and the bound values.
 
-    The index would compare the places of every three letters, of which a long text has common ones. So only the rarest
-    are looked for, and the text itself in the records that have these.
+    The index would compare the places of every three letters, some of which are common in a long text. So only the
+    rarest are searched, and the whole text is compared in the records that have them.
     """
     name = table_of(kind).name
     rarest = _rarest(connection, kind, term)
@@ -149,12 +149,12 @@ def search_source(
 
 
 def is_long(term: str) -> bool:
-    """Whether it takes less time to look for the rarest pieces of a folded text."""
+    """Whether searching for the rarest pieces of a folded text is faster."""
     return len(term) >= _LONG
 
 
 def _rarest(connection: sqlite3.Connection, kind: type, term: str) -> list[str] | None:
-    """The pieces that the fewest records have; None for a text that is short, or where common ones are not known."""
+    """The pieces that the fewest records contain; None if the text is short, or common pieces are unknown."""
     if not is_long(term) or not hasattr(connection, "total_changes"):
         return None
     pieces = dict.fromkeys(term[start : start + SHORTEST] for start in range(len(term) - SHORTEST + 1))
@@ -165,7 +165,7 @@ def _rarest(connection: sqlite3.Connection, kind: type, term: str) -> list[str] 
 
 
 def text_sql(kind: type, columns: Sequence[str], text: str, table: str, values: list[Any]) -> str | None:
-    """That a column of the record contains `text`, as one of the ids that the index gives; None without an index."""
+    """The condition that a column of the record contains `text`, by the ids from the index; None without an index."""
     ids = found_sql(kind, columns, text, table, values)
     return None if ids is None else f"{table}.id IN ({ids})"
 
@@ -200,7 +200,7 @@ def holds_text_sql(kind: type, columns: Sequence[str], text: str, table: str, va
 
 
 def same_text_sql(kind: type, column: str, text: str, table: str, values: list[Any], gathered: bool) -> str | None:
-    """That the column is `text` in any case; None without an index."""
+    """The condition that the column equals `text`, ignoring case; None without an index."""
     listing = table_of(kind).listing
     if listing is None or column not in listing.folded or not text or "\0" in text or _REPLACED in text:
         return None
@@ -262,7 +262,7 @@ def _count_short(connection: sqlite3.Connection, name: str, term: str, organizat
 
 
 def _is_alone(connection: sqlite3.Connection, organization_id: str) -> bool:
-    """Whether the file has no other organization, whose texts would have to be left out."""
+    """Whether the file has a single organization, so that no other's texts have to be excluded."""
     return connection.execute("SELECT id FROM organizations LIMIT 2").fetchall() == [(organization_id,)]
 
 
@@ -270,8 +270,8 @@ def _is_alone(connection: sqlite3.Connection, organization_id: str) -> bool:
 
 
 def searched_together(kind: type, condition: Condition) -> str | None:
-    """The text, if the condition looks for it in all that records are searched by, and in what they are searched with,
-    and indexes have it.
+    """The text, if the condition searches all searched columns of the record and of the one it is searched with, and
+    indexes cover it.
     """
     match condition:
         case AnyOf((Search(columns, text), Related(other, column, (Search(others, same),)))) if same == text:
@@ -285,7 +285,8 @@ def searched_together(kind: type, condition: Condition) -> str | None:
 
 
 def together_sql(kind: type, text: str, table: str, values: list[Any], gathered: bool) -> str | None:
-    """That the record or the one it is searched with contains `text`; None if parts of the condition say it as well."""
+    """The condition that the record or the one it is searched with contains `text`; None if the parts of the condition
+    are as fast."""
     name, term = table_of(kind).name, text.casefold()
     if gathered and not _is_short(term):
         return None
@@ -314,8 +315,8 @@ def _party(kind: type) -> str:
 
 
 def count_together(connection: sqlite3.Connection, kind: type, text: str, organization_id: str) -> int:
-    """How many records of lists contain the text themselves or with what they are searched with: those that do, and
-    those whose party does, without those that would be counted twice, which are looked at one by one.
+    """How many listed records contain the text themselves or in the record they are searched with: the sum of both,
+    less those in both, which are counted one by one.
     """
     listing = table_of(kind).listing
     assert listing is not None
@@ -388,7 +389,7 @@ def _item_tests(
 def items_sql(
     kind: type, column: str, members: tuple[tuple[str, object], ...] | str, table: str, values: list[Any]
 ) -> str | None:
-    """That a list of the record has the item, as one of the ids that an index gives; None without one."""
+    """The condition that a list of the record has the item, by the ids from an index; None without one."""
     indexed = _item_tests(kind, column, members, values)
     if indexed is None:
         return None

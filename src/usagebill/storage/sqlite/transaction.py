@@ -113,7 +113,7 @@ class _Memory:
             touched.update([(column, getattr(record, column)) for record in records])
 
     def recall(self, earlier: _Memory) -> None:
-        """Reuse what an earlier transaction of the store has read, as far as it was not written since."""
+        """Reuse what an earlier transaction of the store has read and nobody has written since."""
         unchanged = {kind for kind in _kinds().values() if self.is_unchanged(kind, earlier.version)}
         for (kind, id), record in earlier.records.items():
             if kind in unchanged:
@@ -224,7 +224,7 @@ class SqliteTransaction:
         return observation_holds(self._connection, observation, written, memory.repeated, is_unchanged, touched)
 
     def recall(self, snapshot: SqliteTransaction) -> None:
-        """Reuse what an earlier snapshot of the same store has read, as far as it is known to be unchanged."""
+        """Reuse what an earlier snapshot of the same store has read and is known to be unchanged."""
         self._memory.recall(snapshot._memory)
 
     @property
@@ -270,7 +270,7 @@ class SqliteTransaction:
         return 0.0
 
     def flush(self) -> None:
-        """Write what is kept for lists, and versions, before the commit."""
+        """Write counts, texts and items of lists, and versions, before the commit."""
         self._kept.flush()
         for organization_id in self._memory.entitling:
             self._next_number(organization_id, _ENTITLEMENTS, 1)
@@ -363,7 +363,7 @@ class SqliteTransaction:
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         name = quoted(column)
-        # Added up in Python: SQLite's sums are limited to 64 bits.
+        # Summed in Python: SQLite's sums are limited to 64 bits.
         rows = self._connection.execute(f"SELECT t.{name} FROM {quoted(table_of(kind).name)} t{where}", values)
         return sum(whole_number(row[0]) for row in rows if row[0] is not None)
 
@@ -450,7 +450,7 @@ class SqliteTransaction:
         return [Change(old, new) for old, new in taken.values() if old is not new]
 
     def _written(self, kind: type) -> Table:
-        """The table of a kind that is about to be written to."""
+        """The table of a kind, before it is written to."""
         self._memory.writes[kind] += 1
         return table_of(kind)
 

@@ -1,4 +1,4 @@
-"""How one of several writes that share a transaction is undone without the others."""
+"""Rolling back one of several writes that share a transaction."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _INSERT_SOME: Final = (
 )
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000
-# Fewer events than this are no reason to keep states of them.
+# Fewer events than this are not worth a running state.
 _WORTH_A_LOOK: Final = 1000
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
@@ -75,7 +75,7 @@ class SqliteEvents:
                 raise PermissionError(
                     f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
                 )
-        # Undone row by row where one is refused: a savepoint would cost a copy of every page that is changed.
+        # If one is refused, rows are deleted one by one: a savepoint would copy every changed page.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
             if in_advance or uncounted or declared:
@@ -97,7 +97,7 @@ class SqliteEvents:
                 self._connection.executemany(_INSERT, map(row_of, events))
         except BaseException as problem:
             if not self._connection.in_transaction:
-                # A full disk undid all of it. What stands after `last` is by now somebody else's.
+                # A full disk rolled back the transaction. Events after `last` may now be another writer's.
                 raise
             self._connection.execute("DELETE FROM events WHERE sequence > ?", (last,))
             taken = self._taken(events) if isinstance(problem, sqlite3.IntegrityError) else []
@@ -149,7 +149,7 @@ class SqliteEvents:
         if limit is not None and lists.has_counts(wanted.external_subscription_id):
             return lists.find(wanted, limit, offset)
         where, values = self._matching(wanted)
-        # The few events of one subscription are sorted; of many, the index by time gives the first at once.
+        # The few events of one subscription are sorted; with many, the index by time returns the first at once.
         place = "+timestamp" if self._are_few(wanted.external_subscription_id) else "timestamp"
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events{where} ORDER BY {place} DESC, transaction_id, sequence LIMIT ? OFFSET ?",
@@ -210,7 +210,7 @@ class SqliteEvents:
         return self.stored()
 
     def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
-        # The plus keeps SQLite from walking all that the organization ever sent.
+        # The plus keeps SQLite from walking all events of the organization.
         rows = self._connection.execute(
             f"SELECT sequence, {COLUMNS} FROM events WHERE sequence > ? AND sequence <= ? AND +organization_id = ?"
             " ORDER BY sequence LIMIT ?",
@@ -220,7 +220,7 @@ class SqliteEvents:
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         # Events are stored in the order they are received, so the search ends where earlier ones begin; the
-        # plus keeps SQLite from looking through all that the organization ever sent instead.
+        # plus keeps SQLite from scanning all events of the organization instead.
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE +organization_id = ? AND created_at >= ? AND created_at < ?"
             " AND sequence > coalesce((SELECT MAX(sequence) FROM events WHERE created_at < ?), 0)",

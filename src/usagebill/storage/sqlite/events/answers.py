@@ -39,7 +39,7 @@ __all__ = [
 
 MILLION: Final = 1_000_000
 BILLION: Final = 10**9
-# Up to so many values are bound one by one.
+# Up to this many values are bound one by one.
 _FEW: Final = 20
 # Microseconds from the year 1 to 1970: with them no instant is negative, and texts of them sort as they do.
 _YEAR_1: Final = 62_135_596_800_000_000
@@ -113,13 +113,13 @@ class EventSql:
         return f"{column} ->> {self.bind(_json_path(key))}"
 
     def text(self, key: str) -> str:
-        """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
+        """The text form of the property `key` (`core.events.property_text`), NULL if it has none."""
         return self.member("coalesce(texts, properties)", key)
 
     def listed(self, values: Sequence[str]) -> str:
         """The operand of IN for `values`: one parameter for many, as SQLite resolves each name linearly."""
         if len(values) <= _FEW:
-            # An empty list would be a constant, without which no index can be asked for by name.
+            # SQLite treats an empty list as a constant, and then cannot use a named index.
             return f"({', '.join(self.bind(value) for value in values) or 'NULL'})"
         return f"(SELECT value FROM json_each({self.json(values)}))"
 
@@ -157,7 +157,7 @@ class EventSql:
 
 
 class _ColumnSql(EventSql):
-    """Parts of the same query about rows that have the texts of properties in columns."""
+    """Parts of the same query, for rows with the texts of properties in columns."""
 
     def __init__(self, shared: EventSql, columns: Mapping[str, str]) -> None:
         self.values, self._names = shared.values, shared._names
@@ -173,14 +173,14 @@ def _has_path(key: str) -> bool:
 
 
 def _json_path(key: str) -> str:
-    """The path of the property, where `_has_path`."""
+    """The path of the property, if `_has_path`."""
     return f'$."{key}"'
 
 
 def _where(
     query: EventSql, question: EventQuery, organization_id: str, external_ids: Sequence[str] | None = None
 ) -> str:
-    """The WHERE clause for the events that `question` asks about, or would ask about for each of the subscriptions."""
+    """The WHERE clause for the events of `question`, or of the same question about each of the subscriptions."""
     if external_ids is None:
         whose = f"= {query.bind(question.external_subscription_id)}"
     else:
@@ -235,7 +235,7 @@ def _bucket(query: EventSql, bucket: EventScope) -> list[str]:
 
 
 def _any_of(tests: Sequence[str]) -> str:
-    """SQL for whether one of the tests holds, as a balanced tree: SQLite limits the depth of expressions."""
+    """SQL that is true if any test is, as a balanced tree: SQLite limits the depth of expressions."""
     if len(tests) == 1:
         return tests[0]
     half = len(tests) // 2
@@ -261,7 +261,7 @@ def from_millionths(value: int | None) -> Decimal:
 class Asked:
     """One query over the events of one organization."""
 
-    # What stands behind FROM.
+    # The FROM clause.
     source = "events"
 
     def __init__(
@@ -271,7 +271,7 @@ class Asked:
         question: EventQuery,
         external_ids: Sequence[str] | None = None,
     ) -> None:
-        """Asked of many subscriptions, the groups are theirs."""
+        """With several subscriptions, each is a group."""
         self._connection = connection
         self._question = question
         self.query = EventSql()
@@ -317,7 +317,7 @@ class Asked:
     def per_group(self, *columns: str, counting: str = "1") -> dict[Group, tuple[Any, ...]]:
         """The aggregates `columns` of each group, in the order of the groups' first events.
 
-        Groups are made of the events for which `counting` holds; without keys, `columns` see to that themselves.
+        Groups consist of the events that meet `counting`; without keys, `columns` must apply it themselves.
         """
         if not self.keys:
             return {(): self.rows(f"SELECT {', '.join(columns)} FROM events{self.where}")[0]}
@@ -329,13 +329,13 @@ class Asked:
         return {tuple(row[:count]): row[count:] for row in rows}
 
     def numbers(self, field: str | None) -> tuple[str, str]:
-        """The field as whole millionths, and as text where it is longer: at most one of them is not NULL."""
+        """The field as whole millionths, or as text if it is longer: at most one of them is not NULL."""
         if field is None:
             return "NULL", "NULL"
         return f"({self.query.member('millionths', field)})", f"({self.query.member('long_numbers', field)})"
 
     def is_number(self, field: str | None) -> str:
-        """Whether `numbers` has one, without reading it: the JSON names the field, first or behind a comma."""
+        """Whether `numbers` has a value, without parsing it: the JSON names the field, first or after a comma."""
         if field is None:
             return "0"
         named = f"{_json(field)}:"
@@ -352,7 +352,7 @@ def places_sql(count: int) -> str:
 
 
 def rows_sql(columns: str, organization_id: str, question: EventQuery) -> tuple[str, dict[str, Any]]:
-    """The query for `columns` of the events that `question` asks about, in order of time, and what it binds."""
+    """The query for `columns` of the events of `question`, in order of time, and the bound values."""
     query = EventSql()
     where = _where(query, question, organization_id)
     return f"SELECT {columns} FROM events{where} ORDER BY timestamp, created_at, id", query.values
@@ -361,13 +361,13 @@ def rows_sql(columns: str, organization_id: str, question: EventQuery) -> tuple[
 def changes_sql(
     columns: str, organization_id: str, question: EventQuery, since: Counted | None, order: EventOrder, at_most: int
 ) -> tuple[str, dict[str, Any]]:
-    """The query behind `storage.ports.EventLog.changes`, and what it binds."""
+    """The query behind `storage.ports.EventLog.changes`, and the bound values."""
     query = EventSql()
     where = _where(query, question, organization_id)
     place = "(timestamp, created_at, id)"
     if since is None:
         timestamp = microseconds(order[0])
-        # The few that came last are found by their places, and not among all of the subscription.
+        # The few newest are found by their places, not among all of the subscription.
         source = "events" if question.stored_after is None else "events NOT INDEXED"
         sql = f"SELECT {columns} FROM {source}{where} AND timestamp <= {timestamp} AND {place} <= {query.order(order)}"
         return sql, query.values
@@ -427,7 +427,7 @@ def _sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     except sqlite3.OperationalError as problem:
         if "overflow" not in str(problem):
             raise
-        # Beyond 64 bits: the billions and what lies below them apart, neither of which can pass them.
+        # To stay within 64 bits, billions and the remainder are summed separately.
         halves = (f"SUM({short} % {BILLION})", f"SUM({short} / {BILLION})")
         by_group = asked.per_group(*columns, *halves, counting=counting)
     return {
@@ -488,7 +488,7 @@ def _latest(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
 
 def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     value = "NULL" if field is None else f"({asked.query.text(field)})"
-    # Hardly any event says what it does to its value, and then it adds it.
+    # Hardly any event has an operation type; without one, it adds its value.
     by_group = asked.per_group(
         f"COUNT(DISTINCT {value})",
         "MAX(instr(properties, '\"operation_type\"'))",
@@ -500,7 +500,7 @@ def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResul
             group: AggregateResult(units=Decimal(units), events_count=units, amount_cents=_number(amount))
             for group, (units, _, amount) in by_group.items()
         }
-    # Each value counts where its latest event adds it.
+    # A value counts if its latest event adds it.
     operation = f"coalesce({asked.query.text('operation_type')}, 'add')"
     counts = f"{value} IS NOT NULL AND {operation} IN ('add', 'remove')"
     names = [f"g{place}" for place in range(len(asked.keys))]

@@ -23,9 +23,9 @@ from usagebill.storage.sqlite.events.filter_values import counts_of
 
 __all__ = ["Cell", "Place", "Spread", "answer_by_bucket", "fill_in_latest"]
 
-# So many combinations of properties are remembered with where they belong.
+# Most combinations of properties whose places are cached.
 _PLACES_AT_MOST: Final = 100_000
-# SQLite joins 64 tables at most. What further keys hold is compared as text.
+# SQLite joins 64 tables at most; the values of further keys are compared as text.
 _JOINED_AT_MOST: Final = 40
 # SQLite's whole numbers are below 2 ** 63.
 _NUMBERS_AT_MOST: Final = 2**62
@@ -97,7 +97,7 @@ class Spread:
         self.question = question
         self.filters = filters
         self._groups = len(question.group_keys)
-        # What no filter accepts is told apart by none: few combinations are left of however many values.
+        # Values that no filter accepts count as one, so few combinations remain however many values there are.
         self._accepted = [filters.accepted_values(key) for key in filters.keys]
         self._numbered = min(len(filters.keys), _JOINED_AT_MOST)
         lists = [f"a{place}" for place in range(self._numbered)]
@@ -106,7 +106,7 @@ class Spread:
             for name, values in zip(lists, self._accepted, strict=False)
         )
         self._joins = self._joined(lists)
-        # A combination is one whole number, or as few as hold it: these are sorted in less time than texts are.
+        # A combination is encoded in as few whole numbers as possible: they sort faster than texts.
         self._packed: list[list[int]] = []
         self._columns: list[str] = []
         most = _NUMBERS_AT_MOST
@@ -175,7 +175,7 @@ class Spread:
         in_order = " ORDER BY MIN(timestamp), MIN(sequence)" if self._groups else ""
         others = {"short": short, "long": long}
         others |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
-        # What nobody names would still be read of every event. The sequence costs nothing: no row is without a column.
+        # Unnamed columns would still be read for every event. A query needs a column, and the sequence is free.
         named = " ".join((*columns, counted, in_order, "sequence"))
         yield from self._rows(
             {name: column for name, column in others.items() if name in named},
@@ -199,19 +199,18 @@ class Spread:
         )
 
     def distinct(self, *columns: str) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
-        """`columns` of the events, what is the same only once, in no order."""
+        """Distinct `columns` of the events, in no order."""
         others = {f"c{place}": column for place, column in enumerate(columns)}
         yield from self._rows(others, lambda names, rows: f"SELECT DISTINCT * FROM ({rows})")
 
     @property
     def names(self) -> list[str]:
-        """The columns of `rows` that say where each belongs, whose values `places` takes."""
+        """The columns of `rows` that determine the bucket and group; `places` takes their values."""
         return [f"k{place}" for place in range(self._count)]
 
     def rows(self, others: Mapping[str, str], condition: str = "1") -> str:
-        """The query for a row an event: `names`, and `others`, SQL by name. `ask` knows all that it names.
-
-        The limit keeps this query apart from what is made of it: each value is looked up once an event.
+        """The query for one row per event: `names`, and `others`, SQL by name. The limit keeps SQLite from merging it
+        into the outer query, so each value is computed once per event.
         """
         keys = [f"{key} AS k{place}" for place, key in enumerate(self.asked.keys)]
         keys += [f"{column} AS k{self._groups + place}" for place, column in enumerate(self._columns)]
@@ -222,7 +221,7 @@ class Spread:
         )
 
     def ask(self, sql: str) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
-        """Where each row of `sql` belongs, which begins with `names`, and the rest of it."""
+        """The places of each row of `sql`, which begins with `names`, and its other columns."""
         for row in self.asked.each(f"WITH {self._with} {sql}" if self._with else sql):
             yield self.places(row[: self._count]), row[self._count :]
 
@@ -318,7 +317,7 @@ def _latest_cells(spread: Spread) -> dict[Place, Cell]:
 
 
 def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping[Place, int]) -> None:
-    """Give each cell its latest value, which is that of an event at the instant `last_at`."""
+    """Set the latest value of each cell, from an event at the instant `last_at`."""
     asked = spread.asked
     values = asked.query.json(sorted(set(last_at.values())))
     # Joined, so that each instant is looked up in the index: as a condition it would be tested on every event.

@@ -1,10 +1,11 @@
-"""Counts by filters from an index alone: what an event has of its metric's filter keys is one number beside its time.
+"""Counts by filters from an index alone: an event's values for its metric's filter keys are stored as one number beside
+its time.
 
-A numbering belongs to what a metric declared when the event was stored: its keys, and the values of each. The number of
-an event has one digit a key, the place of its value among those declared, or 0 for any other value or none. Numberings
-follow each other, so that a number says which one it belongs to; they are never changed. A later filter that accepts
-values that an older numbering does not tell apart has the events of that numbering read, and so do events without a
-number: older ones, those whose metric declared too much, and those that were edited (a trigger takes their number).
+A numbering encodes the filter keys and values that a metric declared when an event was stored. An event's number has
+one digit per key: the position of its value among those declared, or 0 for any other value or none. Numberings never
+change or overlap, so a number identifies its numbering. Events are read one by one if a filter accepts values that
+their numbering does not distinguish, or if they have no number: older events, those of metrics with too many values,
+and edited ones (a trigger removes their number).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from usagebill.storage.sqlite.events.answers import Asked
 
 __all__ = ["FILTER_VALUE_TABLES", "FILTER_VALUE_TRIGGER", "Counts", "counts_of", "number_of"]
 
-# Declared values that are told apart; of a metric with more of them, events have no number.
+# Most declared values; with more, a metric's events get no number.
 _VALUES_AT_MOST: Final = 1_000
 _NUMBERS_AT_MOST: Final = 2**40
-# Each change of a metric's filters makes one, once events come in: 2 ** 10 of 2 ** 40 numbers fit into 64 bits.
+# Each change of a metric's filters creates one with the next events: 2 ** 10 of 2 ** 40 numbers fit into 64 bits.
 _NUMBERINGS_AT_MOST: Final = 1_000
 
 FILTER_VALUE_TABLES: Final = """
@@ -48,7 +49,7 @@ _Keys = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Numbering:
-    """How the declared values of keys are one number, from 0 up to `size`, exclusive."""
+    """Encodes the declared values of keys as one number, from 0 up to `size`, exclusive."""
 
     declared: _Keys
     size: int = field(init=False)
@@ -63,7 +64,7 @@ class _Numbering:
         object.__setattr__(self, "size", math.prod(count for _, _, count in places))
 
     def numbers(self, base: int) -> Callable[[Event], int]:
-        """What gives the numbers of events; called for each, so that texts take no further call."""
+        """A function that returns an event's number; called for every event, so it inlines the lookup of texts."""
         digits = self._digits
 
         def number_of(event: Event) -> int:
@@ -77,7 +78,7 @@ class _Numbering:
         return number_of
 
     def texts(self, number: int) -> dict[str, str | None]:
-        """The declared value of each key; None where the event has another one, or none."""
+        """The declared value of each key; None if the event has another one, or none."""
         texts: dict[str, str | None] = {}
         for key, values in reversed(self.declared):
             number, place = divmod(number, len(values) + 1)
@@ -85,7 +86,7 @@ class _Numbering:
         return texts
 
     def tells_apart(self, filters: FilterIndex) -> bool:
-        """Whether all that the filters accept is declared."""
+        """Whether all values that the filters accept are declared."""
         places = {key: values for key, values, _ in self._digits}
         return all(places.get(key, {}).keys() >= set(filters.accepted_values(key)) for key in filters.keys)
 
@@ -99,7 +100,7 @@ def _numbering(declared: str) -> _Numbering:
 def number_of(
     connection: sqlite3.Connection, organization_id: str, declared: Mapping[str, Sequence[str]]
 ) -> Callable[[Event], int | None]:
-    """What gives the numbers of new events of a metric that declares these values by key."""
+    """A function that returns the numbers of new events of a metric that declares these values by key."""
     sizes = [len(values) for values in declared.values()]
     if sum(sizes) > _VALUES_AT_MOST or math.prod(size + 1 for size in sizes) > _NUMBERS_AT_MOST:
         return lambda _: None
@@ -126,9 +127,8 @@ def number_of(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Events by the positions that `FilterIndex.of_values` gives them, and which events are not among them.
-
-    `others` is the condition, in SQL, for the events that are to be read; None if there are none.
+    """Counts by the positions from `FilterIndex.of_values`. `others` is the SQL condition for events that are not
+    counted and must be read; None if there are none.
     """
 
     by_positions: Mapping[tuple[int, ...], int]
@@ -138,7 +138,7 @@ class Counts:
 def counts_of(
     connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
 ) -> Counts | None:
-    """The events of a query by filters; None if their numbers do not answer it."""
+    """The counts of a query by filters; None if numbers cannot answer it."""
     if question.aggregation_type != CountedAs.COUNT or question.amounts or question.group_keys:
         return None
     if question.bucket.matches or question.bucket.excludes or question.only or question.stored_after is not None:
@@ -147,7 +147,7 @@ def counts_of(
     if not filters.keys or connection.execute(has_any, (organization_id,)).fetchone() is None:
         return None
     asked = Asked(connection, organization_id, question)
-    # One text of all of them: to group them SQLite would sort them, to fetch them costs as much again.
+    # All as one text: SQLite would sort them to group them, and fetching rows costs as much again.
     [(text,)] = asked.rows(f"SELECT json_group_array(filter_values) FROM events INDEXED BY events_usage{asked.where}")
     numbers = Counter(msgspec.json.decode(text, type=list[int | None]))
     by_positions: dict[tuple[int, ...], int] = {}

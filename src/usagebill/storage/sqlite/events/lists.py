@@ -25,16 +25,16 @@ __all__ = ["EventLists", "count_all_events", "count_new_events"]
 _HOUR: Final = 3_600_000_000
 # The hour of an event, also before 1970: SQLite divides towards zero.
 _SLOT: Final = f"(timestamp - (timestamp % {_HOUR} + {_HOUR}) % {_HOUR}) / {_HOUR}"
-# Events are counted whenever so many have come.
+# Events are counted in batches of this size.
 _EVERY: Final = 10_000
-# A subscription with so many events has counts of its own. Of every so many events one has its subscription looked at.
+# A subscription with this many events gets counts of its own. The subscription of one in this many events is checked.
 _MANY: Final = 10_000
 _LOOKED_AT: Final = 2_000
-# So many events of an hour are named by its counts.
+# The counts of an hour name this many of its events.
 _NAMED: Final = 2
-# So many codes are merged; the events of more are sorted.
+# Up to this many codes are merged; with more, events are sorted.
 _MERGED: Final = 200
-# What is kept of a group of events, and how it is added to that of earlier ones: nothing is less than an unknown first.
+# The columns of a count, and how they are merged with older ones: an unknown first event stays unknown.
 _KEPT: Final = "COUNT(*), MIN(sequence), MAX(sequence)"
 _ADD: Final = (
     " ON CONFLICT DO UPDATE SET n = n + excluded.n, first_sequence = min(first_sequence, excluded.first_sequence),"
@@ -142,7 +142,7 @@ class EventLists:
         """How many events match; only where `has_counts`."""
         first, last = _bounds(wanted)
         done = _counted_up_to(self._connection)
-        # The hours that lie wholly between both instants: from the first to the one before the last.
+        # The hours wholly between both instants: from the first to the one before the last.
         begin, end = -(-first // _HOUR), (last + 1) // _HOUR
         by_code, code_test, code_values = _of_code(wanted)
         number = self._connection.execute(
@@ -224,7 +224,7 @@ class EventLists:
         return [event_of(row[3:]) for row in rows[offset : offset + limit]]
 
     def _known_sequences(self, wanted: EventFilter, slots: dict[int, int]) -> dict[int, set[int]]:
-        """The events of the code in hours with one or two of them, where the counts name all there are."""
+        """The events of the code in hours with one or two of them, if the counts name them all."""
         rows = self._connection.execute(
             "SELECT slot, n, first_sequence, last_sequence FROM event_counts WHERE organization_id = ?"
             " AND external_subscription_id = ? AND code = ? AND slot IN (SELECT value FROM json_each(?))",
@@ -346,14 +346,14 @@ class EventLists:
 
 
 def _of_code(wanted: EventFilter) -> tuple[str, str, tuple[str, ...]]:
-    """The index of counts to go through, the test of the code, and its value."""
+    """The index of counts to scan, the test of the code, and its value."""
     if wanted.code is None:
         return "", "", ()
     return " INDEXED BY event_counts_by_code", " AND code = ?", (wanted.code,)
 
 
 def _bounds(wanted: EventFilter) -> tuple[int, int]:
-    """The first and the last instant that are asked for, both inclusive."""
+    """The first and the last instant of the query, both inclusive."""
     return (
         _EARLIEST if wanted.timestamp_from is None else microseconds(wanted.timestamp_from),
         _LATEST if wanted.timestamp_to is None else microseconds(wanted.timestamp_to),
@@ -361,7 +361,7 @@ def _bounds(wanted: EventFilter) -> tuple[int, int]:
 
 
 def _tests(wanted: EventFilter, organization_id: str, plus: str = "") -> tuple[str, list[Any]]:
-    """What the filter asks but for the time. With `plus`, no index is used for it."""
+    """The conditions of the filter except time. With `plus`, they use no index."""
     tests, values = f" AND {plus}organization_id = ?", [organization_id]
     for column, value in (("code", wanted.code), ("external_subscription_id", wanted.external_subscription_id)):
         if value is not None:

@@ -36,7 +36,7 @@ _IN_RANGE = (
 def senders(
     connection: sqlite3.Connection, organization_id: str, name: str | None, code: str | None, uncounted: bool
 ) -> Iterator[tuple[str | None, str]]:
-    """See `storage.ports.EventLog.senders`: one look at the index for each."""
+    """See `storage.ports.EventLog.senders`: one index look-up per sender."""
     source, also = (_MARKED, " AND uncounted = 1") if uncounted else (_ALL, "")
     where = f"FROM {source} WHERE organization_id = ?{also} AND "
     last = ""
@@ -78,7 +78,7 @@ def _json(ranges: Sequence[tuple[int, EventRange]]) -> str:
 
 
 def _sources(ranges: Sequence[EventRange]) -> Iterator[tuple[str, str]]:
-    """Where to look for the events of these ranges, and the ranges as JSON."""
+    """The tables and indexes with the events of these ranges, and the ranges as JSON."""
     for uncounted in (False, True):
         some = [(place, wanted) for place, wanted in enumerate(ranges) if wanted.uncounted == uncounted]
         if some:
@@ -133,7 +133,7 @@ def count_in_ranges(
 
 
 def has_code(connection: sqlite3.Connection, organization_id: str, code: str) -> bool:
-    """Whether any event has the code: from what is kept for lists, and the few events that are not in there yet."""
+    """Whether any event has the code: from the counts of lists, and the few events that are not counted yet."""
     listed = connection.execute(
         "SELECT 1 FROM event_counts WHERE organization_id = ? AND external_subscription_id = '' AND code = ? LIMIT 1",
         (organization_id, code),

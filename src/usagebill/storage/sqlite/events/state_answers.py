@@ -48,13 +48,13 @@ _KINDS: Final[Mapping[str, str]] = {
     CountedAs.UNIQUE_COUNT: VALUES,
 }
 _NO_FILTERS: Final = FilterIndex([], {})
-# So many stretches of time are read event by event; with more of them everything is.
+# Up to this many stretches of time are read event by event; with more, everything is.
 _STRETCHES_AT_MOST: Final = 20
-# With more days than this that must be looked at hour by hour, all are.
+# If more days than this need hourly states, all days use them.
 _DAYS_AT_MOST: Final = 20
-# States are told apart by the texts of so many properties at most.
+# Most properties by which states are keyed.
 _KEYS_AT_MOST: Final = 8
-# What had so many events to count is worth a series.
+# Counting this many events is worth a series.
 _WORTH_A_SERIES: Final = 10_000
 
 _Series = tuple[int, int]  # its id, and the width of its slices
@@ -67,7 +67,7 @@ class StateAnswers:
         self._connection = connection
         self._organization_id = organization_id
         self._wants = wants
-        # Subscriptions seen without any series: if one is begun meanwhile, their events are still counted right.
+        # Subscriptions without any series: if one is started meanwhile, counting their events is still correct.
         self._without: set[str] = set()
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult] | None:
@@ -107,7 +107,7 @@ class StateAnswers:
         if shape is None or self._wants is None:
             return
         if shape.kind == VALUES:
-            # What is known is how many values there are, however many events.
+            # The estimate is of values, not of events.
             is_worth_it = _is_large(self._connection, self._organization_id, question.external_subscription_id)
         else:
             is_worth_it = events >= least_events(shape, _WORTH_A_SERIES)
@@ -156,7 +156,7 @@ class StateAnswers:
         slots, first, last = [], bounds.earliest // width, bounds.latest // width
         ranges = [(first, last)]
         asked = Asked(self._connection, self._organization_id, question)
-        # Days that do not count as a whole are looked at hour by hour; if they are many, all are.
+        # Partial days use hourly states; if there are many, all days do.
         days = self._partial(days_of(id), DAY, bounds) if width == HOUR else None
         if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
             ranges = [
@@ -175,7 +175,7 @@ class StateAnswers:
         if len(stretches) > _STRETCHES_AT_MOST:
             return None
         spread = Spread(asked, question, filters)
-        # Range by range: in a list of hours SQLite would look at all of a month to find those of a day.
+        # Range by range: given a list of hours, SQLite would scan a whole month for those of a day.
         for start, end in ranges:
             slots.append(_slots(asked, id, f"slot BETWEEN {start} AND {end}", partial))
         states = " UNION ALL ".join(f"SELECT * FROM usage_states WHERE {condition}" for condition in slots)
@@ -205,7 +205,7 @@ class StateAnswers:
         return cells
 
     def _partial(self, series: int, width: int, bounds: Bounds) -> dict[int, bool]:
-        """The slots that do not count as they are kept, in order, and whether events of theirs may count."""
+        """The slots that cannot be used as stored, in order, and whether some of their events may count."""
         rows = self._connection.execute(
             f"SELECT slot, last_at >= {bounds.earliest} AND first_at <= {bounds.latest} FROM usage_slots"
             f" WHERE series = {series} AND slot BETWEEN {bounds.earliest // width} AND {bounds.latest // width}"
@@ -235,7 +235,7 @@ class StateAnswers:
             f" WHERE series = {id} AND slot IN ({chosen}) AND {inside}"
         )
         if any(first_at < bounds.earliest for _, first_at, *_ in slots):
-            # It came before, and maybe not again within; or it did, but when first?
+            # The value occurred before; whether and when first within the slots is not known.
             unclear = "1" if question.group_keys else f"last_at > {bounds.latest}"
             if self._connection.execute(f"{kept} AND first_at < {bounds.earliest} AND {unclear} LIMIT 1").fetchone():
                 return None
@@ -269,7 +269,7 @@ class StateAnswers:
         return {place: Cell(millionths=count * MILLION, events=count) for place, count in counts.items()}
 
     def _read(self, asked: Asked, stretches: list[tuple[int, int]]) -> list[Asked]:
-        """The events that are read one by one: of stretches of time those that are rolled up, and all that are not."""
+        """The events that are read one by one: those in partial slots, and all that are not rolled up."""
         done = rolled_up_to(self._connection)
         parts = [
             asked.among_events(
@@ -349,7 +349,7 @@ def _of_states(names: Sequence[str]) -> dict[str, str]:
 
 
 def _listed(spread: Spread, columns: Sequence[str], rows: str) -> str:
-    """Where each row belongs, and `columns` of it."""
+    """The places of each row, and its `columns`."""
     return f"SELECT {', '.join((*spread.names, *columns))} FROM ({rows})"
 
 
@@ -361,7 +361,7 @@ def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str])
 
 
 def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and the last of slots that follow one another."""
+    """The first and last slots of each run of consecutive slots."""
     stretches: list[tuple[int, int]] = []
     for slot in slots:
         if stretches and stretches[-1][1] == slot - 1:
@@ -372,7 +372,7 @@ def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _each_event(spread: Spread, shape: Shape) -> str:
-    """A row an event, with the columns of states."""
+    """One row per event, with the columns of states."""
     short, long = spread.asked.numbers(shape.field)
     columns = {"short": short, "long": long, "timestamp": "timestamp", "sequence": "sequence"}
     n, counting = "1", "1"
@@ -384,7 +384,7 @@ def _each_event(spread: Spread, shape: Shape) -> str:
 
 
 def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tuple[Any, ...]) -> None:
-    """Add what some events come to, the columns of a state, to the cell of a place."""
+    """Add a state's columns to the cell of a place."""
     n, low, high, top, longs, rest, long_top, _ = sums
     cell = cells.get(place)
     is_new = cell is None

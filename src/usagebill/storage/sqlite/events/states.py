@@ -57,31 +57,31 @@ COUNT: Final = "count"
 NUMBERS: Final = "numbers"
 VALUES: Final = "values"
 
-# Goes up whenever states of the same events would look different: series of another form are made again.
+# Raised whenever states of the same events would differ: series of another form are rebuilt.
 FORM: Final = 2
 _BUILDING, READY, _USELESS = 0, 1, 2
 HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
-# Whole days that are more than all that passed since the year 1.
+# More whole days than have passed since the year 1.
 _AGES: Final = 1_000_000 * DAY
-# A subscription has a series for a code with so many events; fewer are counted as fast as they are.
+# Fewer events of a code are counted fast enough without a series.
 _DENSE: Final = 10_000
-# A count reads an index and no event. To tell the events apart takes several times as long: so many are enough then.
+# A plain count only reads an index. Counting by filters or groups takes several times as long, so fewer events suffice.
 _DENSE_APART: Final = 3_000
-# No more series than this for one subscription and code.
+# Most series of one subscription and code.
 _SERIES_AT_MOST: Final = 16
-# Events that one transaction rolls up, so that no writer waits long for it.
+# Events rolled up per transaction, so that no writer waits long.
 _AT_ONCE: Final = 5_000
-# Whoever stores events rolls them up if nobody else did, once so many wait.
+# With this many waiting, the writer that stores events rolls them up itself.
 _WAITING_AT_MOST: Final = 10_000
-# Fewer than this are left to wait while nothing else is to be done.
+# Fewer waiting events are not worth a transaction.
 _WORTHWHILE: Final = 1_000
-# So many series of a shape read the new events one by one; more are looked up for each event.
+# Up to this many series of a shape each query the new events; with more, series are looked up per event.
 _ONE_BY_ONE: Final = 4
-# A series must have at least so many events for each of its states to be worth it.
+# A series needs at least this many events per state to pay off.
 _EVENTS_A_STATE: Final = 4
 _EVENTS_A_STATE_APART: Final = 2
-# A series that was given up is tried again once there are so many times the events.
+# A series that was given up is tried again at this many times the events.
 _MANY_MORE: Final = 2
 
 STATE_TABLES: Final = """
@@ -101,13 +101,13 @@ CREATE TABLE IF NOT EXISTS usage_states (
     PRIMARY KEY (series, slot, dims, value)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL);
 """
-# States of series that are gone are deleted later, slice by slice. Ids of series are never given twice.
+# States of dropped series are deleted later, slice by slice. Ids of series are never reused.
 _ROLLED_UP: Final = "(SELECT sequence FROM usage_rolled_up WHERE id = 1)"
-# Stands in place of what is rolled up once events were edited: places may be free now that others are put into unseen.
+# Replaces the position after events were edited: freed sequence numbers may be reused by events nobody notices.
 _EDITED: Final = -1
 _DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequence = {_EDITED}; END"
 # There is none for what is inserted, which costs 3 % of ingestion: while no event is gone, all places are taken.
-# Marks of an event are no part of what is counted.
+# Marks do not affect counts.
 _COUNTED_COLUMNS: Final = (
     "sequence, id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
     " precise_total_amount_cents, created_at, texts, millionths, long_numbers"
@@ -148,12 +148,12 @@ class Wants:
         return bool(self._wanted)
 
     def note(self, organization_id: str, external_subscription_id: str, code: str, shape: Shape) -> None:
-        """A question about events of this pair would have been answered by a series of the shape."""
+        """A series of the shape would have answered a query about this pair."""
         with self._lock:
             self._wanted[(organization_id, external_subscription_id, code), shape] = None
 
     def take(self, organization_id: str | None = None) -> list[tuple[_Pair, Shape]]:
-        """All of them, or an organization's, which are forgotten: they are noted again with the next question."""
+        """Remove and return all of them, or an organization's; the next query notes them again."""
         with self._lock:
             wanted = [item for item in self._wanted if organization_id in (None, item[0][0])]
             for item in wanted:
@@ -161,7 +161,7 @@ class Wants:
         return wanted
 
     def organizations(self) -> list[str]:
-        """The organizations that they are about."""
+        """Their organizations."""
         with self._lock:
             return list(dict.fromkeys(pair[0] for pair, _ in self._wanted))
 
@@ -196,7 +196,7 @@ def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int 
 
 
 def days_of(id: int) -> int:
-    """The number under which the days of a series by the hour are kept, in the same tables as its hours."""
+    """The number of the days of an hourly series, which are in the same tables as its hours."""
     return -id
 
 
@@ -271,7 +271,7 @@ def _count_up_to(connection: sqlite3.Connection, pair: _Pair, most: int) -> int:
 
 def _begin(connection: sqlite3.Connection, pair: _Pair, shape: Shape, width: int) -> None:
     if connection.execute("SELECT 1 FROM usage_series LIMIT 1").fetchone() is None:
-        # Nothing had to be rolled up until now.
+        # The first series: nothing was rolled up before.
         _note(connection, _last(connection))
     connection.execute(
         "INSERT OR IGNORE INTO usage_series (organization_id, external_subscription_id, code, kind, field, keys, form,"
@@ -422,7 +422,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
     if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
         connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
         return
-    # Slices that are too short for what tells the states apart.
+    # Slices too short for the number of combinations.
     connection.execute("DELETE FROM usage_series WHERE id = ?", (series.id,))
     is_last = series.width == DAY or series.shape.kind == VALUES
     _begin(connection, series.pair, series.shape, DAY)
@@ -452,27 +452,27 @@ def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: st
     texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate(shape.keys)]
     keys = [f"key_{place}" for place in range(len(texts))]
     short, long, value, spoken = "NULL", "NULL", "''", "0"
-    # Shifted beyond the year 0, for `/` rounds towards zero.
+    # Shifted beyond the year 0, because `/` rounds towards zero.
     slot = f"(timestamp + {_AGES}) / {width} - {_AGES} / {width}"
     if shape.kind == NUMBERS and shape.field is not None:
         short, long = f"({query.member('millionths', shape.field)})", f"({query.member('long_numbers', shape.field)})"
     elif shape.kind == VALUES and shape.field is not None:
         value = f"({query.text(shape.field)})"
-        # What an event does to its value, which hardly any says.
+        # The operation type, which hardly any event has.
         spoken = "instr(properties, '\"operation_type\"') > 0"
-        # Calendar months: a value is counted once however often it comes, so the fewer slices the better.
+        # Calendar months: a value counts once however often it occurs, so fewer slices are better.
         slot = (
             "CAST(strftime('%Y%m', (timestamp - (timestamp % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')"
             " AS INTEGER)"
         )
     columns = [f"{series} AS series", f"{slot} AS slot", *texts, f"{value} AS value", f"{short} AS short"]
     columns += [f"{long} AS long", f"{spoken} AS spoken", "timestamp", "sequence", "created_at"]
-    # The limit keeps SQLite from looking numbers up once for each of their columns.
+    # The limit keeps SQLite from parsing numbers once per column.
     rows = f"SELECT {', '.join(columns)} FROM {source}{'' if shape.kind == COUNT else ' LIMIT -1'}"
     counting = {COUNT: "1", NUMBERS: "short IS NOT NULL OR long IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
     n = "COUNT(short)" if shape.kind == NUMBERS else "COUNT(*)"
     dims = f"json_array({', '.join(keys)})" if keys else "''"
-    # What is the same in all rows is left out, which would be sorted by too.
+    # Constant columns are left out: SQLite would sort by them too.
     by = [*([] if series.lstrip("-").isdigit() else ["series"]), "slot", *keys]
     by += ["value"] if shape.kind == VALUES else []
     return (
@@ -491,7 +491,7 @@ _STATE_COLUMNS: Final = (
 
 # The slot of the day that an hour is in, also before 1970.
 _DAY_OF_HOUR: Final = "(slot - (slot % 24 + 24) % 24) / 24"
-# Hours of the same day and the same properties, put together.
+# Hours of the same day and properties, merged.
 _BY_DAY: Final = (
     f"SELECT -series AS series, {_DAY_OF_HOUR} AS slot, dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high,"
     " MAX(top) AS top, SUM(longs) AS longs, exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
@@ -550,7 +550,7 @@ def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[Sta
 
 
 def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: int, width: int) -> int:
-    """How many states and slots under this number are not what the events come to in slices of this width."""
+    """How many states and slots of this number differ from a count of the events in slices of this width."""
     query = EventSql()
     source = f"events WHERE {_of_pair(query, series.pair)} AND +sequence <= {int(done)}"
     events = fresh_sql(query, series.shape, source, str(int(id)), str(int(width)))
@@ -577,5 +577,5 @@ def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: i
 
 
 def _comparable(columns: Sequence[int | str | None]) -> tuple[int | Decimal | None, ...]:
-    """Numbers by their values: one that is kept as a text may have been written in several ways."""
+    """Numbers by value: one stored as text may have several spellings."""
     return tuple(Decimal(column) if isinstance(column, str) else column for column in columns)
