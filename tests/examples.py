@@ -9,7 +9,7 @@ from hypothesis import settings
 __all__ = ["FAST", "FEW", "examples"]
 
 # The profile of `scripts/test --fast`, and how many examples it tries of each property.
-FAST, FEW = "fast", 5
+FAST, FEW = "fast", 3
 
 
 def examples(most: int, *, few: int = FEW, **rest: Any) -> settings:

@@ -363,6 +363,7 @@ def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(tmp_pat
     assert sum(stored) > 60 / 2
 
 
+@pytest.mark.slow
 def test_workers_on_one_run_seldom_work_out_the_same_invoice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count, worked_out = 200, []
     invoices = Cohort.invoices
