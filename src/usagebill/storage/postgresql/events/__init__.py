@@ -28,8 +28,8 @@ from usagebill.storage.event_queries import (
 )
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import Buckets, answer, answer_of, counted, results
-from usagebill.storage.postgresql.events.questions import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, microseconds, row_of
+from usagebill.storage.postgresql.events.sql_texts import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.state_answers import KnownStates, StateAnswers
 from usagebill.storage.postgresql.events.states import faults, keep_up, rebuild, roll_up
 from usagebill.storage.sqlite.events.states import Wants

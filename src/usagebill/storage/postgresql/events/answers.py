@@ -16,11 +16,11 @@ from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.event_queries import COUNTED, CountedAs, EventQuery, Group
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.events.questions import Sql, amount_sql, number_sql, text_sql, where_sql
+from usagebill.storage.postgresql.events.sql_texts import Sql, amount_sql, number_sql, text_sql, where_sql
 
 __all__ = [
     "Buckets",
-    "Tally",
+    "PartialAggregate",
     "answer",
     "answer_of",
     "counted",
@@ -38,7 +38,7 @@ _LATEST = "timestamp DESC, created_at DESC, id DESC"
 
 
 @dataclass(slots=True)
-class Tally:
+class PartialAggregate:
     """What is known of one group of one bucket; `first` is the place of its first event."""
 
     first: tuple[int, int]
@@ -53,7 +53,7 @@ class Tally:
 
 
 # By bucket and group.
-Buckets: TypeAlias = dict[int, dict[Group, Tally]]
+Buckets: TypeAlias = dict[int, dict[Group, PartialAggregate]]
 
 
 def answer(question: EventQuery, buckets: Buckets) -> dict[Group, AggregateResult]:
@@ -109,12 +109,12 @@ def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[tup
         for position in at:
             bucket = buckets.setdefault(position, {})
             first = (rest[0], rest[1])
-            tally = bucket.get(group)
-            if tally is None:
-                tally = bucket[group] = Tally(first)
-            elif first < tally.first:
-                tally.first = first
-            _merge(question.aggregation_type, tally, rest[2:])
+            partial = bucket.get(group)
+            if partial is None:
+                partial = bucket[group] = PartialAggregate(first)
+            elif first < partial.first:
+                partial.first = first
+            _merge(question.aggregation_type, partial, rest[2:])
     return buckets
 
 
@@ -122,8 +122,8 @@ def results(question: EventQuery, buckets: Buckets) -> dict[int, dict[Group, Agg
     """The results by bucket, of groups in the order of their first events."""
     return {
         position: {
-            group: _result(question.aggregation_type, tally)
-            for group, tally in sorted(bucket.items(), key=lambda item: item[1].first)
+            group: _result(question.aggregation_type, partial)
+            for group, partial in sorted(bucket.items(), key=lambda item: item[1].first)
         }
         for position, bucket in buckets.items()
     }
@@ -224,37 +224,37 @@ def _latest_sql(names: Sequence[str], source: str, value: str, among: Sequence[s
     )
 
 
-def _merge(aggregation: str, tally: Tally, row: tuple[Any, ...]) -> None:
+def _merge(aggregation: str, partial: PartialAggregate, row: tuple[Any, ...]) -> None:
     count, amount, *said = row
-    tally.count += count
+    partial.count += count
     if amount is not None:
-        tally.amount = add(tally.amount, amount)
+        partial.amount = add(partial.amount, amount)
     match aggregation:
         case CountedAs.SUM:
-            tally.units = add(tally.units, said[0])
+            partial.units = add(partial.units, said[0])
         case CountedAs.MAX:
-            tally.largest = said[0] if tally.largest is None else max(tally.largest, said[0])
+            partial.largest = said[0] if partial.largest is None else max(partial.largest, said[0])
         case CountedAs.LATEST:
             place = (said[0], said[1], said[2])
-            if tally.latest is None or place > tally.latest:
-                tally.latest, tally.units = place, said[3]
+            if partial.latest is None or place > partial.latest:
+                partial.latest, partial.units = place, said[3]
         case CountedAs.UNIQUE_COUNT:
             place, value = (said[0], said[1], said[2]), said[4]
-            known = tally.values.get(value)
+            known = partial.values.get(value)
             if known is None or place > known[0]:
-                tally.values[value] = place, said[3] == Operation.ADD.value
+                partial.values[value] = place, said[3] == Operation.ADD.value
 
 
-def _result(aggregation: str, tally: Tally) -> AggregateResult:
-    units, count = tally.units, tally.count
+def _result(aggregation: str, partial: PartialAggregate) -> AggregateResult:
+    units, count = partial.units, partial.count
     match aggregation:
         case CountedAs.COUNT:
             units = Decimal(count)
         case CountedAs.MAX:
-            units = ZERO if tally.largest is None else tally.largest
+            units = ZERO if partial.largest is None else partial.largest
         case CountedAs.LATEST:
             units = max(units, ZERO)
         case CountedAs.UNIQUE_COUNT:
-            count = sum(adds for _, adds in tally.values.values())
+            count = sum(adds for _, adds in partial.values.values())
             units = Decimal(count)
-    return AggregateResult(units=units, events_count=count, amount_cents=tally.amount)
+    return AggregateResult(units=units, events_count=count, amount_cents=partial.amount)

@@ -24,7 +24,7 @@ from usagebill.storage.postgresql.events.answers import (
     names_sql,
     results,
 )
-from usagebill.storage.postgresql.events.questions import Sql, number_sql, properties_sql, text_sql, where_sql
+from usagebill.storage.postgresql.events.sql_texts import Sql, number_sql, properties_sql, text_sql, where_sql
 from usagebill.storage.postgresql.events.states import FORM, READY, shape_digest
 from usagebill.storage.sqlite.events.state_answers import Bounds, shape_of, stretches_of
 from usagebill.storage.sqlite.events.states import (

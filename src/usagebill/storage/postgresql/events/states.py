@@ -20,7 +20,7 @@ import structlog
 
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.events.questions import Sql, number_sql, text_sql
+from usagebill.storage.postgresql.events.sql_texts import Sql, number_sql, text_sql
 from usagebill.storage.sqlite.events.states import (
     COUNT,
     DAY,

@@ -1,4 +1,4 @@
-"""Questions about events as SQL: which are meant, and what is asked of their properties."""
+"""The parts of SQL queries about events: conditions, properties, numbers, rows."""
 
 from __future__ import annotations
 
