@@ -53,7 +53,7 @@ FLOORS = {
 
 
 def one_life(path: Path) -> None:
-    """A file with one customer who lived through the months."""
+    """A file with one customer, billed for all months."""
     clock = ManualClock(START)
     with Billing(path, clock=clock, deliver=False) as billing:
         calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
@@ -121,7 +121,7 @@ def _copy(name: str, own: bool) -> str:
 
 
 def multiply(path: Path, customers: int) -> None:
-    """Copy the one customer, with all that it has, until there are so many."""
+    """Copy the customer and its records until there are this many."""
     connection = sqlite3.connect(path, isolation_level=None)
     functions(connection)
     for setting in ("journal_mode = DELETE", "journal_mode = OFF", "synchronous = OFF", "cache_size = -262144"):
@@ -163,7 +163,7 @@ def _rows(connection: sqlite3.Connection, sql: str, values: dict[str, int]) -> l
 
 
 def measure(path: Path) -> bool:
-    """Print a line for each report; whether all take less than they may."""
+    """Print a line for each report; returns whether all are within their limit."""
     good = True
     with Billing(path, clock=ManualClock(NOW), deliver=False) as billing:
         analytics = billing.analytics
@@ -196,7 +196,7 @@ def measure(path: Path) -> bool:
 
 
 def main() -> None:
-    """Measure, and fail where a report takes longer than it may."""
+    """Measure, and fail if a report exceeds its limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--customers", type=int, default=10_000)
     parser.add_argument("--cache", type=Path)

@@ -144,7 +144,7 @@ def fill(billing: Billing, count: int) -> None:
 
 
 def run(billing: Billing) -> tuple[float, int]:
-    """The seconds of CPU time that a whole run takes, and how many jobs it did."""
+    """Seconds of CPU time of a whole run, and how many jobs it did."""
     start = time.process_time()
     done = 0
     while some := billing.run_batch(BILLED):
@@ -156,7 +156,7 @@ class Lock:
     """For how many seconds each commit of a store from now on holds the lock of the writer (CPU time), and has waited
     for it (wall time).
 
-    SQLite makes a checkpoint after it has let go of the lock. It is made here after some commits, and not counted.
+    SQLite checkpoints after it has released the lock. Here that happens after some commits, and is not counted.
     """
 
     def __init__(self, billing: Billing) -> None:
@@ -189,7 +189,7 @@ class Lock:
 
 
 def own_mib() -> float:
-    """The memory that is the process's own: pages of the file that are mapped into it do not count."""
+    """The private memory of the process, without mapped pages of the file."""
     match = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert match is not None, "needs Linux 4.5 or later"
     return int(match[1]) / 1024
@@ -206,7 +206,7 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
     writer.set_trace_callback(seen.append)
 
     def two(tx: Transaction) -> None:
-        # The jobs of a batch share a transaction: the second one finds what the first has read.
+        # The jobs of a batch share a transaction: the second reuses what the first has read.
         for _ in range(2):
             seen.clear()
             job = tx.jobs.claim(BILLED)
@@ -270,7 +270,7 @@ def print_steps(count: int, functions: int) -> None:
 
 
 def measure(count: int) -> float:
-    """Print what a run over so many subscriptions takes; the seconds an invoice."""
+    """Print the cost of a run over this many subscriptions; returns the seconds per invoice."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "billing.db"
         billing = open_billing(file, START)
@@ -373,7 +373,8 @@ def measure_logs(count: int) -> None:
 
 
 def started(file: Path, what: str = "--run") -> subprocess.Popen[bytes]:
-    """A process of its own that does the run, or ends a subscription (`--end`), or works once it is told (`--work`)."""
+    """A separate process that does the run, ends a subscription (`--end`), or waits for a line and then works
+    (`--work`)."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, __file__, what, str(file)]
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -420,7 +421,7 @@ def measure_workers(filled: Path, count: int, workers: int) -> float:
 
 
 def print_gain(count: int, workers: int) -> None:
-    """What several workers do beside one, in turn on copies of one file, and the best of each."""
+    """Several workers beside one, alternating on copies of one file; the best of each."""
     speeds: dict[int, list[float]] = {1: [], workers: []}
     with tempfile.TemporaryDirectory() as folder:
         filled = Path(folder) / "filled.db"
@@ -437,7 +438,7 @@ def print_gain(count: int, workers: int) -> None:
 
 
 def fill_heavy(billing: Billing, count: int) -> None:
-    """Two more customers, with so many changes of a level that is weighted by time: the dearest way of counting."""
+    """Two more customers, each with this many changes of a weighted sum: the most expensive aggregation."""
     level = billing.billable_metrics.create(
         name="Level", code="level", aggregation_type="weighted_sum_agg", field_name="value", weighted_interval="seconds"
     )
@@ -468,7 +469,7 @@ def fill_heavy(billing: Billing, count: int) -> None:
 
 
 def waits(billing: Billing, name: str, going_on: Callable[[int], bool]) -> list[float]:
-    """The milliseconds that events take, sent one after the other while something goes on."""
+    """The milliseconds per event, sent one after the other during other work."""
     taken: list[float] = []
     while going_on(len(taken)):
         event = {

@@ -72,7 +72,7 @@ def events(first: int, count: int, subscription: str) -> list[Any]:
 
 
 def prepared(path: Path | str, count: int, plans: Sequence[str] = tuple(PLANS)) -> Billing:
-    """A subscription to each plan, with so many events each in the current period."""
+    """A subscription to each plan, with this many events each in the current period."""
     billing = Billing(path, clock=ManualClock(START), deliver=False)
     billing.customers.upsert(external_id="acme", currency="EUR")
     metric = billing.billable_metrics.create(name="Calls", code="api_calls", aggregation_type="count_agg")
@@ -94,7 +94,7 @@ def prepared(path: Path | str, count: int, plans: Sequence[str] = tuple(PLANS)) 
 
 
 def fill(billing: Billing, count: int) -> None:
-    """Copies of the first events, until there are so many; states that are there already are kept up meanwhile."""
+    """Copy the first events until there are this many; existing states are updated meanwhile."""
     for first in range(FEW, count, COPIED_AT_ONCE):
         rest = min(COPIED_AT_ONCE, count - first)
         billing.store.write(None, lambda tx, window=(first, rest): copy_events(tx, *window))  # type: ignore[misc]
@@ -104,7 +104,7 @@ def fill(billing: Billing, count: int) -> None:
 
 
 def copy_events(tx: Any, first: int, count: int) -> None:
-    """So many events of the one subscription more, a second after each other within the month, as they are stored."""
+    """Add this many stored events of the subscription, a second apart within the month."""
     tx._connection.execute(
         "WITH RECURSIVE numbers (number) AS (VALUES (?) UNION ALL SELECT number + 1 FROM numbers WHERE number + 1 < ?)"
         " INSERT INTO events SELECT NULL, printf('00000000-0000-7000-8000-%012x', number), organization_id,"
@@ -117,7 +117,7 @@ def copy_events(tx: Any, first: int, count: int) -> None:
 
 
 def price_by(work: Work, properties: dict[str, Any]) -> None:
-    """Have the one charge priced alone, or by groups."""
+    """Price the charge as a whole, or by groups."""
     charge = work.tx.first(Charge)
     assert charge is not None
     work.tx.replace(replace(charge, properties=properties))
@@ -133,7 +133,7 @@ def best(act: Callable[[], object]) -> float:
 
 
 def aggregate_by(work: Work, aggregation_type: str, field: str | None) -> None:
-    """Have the metric count the same events in another way."""
+    """Change the metric's aggregation of the same events."""
     metric = work.tx.first(BillableMetric, eq("code", "api_calls"))
     assert metric is not None
     work.tx.replace(replace(metric, aggregation_type=aggregation_type, field_name=field))
@@ -166,7 +166,7 @@ def measured(billing: Billing, plan: str, *, counts: bool) -> Iterator[tuple[flo
 
 
 def asking(billing: Billing) -> Callable[[], object]:
-    """What asks for the usage of the subscription, and gives all that was counted."""
+    """A function that requests the subscription's usage and returns all counted units."""
     options = UsageOptions(external_subscription_id="alone")
 
     def ask() -> object:
@@ -177,7 +177,7 @@ def asking(billing: Billing) -> Callable[[], object]:
 
 
 def have_states(billing: Billing) -> None:
-    """Ask all that will be asked, so that states are there from these events on."""
+    """Run every query once, so that states exist from these events on."""
     for properties in PLANS.values():
         billing.writing(lambda work: price_by(work, properties))  # noqa: B023
         for aggregation_type, field, _ in AGGREGATIONS:
@@ -219,7 +219,7 @@ def growth(folder: Path, sizes: Sequence[int]) -> None:
 
 
 def bare_seconds(path: Path, billing: Billing, plan: str, sql: str) -> float:
-    """What the aggregate takes that one would write by hand."""
+    """Seconds of the aggregate that one would write by hand."""
     bare = sqlite3.connect(path)
     bare.execute("PRAGMA cache_size = -65536")
     bare.execute("PRAGMA mmap_size = 1073741824")

@@ -34,7 +34,7 @@ LEAST_RATE_RATIO = 0.6
 
 # Host, port, path of the API, API key, process.
 Address = tuple[str, int, str, str, int]
-# What one request takes: seconds (of single events the median), and seconds of a processor.
+# The cost of a request: seconds of wall time (the median for single events), and seconds of CPU time.
 Cost = tuple[float, float]
 
 
@@ -75,7 +75,7 @@ Server = Callable[[Path], AbstractContextManager[Address]]
 
 
 def processor_seconds(process: int) -> float:
-    """What a process has taken of the processors so far, on Linux."""
+    """The CPU time of a process so far, on Linux."""
     times = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()[11:13]
     return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
@@ -100,7 +100,7 @@ def post_all(address: Address, path: str, bodies: Sequence[bytes]) -> list[float
 
 
 def single_cost(server: Server, path: Path) -> Cost:
-    """What half of the requests with one event take at most, and one takes of the processors."""
+    """The median time of requests with one event, and the CPU time of one."""
     bodies = [json.dumps({"event": event}).encode() for event in sent(0, SINGLE)]
     with server(path) as address:
         before = processor_seconds(address[-1])
@@ -112,7 +112,7 @@ def single_cost(server: Server, path: Path) -> Cost:
 
 
 def batch_cost(server: Server, path: Path) -> Cost:
-    """Seconds that pass for each batch, and what one takes of the processors."""
+    """Seconds per batch of wall time, and of CPU time."""
     bodies = [
         [
             json.dumps({"events": sent((thread * BATCHES_EACH + place) * BATCH, BATCH)}).encode()

@@ -36,7 +36,7 @@ def _pick(values: tuple[str, ...], number: str) -> str:
 
 
 def _id(kind: int, number: str = "i") -> str:
-    """An id as random as real ones."""
+    """A random id, like real ones."""
     return f"printf('%08x-%04x-4000-8000-%012x', (({number}) * 2654435761) & 4294967295, {kind}, {number})"
 
 
@@ -247,7 +247,7 @@ def fill(path: Path, rows: int, events: int) -> None:
                 {**bound, "start": start, "last": min(start + _BATCH, rows) - 1, "rows": rows},
             )
     _fill_events(connection, organization, events)
-    # As a file older than counts of events has them made.
+    # As for a file from before counts of events existed.
     count_all_events(connection)
     # What is missing is made and filled, as in a file of the version before.
     for listed in TABLES:

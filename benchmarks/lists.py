@@ -29,7 +29,7 @@ from usagebill.http.app import routes
 
 MOST_TIMES = 3.0
 MOST_MS = {"page": 50.0, "deep": 300.0, "search": 100.0}
-# What is faster than this in the big file is not compared: it is all parsing and showing.
+# Faster requests are not compared: they spend their time on parsing and rendering.
 _NOTHING_MS = 3.0
 
 # Addresses; `{n}` is a number that each file has records of.
@@ -244,7 +244,7 @@ _DEEP = (
 
 
 class Asked:
-    """A billing system whose API is asked, and the clock that says how long it takes."""
+    """A billing system with its API, and a clock that measures requests."""
 
     def __init__(self, billing: Billing, key: str, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -252,7 +252,7 @@ class Asked:
         self._headers = {"authorization": f"Bearer {key}"}
 
     def ask(self, address: str, times: int) -> tuple[float, int, int]:
-        """The best of so many milliseconds, how many records are shown, and how many there are."""
+        """Milliseconds of the fastest run, the number of records on the page, and the total count."""
         target, _, query = address.partition("?")
         request = Request(
             method="GET", path=f"/api/v1/{target}", query=query.replace(" ", "%20"), headers=self._headers

@@ -36,7 +36,7 @@ from usagebill.worker import Worker
 PAYMENTS = 2_000
 MILLISECONDS = 100
 PARALLEL = (2, 8)
-# So many calls say how fast they are.
+# Calls measured.
 MOST_BARE = 1_000
 CUSTOMERS = 50
 
@@ -75,7 +75,7 @@ async def provide(seconds: float) -> None:
 
 @contextmanager
 def provider(seconds: float) -> Iterator[str]:
-    """The address of a provider that takes so long."""
+    """The address of a provider that answers after this many seconds."""
     command = [sys.executable, "-m", "benchmarks.payments", "provide", str(seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -87,7 +87,7 @@ def provider(seconds: float) -> Iterator[str]:
 
 
 def owe(billing: Billing, url: str, payments: int) -> None:
-    """So many invoices of customers who have a card at the provider."""
+    """Create this many invoices of customers with a card at the provider."""
     connection = billing.payment_connections.create(
         kind="adyen", code="main", url=url, api_key="key", merchant_account="Hooli", hmac_key="00"
     )
@@ -108,12 +108,12 @@ def owe(billing: Billing, url: str, payments: int) -> None:
 
 
 def settled(billing: Billing) -> int:
-    # Not as a request, which other work would make room for.
+    # Not as a request, which other work would yield to.
     return billing.ask(lambda tx: tx.count(Payment, eq("payment_status", ChargeStatus.SUCCEEDED)))
 
 
 def collect(billing: Billing, payments: int, parallel: int) -> tuple[float, float]:
-    """Payments a second, and the longest that a change of a customer took meanwhile, in seconds."""
+    """Payments a second, and the longest time in seconds that changing a customer took meanwhile."""
     worker = Worker(billing, outside_threads=parallel)
     waits = []
     started = time.perf_counter()

@@ -62,7 +62,7 @@ MOST_OF_SQLITE = 1.25
 LEAST_OF_WORKERS = 1.7
 MOST_GROWTH = 1.2
 FEW = 1_000
-# What is faster than this is all parsing and showing, and the way to the server.
+# Faster requests spend their time on parsing, rendering and the round trip.
 NOTHING_MS = 3.0
 BATCH = 1_000
 ROUNDS = 3
@@ -75,7 +75,7 @@ def opened(url: str) -> Iterator[Billing]:
 
 
 def ingestion(url: str, count: int) -> float:
-    """Events a second as a part of what a bare COPY stores."""
+    """Events a second as a fraction of those that a bare COPY stores."""
     with opened(url) as billing:
         price_list(billing)
 
@@ -111,13 +111,13 @@ def ingestion(url: str, count: int) -> float:
 
 
 def _know_statistics(billing: Billing) -> None:
-    """Have the server look at what it holds now, as it does by itself a minute after rows have come."""
+    """Run ANALYZE, as the server itself does a minute after rows have arrived."""
     if isinstance(billing.store, PostgresStore):
         billing.store.transact(lambda connection: connection.execute("ANALYZE"))
 
 
 def billed(path: str, count: int) -> tuple[float, float]:
-    """Milliseconds of wall-clock and of CPU time (of this process) that a job of a run takes."""
+    """Milliseconds of wall-clock and CPU time (of this process) per job of a run."""
     with Billing(path, clock=ManualClock(START)) as billing:
         fill(billing, count)
         _know_statistics(billing)
@@ -129,7 +129,7 @@ def billed(path: str, count: int) -> tuple[float, float]:
 
 
 def billing_run(url: str, count: int) -> float:
-    """What an invoice costs as a multiple of what it costs on SQLite."""
+    """The cost of an invoice as a multiple of that on SQLite."""
     with tempfile.TemporaryDirectory() as folder:
         file, file_cpu = billed(str(Path(folder) / "billing.db"), count)
     with temporary_database(url) as database:
@@ -142,7 +142,7 @@ def billing_run(url: str, count: int) -> float:
 
 
 def working_together(url: str, count: int, workers: int) -> float:
-    """Invoices a second of so many processes on one database."""
+    """Invoices a second of this many processes on one database."""
     with temporary_database(url) as database:
         with Billing(database, clock=ManualClock(START)) as billing:
             fill(billing, count)
@@ -161,7 +161,7 @@ def working_together(url: str, count: int, workers: int) -> float:
 
 
 def copy_events(billing: Billing, count: int) -> None:
-    """Copies of the first events of the one subscription, a second after each other within the month."""
+    """Copy the first events of the subscription, a second apart within the month."""
     assert isinstance(billing.store, PostgresStore)
     copied = STORED.replace("sequence, id,", "").replace("transaction_id,", "").replace("timestamp,", "")
     sql = (
@@ -180,7 +180,7 @@ def copy_events(billing: Billing, count: int) -> None:
 
 
 def usage_growth(url: str, count: int) -> int:
-    """How many questions about usage take too long at so many events, or are answered otherwise than the events."""
+    """How many usage queries take too long at this many events, or differ from a count of the events."""
     missed = 0
     few: dict[tuple[str, str], float] = {}
     print(f"  {'':32}{'events':>10}{'counted':>10}{'by states':>10} ms{'growth':>8}")
@@ -213,7 +213,7 @@ def usage_growth(url: str, count: int) -> int:
 
 
 def lists_beside_sqlite(url: str, rows: int) -> int:
-    """How many of the lists take longer than on SQLite."""
+    """How many lists take longer than on SQLite."""
     missed = 0
     with tempfile.TemporaryDirectory() as folder, temporary_database(url) as database:
         path = Path(folder) / "lists.db"

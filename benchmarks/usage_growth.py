@@ -45,7 +45,7 @@ def seconds(act: Callable[[], object]) -> float:
 
 
 def best(*acts: Callable[[], object]) -> list[float]:
-    """The best time of each, all of them tried in turn."""
+    """The best time of each, in alternating rounds."""
     rounds = [[seconds(act) for act in acts] for _ in range(ROUNDS)]
     return [min(column) for column in zip(*rounds, strict=True)]
 
@@ -118,7 +118,7 @@ def filters_as_seen(folder: Path) -> None:
 
 
 def copy_events(tx: Any, times: int) -> None:
-    """Each event so many times, a second after each other."""
+    """Copy each event this many times, a second apart."""
     tx._connection.execute(
         "WITH RECURSIVE copies (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n + 1 < ?)"
         " INSERT INTO events SELECT NULL, id || '-' || n, organization_id, transaction_id || '-' || n, code,"
@@ -138,7 +138,7 @@ _FILTERED = (
 
 
 def filters(folder: Path) -> None:
-    """50 filters by the user, which has 10,000 values, beside none."""
+    """50 filters on the user, which has 10,000 values, beside none."""
     users = [f"user-{number}" for number in range(FILTERS)]
     standard = {"charge_model": "standard", "properties": {"amount": "0.001"}}
     filtered = [{"values": {"user": [user]}, "properties": {"amount": "0.002"}} for user in users]
@@ -223,7 +223,7 @@ _MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 _BY_REGION = {"pricing_group_keys": ["region"]}
-# Each event has a device of its own.
+# Each event has a different device.
 _BY_DEVICE = {"pricing_group_keys": ["device"]}
 
 
@@ -251,7 +251,7 @@ def charges_in_advance() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     return kinds
 
 
-# Of these, every event before is billed too; of the others the events are there and their fees are not.
+# For these, earlier events are billed too; for the others, earlier events have no fees.
 _BILLED_FROM_THE_START = ("sum, graduated", "unique count, standard")
 
 
@@ -280,7 +280,7 @@ def in_advance(folder: Path) -> None:
                     billing.plans.update(plan, charges=[{"billable_metric_id": metric_id, **one} for one in charges])
             few: list[float] = []
             many: list[float] = []
-            # The first events find nothing to go on from.
+            # The first events have no previous state to continue from.
             for step in range(-WARM_UP, NEIGHBOURS):
                 times = [
                     seconds(partial(act, "sub-few", EARLY + WARM_UP + step)),
@@ -308,7 +308,7 @@ WATCHED: dict[str, dict[str, Any]] = {
 
 
 def thresholds(folder: Path) -> None:
-    """One more event of a subscription with a threshold that is far away."""
+    """One more event of a subscription whose threshold is far away."""
     metric = {"aggregation_type": "sum_agg", "field_name": "amount"}
     for name, charge in WATCHED.items():
         with opened(folder / f"thresholds-{name}.db", metric, {"few": [charge], "many": [charge]}) as billing:

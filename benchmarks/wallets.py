@@ -38,7 +38,7 @@ MOST_INVOICE_RATIO = 1.3
 
 
 def events(subscription: str, count: int, first: int = 0) -> Iterable[Mapping[str, object]]:
-    """`count` events of a subscription, spread over its metrics and its month."""
+    """`count` events of a subscription, spread over its metrics and the month."""
     for number in range(first, first + count):
         yield {
             "transaction_id": f"{subscription}-{number}",
@@ -71,7 +71,7 @@ def sell(billing: Billing) -> None:
 
 
 def add_customer(billing: Billing, name: str, *, wallets: int, events_each: int, credits: str = "1000") -> None:
-    """A customer with 2 subscriptions, and wallets with so many credits each."""
+    """A customer with 2 subscriptions, and wallets with this many credits each."""
     billing.customers.upsert(external_id=name, currency="EUR")
     for priority in range(1, wallets + 1):
         billing.wallets.create(
@@ -95,7 +95,7 @@ def best(act: Callable[[], object]) -> float:
 
 
 def usage_seconds(billing: Billing, customer: str) -> float:
-    """What `current_usage` of both subscriptions takes."""
+    """Seconds that `current_usage` of both subscriptions takes."""
 
     def ask() -> None:
         for number in range(2):
@@ -166,7 +166,7 @@ def billed(folder: Path, wallets: int, customers: int, attempt: int) -> tuple[fl
         sell(billing)
         for number in range(customers):
             add_customer(billing, f"customer-{number}", wallets=wallets, events_each=100, credits="8")
-        # The very first invoice keeps what all others show of the seller.
+        # The very first invoice stores the seller's copy for all others.
         billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
         billing.customers.upsert(external_id="first", currency="EUR")
         billing.invoices.create_one_off(external_customer_id="first", currency="EUR", fees=[{"add_on_code": "setup"}])

@@ -44,7 +44,7 @@ SLOW_SECONDS = 0.2
 CONNECTIONS = 4
 INGEST_SECONDS = 3.0
 INGEST_ROUNDS = 5
-# How long the dead endpoint is waited for.
+# Timeout for the dead endpoint.
 TIMEOUT = 10.0
 ROUNDS = 3
 
@@ -110,12 +110,12 @@ def listening(billing: Billing, *urls: str) -> list[WebhookEndpoint]:
 
 def delivered(billing: Billing, endpoint: WebhookEndpoint) -> int:
     conditions = (eq("webhook_endpoint_id", endpoint.id), eq("status", "succeeded"))
-    # Not as a request, which deliveries would make room for.
+    # Not as a request, which deliveries would yield to.
     return billing.ask(lambda tx: tx.count(WebhookMessage, *conditions))
 
 
 def delivery_rate(path: Path, messages: int, *urls: str) -> float:
-    """Messages a second that the first of these endpoints gets, while the others get as many."""
+    """Messages a second delivered to the first of these endpoints, while the others get as many."""
     with Billing(path, settings=Settings(webhook_timeout=TIMEOUT)) as billing:
         first, *_ = listening(billing, *urls)
         happen(billing, messages)

@@ -55,8 +55,9 @@ def test_a_top_up_is_worth_whole_cents(currency: str, rate: str, sent: str, cent
 def test_voided_credits_keep_five_decimals_and_are_cut_beyond() -> None:
     credits = floored_credits(Decimal("14.28444999"))
     assert credits == Decimal("14.28444")
-    assert cents_of_credits(credits, Decimal(1), "EUR") == 1428
-    assert cents_of_credits(Decimal(1034), Decimal("0.001"), "EUR") == 103
+    assert cents_of_credits(credits, Decimal(1), "EUR") == 14_28
+    # 1.034 EUR
+    assert cents_of_credits(Decimal(1034), Decimal("0.001"), "EUR") == 1_03
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What remembers: narrow ports, and engines that implement them."""
+"""Storage: narrow ports, and engines that implement them."""

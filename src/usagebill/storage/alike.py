@@ -1,7 +1,7 @@
-"""Queries about one customer, repeated for many that may be like it.
+"""Queries about one customer, repeated for many similar ones.
 
-`NotedSnapshot` records an operation's queries and their results. The same queries with other customers' ids tell which
-of them are alike: one with a record where the first had none is not.
+`NotedSnapshot` records an operation's queries and their results. Repeating the queries with other customers' ids shows
+which of them are alike: one with a record that the first lacks is not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from usagebill.storage.ports import Observation, Snapshot
 
 __all__ = ["Ids", "NotedSnapshot", "Notes", "Question"]
 
-# What stands in place of each id: by the id, or by a column and the value in it where the value may mean something else
-# in another column.
+# Replacements for each id: by the id, or by column and value if the value may mean something else in another column.
 Ids = Mapping[object, Sequence[object]]
 
 R = TypeVar("R")
@@ -49,7 +48,7 @@ class Question:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of the kind that its conditions look at."""
+        """The columns of the kind in its conditions."""
         return frozenset(getattr(condition, "column", "") for condition in self.conditions)
 
     def ask(self, tx: Snapshot) -> object:
@@ -72,7 +71,7 @@ class Question:
         )
 
     def about_all(self, ids: Ids) -> Question:
-        """The same query for all the ids that replace each of its own, unordered."""
+        """The same query for all replacement ids together, unordered."""
         conditions = tuple(_for_all(condition, ids) for condition in self.conditions)
         return replace(self, conditions=conditions, order=(), limit=None, offset=0, counted=False)
 
@@ -87,7 +86,7 @@ def _values(condition: Condition) -> tuple[object, ...]:
 
 
 def _others(column: str, value: object, ids: Ids) -> Sequence[object] | None:
-    """What stands in place of a value in this column; None if the value is of nobody in particular."""
+    """The replacements for a value in this column; None if the value belongs to no particular customer."""
     return ids.get((column, value)) or ids.get(value) if isinstance(value, str) else None
 
 
@@ -191,7 +190,7 @@ class NotedSnapshot:
 
 
 class _Noted:
-    """Anything else of a snapshot, whose use is noted."""
+    """Any other method of a snapshot, whose use is noted."""
 
     def __init__(self, noted: object, notes: Notes) -> None:
         self._noted = noted

@@ -143,7 +143,7 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """The record of `kind` whose id stands in `column` satisfies `conditions` (deleted ones count too)."""
+    """The record of `kind` whose id is in `column` satisfies `conditions` (deleted ones count too)."""
 
     kind: type
     column: str
@@ -186,7 +186,7 @@ class Order:
 
 
 def eq(column: str, value: object) -> Condition:
-    """`column` equals `value`; None asks for an absent value."""
+    """`column` equals `value`; None matches absent values."""
     return Null(column, False) if value is None else Compare(column, "=", value)
 
 
@@ -276,7 +276,7 @@ def negate(condition: Condition) -> Condition:
 
 
 def related(kind: type, column: str, *conditions: Condition) -> Condition:
-    """The record whose id stands in `column` satisfies `conditions`, deleted or not."""
+    """The record whose id is in `column` satisfies `conditions`, deleted or not."""
     return Related(kind, column, conditions)
 
 

@@ -1,4 +1,4 @@
-"""Questions: what is asked of events, as values that every engine answers in its own way."""
+"""Event queries, as values that every engine translates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOTHING_DECLARED: Final[Declared] = {}
 
 
 class CountedAs(StrEnum):
-    """The aggregations that an engine answers by itself; of the others it is asked for the events."""
+    """The aggregations that engines compute; for others they return the events."""
 
     COUNT = "count_agg"
     SUM = "sum_agg"
@@ -50,7 +50,7 @@ COUNTED: Final = frozenset(CountedAs)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """When something came in; of two things at one instant, the one with the smaller id came first."""
+    """When something arrived; at the same instant, the smaller id arrived first."""
 
     at: datetime
     id: str
@@ -58,7 +58,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What has been counted already: the events up to `order` in time, among the first `sequence` that were stored."""
+    """The events counted so far: those up to `order` in time, among the first `sequence` stored."""
 
     order: EventOrder
     sequence: int
@@ -66,7 +66,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFault:
-    """Running states of an external subscription and a code that are not what its events come to.
+    """Running states of an external subscription and a code that differ from a count of its events.
 
     `kind` says what they keep: a count, numbers or values; `differing` how many of them differ.
     """
@@ -81,14 +81,13 @@ class StateFault:
 class EventQuery:
     """Which events of one external subscription id and code are meant, how they are grouped and aggregated.
 
-    `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` leaves out what stands after
-    that event in time (`Event.order`), and `before` that event itself too. `known_at` leaves out what was received
-    after that instant. Of what lies before `first_end`, only what was received later than `after` counts; of what lies
-    in the second of `latest`, only what was not received later than `until`. Events lie in `bucket`; where `only` names
-    a property, its text form is among the values given there, None standing for missing, null or empty. The answer has
-    one entry a group of the values of `group_keys`. `field_name` is the property that is aggregated. The events' own
-    prices (dynamic charges) are added up only where `amounts` is set. Events in the first `stored_after` places of the
-    order of storing are left out: somebody else has counted them.
+    `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` excludes events later in time
+    (`Event.order`) than that one, and `before` excludes it too. `known_at` excludes events received after that instant.
+    Events before `first_end` count only if received later than `after`; events in the second of `latest` only if
+    received no later than `until`. Events are in `bucket`; for properties in `only`, the text form is one of the values
+    there, None meaning missing, null or empty. The result has one entry per group of values of `group_keys`.
+    `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added up only if `amounts` is
+    set. The first `stored_after` events in the order of storing are excluded: they are counted elsewhere.
     """
 
     code: str
@@ -111,7 +110,7 @@ class EventQuery:
 
     @property
     def latest_timestamp(self) -> datetime | None:
-        """The latest timestamp that an event of the question can have, inclusive; None: any."""
+        """The latest timestamp of the query's events, inclusive; None: any."""
         ends = [end.timestamp for end in (self.up_to, self.before) if end is not None]
         return min(ends if self.latest is None else [self.latest, *ends], default=None)
 
@@ -123,7 +122,7 @@ class EventQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events a list shows: all that match whatever is given; both instants are inclusive."""
+    """Filters of a list of events, all optional; both instants are inclusive."""
 
     code: str | None = None
     external_subscription_id: str | None = None
@@ -149,7 +148,7 @@ class EventRange:
 
 
 def concerns(question: EventQuery, event: Event) -> bool:
-    """Whether `event` is one that `question` asks about, wherever it is stored: what engines are tested against."""
+    """Whether `event` matches `question`, wherever it is stored: the definition that engines are tested against."""
     return (
         event.code == question.code
         and event.external_subscription_id == question.external_subscription_id

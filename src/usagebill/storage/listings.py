@@ -1,8 +1,7 @@
-"""Listings: how the records of a kind are listed, so that engines can keep what makes their lists quick.
-
-A list is in one order, and is narrowed by columns with few values (facets), bounds of a column (ranges), pieces of text
-(searched), whole texts in any case (folded) and what JSON lists hold (items). An engine may keep counts by facet and
-range, indexes in the order of the list, and one made for text; what a query means never depends on them.
+"""Listings: how the records of a kind are listed, so that engines can prepare indexes and counts. A list has one order,
+and filters by columns with few values (facets), bounds of a column (ranges), parts of texts (searched), whole texts
+ignoring case (folded) and items of JSON lists (items). An engine may keep counts by facet and range, indexes in list
+order, and a text index; results never depend on them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["Facet", "Joined", "Listing", "SearchedWith"]
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The column `inner` of the record of `kind` whose id stands in `column`."""
+    """The column `inner` of the record of `kind` whose id is in `column`."""
 
     kind: type
     column: str
@@ -25,14 +24,14 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class SearchedWith:
-    """The record of `kind` whose id stands in `column`: searches look in its `columns` too."""
+    """The record of `kind` whose id is in `column`: searches include its `columns` too."""
 
     kind: type
     column: str
     columns: tuple[str, ...]
 
 
-# A column, a column of a record that is referred to, or a condition that holds or does not.
+# A column, a column of a related record, or a condition.
 Facet = str | Joined | Condition
 
 

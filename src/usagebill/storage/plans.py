@@ -1,7 +1,6 @@
-"""Planned writes: an operation run on a snapshot to its end, its writes kept to be stored under the lock of the writer.
-
-What the operation reads of its own writes is answered from them. It ends early (`RehearsalEnds`) at anything that is
-rarely asked, so that little has to be known here: such work is done under the lock, as if nothing had been planned.
+"""Planned writes: an operation runs on a snapshot, and its writes are kept, to be stored under the write lock. The
+operation sees its own writes. Rare queries end the run early (`RehearsalEnds`), which keeps this module small: the work
+is then done under the lock, as if nothing had been planned.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-# Columns of these are compared by an engine as Python compares their values.
+# Engines compare columns of these types as Python does.
 _COMPARABLE = (str, int, datetime, date, Enum)
 _Key = tuple[type, str]
 _OTHER_READS = frozenset(
@@ -44,10 +43,9 @@ _OTHER_JOBS = frozenset({"failures", "first_of_one_instant", "lanes", "next_due"
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What an operation has written, each record as it was in the end.
-
-    `job` is the one that was done. Those `added` had keys that no job had, and `cancelled` are keys. `former` are the
-    records in whose place the `replaced` ones come, as they were read: whoever stores has checked that they still are.
+    """The writes of an operation, each record in its final state. `job` is the completed one. `added` jobs have new
+    keys, and `cancelled` are keys. `former` are the records that the `replaced` ones replace, as read: the caller has
+    checked that they are unchanged.
     """
 
     job: Job
@@ -65,7 +63,7 @@ class Writes:
     def store(self, tx: Transaction) -> None:
         """Write everything. Raises `LookupError` if a job cannot be added any more, besides what `tx` raises."""
         tx.jobs.complete(self.job)
-        # Each kind in one statement, in the order in which kinds were first written.
+        # One statement per kind, in the order in which kinds were first written.
         kinds = list(dict.fromkeys(map(type, self.inserted)))
         tx.insert(*sorted(self.inserted, key=lambda record: kinds.index(type(record))))
         for record, former in zip(self.replaced, self.former, strict=True):
@@ -77,7 +75,7 @@ class Writes:
 
 
 class _Jobs:
-    """The queue without the planned job, and with those that it adds."""
+    """The queue without the planned job, and with the jobs it adds."""
 
     def __init__(
         self, snapshot: Snapshot, seen: Snapshot, spoil: Callable[[], None], check_spoilt: Callable[[], None]
@@ -93,7 +91,7 @@ class _Jobs:
     def __getattr__(self, name: str) -> Any:
         if name not in _OTHER_JOBS:
             raise RehearsalEnds
-        # These questions see the job that is being done, and nothing that it adds.
+        # These queries see the running job, but nothing it adds.
         self._spoil()
         return getattr(self._snapshot, name)
 
@@ -103,10 +101,10 @@ class _Jobs:
         (self.done,) = jobs
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
-        # The job that is being done is no longer there.
+        # The running job is no longer in the queue.
         job = self._seen.overdue(subject_id, now, apart_from=None if self.done is None else self.done.id)
         if job is not None or self.added or self.cancelled:
-            # It would be run, or what is planned might be: nothing is planned beyond this question.
+            # That job, or a planned one, would have to run first, so planning ends here.
             self._spoil()
         return job
 
@@ -123,7 +121,7 @@ class _Jobs:
         self._check_spoilt()
         if job.key in self.added:
             return False
-        # If there is none, adding it under the lock says whether that is still so.
+        # If there is none, adding the job under the lock checks that again.
         if not self._is_gone(job.key) and self._snapshot.get(job.key) is not None and self._seen.get(job.key):
             return False
         self.added[job.key] = job
@@ -153,7 +151,7 @@ class _Events:
 
 
 class Planning:
-    """A snapshot as a transaction that keeps what is written. `seen` is the same snapshot, observed."""
+    """A snapshot as a transaction that keeps its writes. `seen` is the same snapshot, observed."""
 
     def __init__(self, snapshot: Snapshot, seen: Snapshot, foreseen_number: Callable[[str], int]) -> None:
         self._seen = seen
@@ -161,7 +159,7 @@ class Planning:
         self.jobs = _Jobs(snapshot, seen, self._spoil, self._check_spoilt)
         self.events = _Events(seen)
         self._records: dict[_Key, Any] = {}
-        # With what was stored before.
+        # Merged with stored records.
         self._replaced: dict[_Key, object] = {}
         self._kinds: set[type] = set()
         self._changes: dict[_Key, tuple[Any, Any]] = {}
@@ -173,11 +171,11 @@ class Planning:
 
     @property
     def has_written(self) -> bool:
-        """Whether there is anything to store yet, but that the job is done."""
+        """Whether there is anything to store, besides the completed job."""
         return bool(self._records or self.jobs.added or self.jobs.cancelled)
 
     def writes(self) -> Writes | None:
-        """What was written, once the operation is over; None if that is not known well enough."""
+        """The writes of the finished operation; None if they are not known well enough."""
         if self._is_spoilt or self.jobs.done is None:
             return None
         return Writes(
@@ -266,7 +264,7 @@ class Planning:
             raise RehearsalEnds
 
     def foreseen_number(self, name: str) -> int:
-        """The number that the series comes to next if nobody else takes one. Whoever stores the writes takes it."""
+        """The next number of the sequence if nobody else takes one. It is taken when the writes are stored."""
         self._check_spoilt()
         return self._foreseen_number(name)
 
@@ -301,15 +299,15 @@ class Planning:
             raise RehearsalEnds
 
     def __getattr__(self, name: str) -> Any:
-        # Answered as long as nothing is written that they could be about. Taking a number ends the rehearsal too: it
-        # would not be taken again when the writes are stored.
+        # Answered until something is written that they might include. Taking a number ends the rehearsal too, because
+        # storing the writes would not take it again.
         if name not in _OTHER_READS or self.has_written:
             raise RehearsalEnds
         return getattr(self._seen, name)
 
 
 def _holds(condition: Condition, record: object) -> bool:
-    """Whether the condition holds for the record, as an engine would say. Ends the rehearsal if that is not certain."""
+    """Whether the record meets the condition, as an engine would decide. Ends the rehearsal if that is uncertain."""
     match condition:
         case Compare(column, comparison, value):
             actual = _value(record, column)
@@ -355,7 +353,7 @@ def _sorted(records: list[R], order: Sequence[Order]) -> list[R]:
 
 
 def as_transaction(planning: Planning) -> Transaction:
-    """The same as a transaction: what it lacks of one ends the rehearsal."""
+    """The same as a transaction; missing methods end the rehearsal."""
     tx: Any = planning
     transaction: Transaction = tx
     return transaction

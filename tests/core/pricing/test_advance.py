@@ -138,6 +138,7 @@ def test_events_that_bring_their_price() -> None:
     second = Usage(units=D(6), events_count=2, amount_cents=D("1236.66"))
     event_price = pay_in_advance_price("dynamic", dynamic, first, Usage(units=D(0)))
     second_price = pay_in_advance_price("dynamic", dynamic, second, first)
+    # 1234.56 rounded
     assert advance_fee_amounts(event_price.amount, D(5), "EUR").amount_cents == 1235
     assert advance_fee_amounts(second_price.amount, D(1), "EUR").amount_cents == 2
 

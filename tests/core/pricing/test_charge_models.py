@@ -186,7 +186,8 @@ class TestProratedGraduated:
         assert amounts == [100_00, first, second, third, fourth, fifth, fifth + share(60 * 2_00, 1, 30)]
         persisted = ProrationStep(full=D(75), prorated=D(75))
         october = Usage(units=D(75), stretches=(persisted,))
-        assert priced("graduated", T3, october).amount == 370
+        # 100.00 and 50.00 flat, 5 units at 10.00, 10 at 5.00 and 60 at 2.00.
+        assert priced("graduated", T3, october).amount == 100 + 50 + 5 * 10 + 10 * 5 + 60 * 2
         more = ProrationStep(full=D(20), prorated=D(20) * 15 / 31)
         later = Usage(units=D(75) + more.prorated, stretches=(persisted, more))
         assert round(priced("graduated", T3, later).amount * 100) == 370_00 + share(20 * 2_00, 15, 31)
@@ -222,7 +223,7 @@ class TestProratedGraduated:
         assert cents(1, 2, 3, 4) == 100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * 16, 1, 30)
         assert cents(1, 2, 3, 4, 5) == 100_00 + 50_00 + share(10_00 * (3 + 17) + 5_00 * (16 + 11), 1, 30)
         october = Usage(units=D(3), stretches=tuple(ProrationStep(full=D(1), prorated=D(1)) for _ in range(3)))
-        assert priced("graduated", SEATS, october).amount == 170
+        assert priced("graduated", SEATS, october).amount == 100 + 10 + 50 + 2 * 5
 
     def test_nothing_used_owes_the_first_flat_amount(self) -> None:
         assert priced("graduated", T2, Usage(units=D(0), stretches=())).amount == 100

@@ -33,7 +33,7 @@ __all__ = ["answers", "answers_of"]
 # Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
 # accepted.
 _ACCEPTED_AT_MOST: Final = 5_000
-# Up to so many combinations of values of a filter that is left out are looked up together.
+# Most combinations of values of an excluded filter that are looked up together.
 _FEW: Final = 20
 _PLACE: Final = "(timestamp, created_at, id)"
 
@@ -133,7 +133,7 @@ def _result(aggregation: Aggregation[Any], cell: _Cell, *, with_amounts: bool) -
 
 
 def _exact(number: str | None) -> Decimal:
-    """A number as ClickHouse writes it, which may have zeros at the end."""
+    """A number as ClickHouse writes it, perhaps with trailing zeros."""
     if number is None:
         return ZERO
     return Decimal(number.rstrip("0").rstrip(".") if "." in number else number)
@@ -164,7 +164,7 @@ class _Asked:
     def cells(self, tail: Iterable[tuple[int, Group, Event]]) -> dict[int, dict[Group, _Cell]]:
         """The cells of each bucket, by position and by group, which the subscription leads if there are several.
 
-        `tail` has the place of each event, what leads its group, and the event.
+        `tail` has each event with its place and the first part of its group.
         """
         question = self._question
         buckets: dict[int, dict[Group, _Cell]] = {}
@@ -201,9 +201,9 @@ class _Asked:
         return buckets
 
     def rows(self, values: set[str]) -> Sequence[Sequence[Any]]:
-        """Rows of the group, the values that decide the bucket, where the first event stands, and what `state` reads.
+        """Rows of group, deciding values, position of the first event, and the columns for `state`.
 
-        `values` are those whose latest event may be one that ClickHouse does not have.
+        `values` are those whose latest event may not be in ClickHouse yet.
         """
         question = self._question
         if question.aggregation_type != CountedAs.UNIQUE_COUNT:
@@ -211,7 +211,7 @@ class _Asked:
         if question.field_name is None:
             return ()
         if self.filters is not None:
-            # A value may come in several rows that one bucket puts together.
+            # A bucket may merge several rows with the same value.
             return self._shard.rows(self._values())
         if not values:
             return self._shard.rows(self._select())
@@ -220,7 +220,7 @@ class _Asked:
         return [*elsewhere, *self._shard.rows(self._values(f" AND {listed}"))]
 
     def state(self, said: Sequence[Any]) -> tuple[Any, int]:
-        """What a row says as a state of the core, and how many active values it counts without naming them."""
+        """A row as a state of the core, and how many active values it counts without naming them."""
         count, amount, *rest = said
         amount_cents = _exact(amount)
         match self._question.aggregation_type:
@@ -293,7 +293,7 @@ class _Asked:
         return f"SELECT {chosen}{common}, {said} {self._source(further + numbers)}{by} HAVING count() > 0"
 
     def _values(self, further: str = "", *, plain: bool = False) -> str:
-        """A row for each value: what the latest event of it does."""
+        """A row for each value, with the operation of its latest event."""
         question = self._question
         key = question.field_name
         assert key is not None
@@ -349,7 +349,7 @@ class _Asked:
 
 
 def _exclusions(question: EventQuery) -> list[str]:
-    """What an event is that belongs to another filter. Those of the same keys are looked up together."""
+    """The condition for events of other filters. Filters with the same keys are looked up together."""
     apart: list[str] = []
     combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
     for exclude in question.bucket.excludes:
@@ -375,7 +375,7 @@ def _has(key: str, column: str = "texts") -> str:
 
 
 def _text(key: str) -> str:
-    """The text form of the property, '' where it has none."""
+    """The text form of the property, '' if it has none."""
     return f"texts[{literal(key)}]"
 
 

@@ -28,7 +28,7 @@ _STARTS: Final = frozenset("-0123456789")
 _properties = msgspec.json.Encoder(decimal_format="number").encode
 _encode = msgspec.json.Encoder().encode
 
-# What `fingerprint` says, in SQL.
+# `fingerprint` in SQL.
 FINGERPRINT: Final = (
     "halfMD5(concat(toString(sequence), '\\n', id, '\\n', transaction_id, '\\n', toString(timestamp), '\\n',"
     " toString(created_at), '\\n', ifNull(amount_text, ''), '\\n', properties))"
@@ -89,7 +89,7 @@ def lines_of(events: Iterable[tuple[int, Event]]) -> bytes:
 
 
 def fingerprint(sequence: int, event: Event) -> int:
-    """64 bits that differ where anything of an event does, as the database and the event store have it."""
+    """64 bits of all stored fields of an event, equal for the database's row and the event store's."""
     amount = event.precise_total_amount_cents
     parts = (
         *(str(sequence), event.id, event.transaction_id, str(microseconds(event.timestamp))),

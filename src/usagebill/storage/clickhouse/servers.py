@@ -30,20 +30,20 @@ __all__ = [
 ]
 
 VERSION: Final = 1
-# The database counts fewer events than this as fast as a server is asked.
+# Counting fewer events than this in the database is as fast as a query to a server.
 ASKED_FROM: Final = 5_000
 _DAYS: Final = 30
 _MICROSECONDS_A_DAY: Final = 86_400_000_000
 _CONNECT_SECONDS: Final = 5
 _ANSWER_SECONDS: Final = 120
-# What servers bound by default: a charge may have thousands of filters, and a block events of many months.
+# Raises default limits of servers: a charge may have thousands of filters, and a block events of many months.
 _SETTINGS: Final = {
     "max_query_size": 1_000_000_000,
     "max_ast_elements": 100_000_000,
     "max_expanded_ast_elements": 100_000_000,
     "max_ast_depth": 100_000,
     "max_partitions_per_insert_block": 0,
-    # What is sent twice is alike, so it stands in one partition.
+    # Duplicates are identical, so they are in the same partition.
     "do_not_merge_across_partitions_select_final": 1,
 }
 # `sequence` makes an event one within its organization. Sent twice, it is one row once parts are merged, and until then
@@ -149,7 +149,7 @@ class Shard:
             raise Unreachable(f"{shown(self._place.dsn)}: {problem}") from problem
 
     def table(self, name: str) -> str:
-        """What a statement calls one of our tables."""
+        """The qualified name of one of our tables."""
         return f"`{self._place.database}`.usagebill_{name}"
 
     def run(self, sql: str, **settings: Any) -> None:
@@ -170,8 +170,8 @@ class Shard:
         )
 
     def prepare(self, shard: int, shards: int, id: str) -> str:
-        """Make the tables if they are not there; the identity of the event store."""
-        # A user who may not make databases was given one.
+        """Create missing tables; returns the identity of the event store."""
+        # A user who may not create databases was given one.
         with suppress(Unreachable):
             self.run(f"CREATE DATABASE IF NOT EXISTS `{self._place.database}`")
         for name, definition in _TABLES.items():

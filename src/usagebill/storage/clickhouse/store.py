@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 # With a longer tail the database counts everything: it would be read event by event.
 _TAIL_AT_MOST: Final = 50_000
-# For so many seconds after a server failed nobody asks.
+# Seconds without queries after a server failed.
 _PAUSE_SECONDS: Final = 30.0
 _SAID_AGAIN_SECONDS: Final = 60.0
 # Behind every event in time.
@@ -123,7 +123,7 @@ class _Events:
         if place is None:
             return self._events.tallies_of(question, external_ids)
         for of_one in questions:
-            # Nothing is read by that: the questions are observed, and their events are read once for all of them.
+            # Reads no events: the questions are observed, and their events are read together.
             self._events.changes(replace(of_one, stored_after=max(place, of_one.stored_after or 0)), None, _LAST)
         log, least = self._shipped.events, max(place, question.stored_after or 0)
         names = dict(zip(external_ids, questions, strict=True))
@@ -136,7 +136,7 @@ class _Events:
         return self._events.tallies_of(question, external_ids) if known is None else known
 
     def _place(self, questions: Sequence[EventQuery]) -> int | None:
-        """Up to where the event store is to be asked, together, about these; None if the database is to count."""
+        """The position up to which the event store counts all of these; None if the database counts."""
         if self._organization_id is None or self._beside.pauses:
             return None
         place = self._shipped.place()
@@ -150,11 +150,11 @@ class _Events:
         return place if missing <= 0 else None
 
     def _asked(self, ask: Callable[[str], T]) -> T | None:
-        """What the event store answers for the organization; None if the database is to count."""
+        """The event store's answer for the organization; None if the database counts."""
         try:
             known = ask(self._organization_id or "")
         except Unreachable as problem:
-            # Slower, and the same.
+            # Slower, with the same result.
             self._beside.failed(problem)
             return None
         self._beside.answered()
@@ -163,7 +163,7 @@ class _Events:
     def _answers(
         self, question: EventQuery, filters: FilterIndex | None
     ) -> dict[int, dict[Group, AggregateResult]] | None:
-        """None if the database is to count."""
+        """None if the database counts."""
         place = self._place([question])
         if place is None:
             return None
@@ -188,7 +188,7 @@ class _WithEvents:
         return _wrapped(self._tx.scoped(organization_id), self._beside)
 
     def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Any]:
-        # How far events are shipped is no part of what is observed: no answer depends on it.
+        # The shipped position is not observed: no answer depends on it.
         return self._tx.observed(lambda seen: question(_wrapped(seen, self._beside, self._shipped)))
 
     def recall(self, snapshot: Any) -> None:

@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS list_counts (
     organization_id {_C} NOT NULL, kind {_C} NOT NULL, facets text[] COLLATE "C" NOT NULL, n bigint NOT NULL,
     PRIMARY KEY (organization_id, kind, facets)) WITH (fillfactor = 50)
 """
-# An index takes no long texts: of a facet's, so much is kept, and a longer one is looked for in the table.
+# Index entries have a maximum size: facets are truncated to this length, and longer values are searched in the table.
 _LONGEST: Final = 200
 _ADD: Final = "ON CONFLICT (organization_id, kind, facets) DO UPDATE SET n = list_counts.n + excluded.n"
 
@@ -101,7 +101,7 @@ def _columns(condition: str | Condition) -> Iterator[str]:
 
 
 def _statements_of(table: Table) -> Iterator[str]:
-    """What keeps the counts of one table."""
+    """The statements that keep the counts of one table."""
     assert table.listing is not None
     name, function = quoted(table.name), quoted(f"count_{table.name}")
     moved = " UNION ALL ".join(
@@ -133,7 +133,7 @@ def _statements_of(table: Table) -> Iterator[str]:
 
 
 def _count_sql(table: Table, source: str, sign: str = "") -> str:
-    """The statement that adds the records of a table to the counts, without what happens to those that are there."""
+    """The INSERT that adds records of a table to the counts, without its ON CONFLICT clause."""
     return (
         "INSERT INTO list_counts (organization_id, kind, facets, n)"
         f" SELECT r.organization_id, '{table.name}', {_facets_sql(table, 'r')}, {sign}COUNT(*)"
@@ -142,7 +142,7 @@ def _count_sql(table: Table, source: str, sign: str = "") -> str:
 
 
 def count_statements() -> list[str]:
-    """The statements that have all lists counted from then on."""
+    """The statements that create the counts of all lists."""
     listed = [table for table in TABLES if table.listing is not None]
     return [statement for table in listed for statement in _statements_of(table)]
 
@@ -161,7 +161,7 @@ def recount(connection: Connection) -> None:
 def counted_sql(
     kind: type, conditions: Sequence[Condition], organization_id: str | None
 ) -> tuple[str, list[Any]] | None:
-    """The query for how many records meet the conditions, with what it binds; None if facets do not tell."""
+    """The query for how many records meet the conditions, and the bound values; None if facets do not decide."""
     table = table_of(kind)
     listing = table.listing
     if listing is None or organization_id is None or not implies(conditions, listing.shown):
@@ -178,7 +178,7 @@ def counted_sql(
 
 
 def _test(table: Table, condition: Condition, values: list[Any]) -> str | None:
-    """The condition as one on facets; None if these cannot tell."""
+    """The condition in terms of facets; None if they do not decide it."""
     facets = _facets(table)
     if condition in facets:
         return f"facets[{facets.index(condition) + 1}] = '1'"

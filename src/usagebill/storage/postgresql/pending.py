@@ -31,7 +31,7 @@ _NUMBERS = (
 )
 # Fewer rows than this are not worth a COPY.
 _COPIED = 3
-# What the last writes say of how long one takes; those before them say the rest.
+# Weight of the latest write in the moving average of the time per write.
 _LAST_WRITES = 1 / 4
 
 Row = tuple[Any, ...]
@@ -108,14 +108,14 @@ class Pending:
     def __init__(
         self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool, scope: RowScope | None = None
     ) -> None:
-        # What is sent here is sent at once: rows of several organizations, and what is about no rows.
+        # Never buffered: rows of several organizations, and statements that are not about rows.
         self._connection = Connection(driver, scope=None if scope is None else scope.of(None))
         self._session = Connection(driver)
         self._speed = speed
         self._may_wait = may_wait
         self._writes: list[_Write] = []
         self._savepoints: list[Savepoint] = []
-        # The numbers that series have come to, of those that were taken here.
+        # The current numbers of sequences that this transaction has used.
         self.numbers: dict[Number, int] = {}
         self.waits = False
 
@@ -165,13 +165,13 @@ class Pending:
         return savepoint
 
     def release(self, savepoint: Savepoint) -> None:
-        """What was done since the savepoint stays."""
+        """Keep everything since the savepoint."""
         self._savepoints.remove(savepoint)
         if savepoint.is_sent:
             self._session.execute("RELEASE attempt")
 
     def roll_back(self, savepoint: Savepoint) -> None:
-        """Undo what was done since the savepoint."""
+        """Roll back to the savepoint."""
         self._savepoints.remove(savepoint)
         self.numbers = savepoint.numbers
         if not savepoint.is_sent:
@@ -238,7 +238,7 @@ class Pending:
             connection.execute(_NUMBERS, (list(owners), list(series), list(numbers.values())))
 
     def _append(self, target: str, rows: Sequence[Row]) -> None:
-        # Row security knows no COPY.
+        # COPY does not work with row security.
         if len(rows) >= _COPIED and self._connection.scope is None:
             self._connection.copy(target, rows)
             return
@@ -248,7 +248,7 @@ class Pending:
 
 @cache
 def tables_in_order() -> tuple[type, ...]:
-    """The kinds of records, each after those that it refers to."""
+    """The kinds of records, each after those it refers to."""
     order: dict[type, None] = {}
 
     def add(kind: type) -> None:

@@ -1,4 +1,4 @@
-"""Queries: conditions and orders as SQL of PostgreSQL, whose planner chooses how to go about them."""
+"""Conditions and orders as PostgreSQL's SQL; its planner chooses the indexes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from usagebill.storage.tables import table_of
 
 __all__ = ["condition_sql", "folded_column", "order_sql", "order_terms", "pattern_of", "where_sql"]
 
-# Up to so many values are bound one by one.
+# Up to this many values are bound one by one.
 _FEW = 20
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-# What stands for itself in a pattern of LIKE.
+# Escapes for characters with a meaning in LIKE patterns.
 _PATTERN = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_", "*": "%"})
 
 
@@ -49,7 +49,7 @@ def folded_column(kind: type, table: str, column: str) -> str:
     if column in searched_columns(kind):
         return f"{table}.{quoted(folded_name(column))}"
     if column == "id" or column.endswith("_id"):
-        # Ids are ASCII, of which any server knows the lower case.
+        # Ids are ASCII, which every server folds alike.
         return f"lower({table}.{quoted(column)})"
     raise ValueError(f"{kind.__name__}.{column} is not searched: its listing does not name it")
 
@@ -80,7 +80,7 @@ def _item_text(value: object) -> str:
 
 
 def condition_sql(kind: type, condition: Condition, table: str, values: list[Any]) -> str:
-    """The condition on the record of `kind` that `table` names; what it binds is put on `values`."""
+    """The condition on the record of `kind` in `table`; its values are appended to `values`."""
     match condition:
         case Compare(column, operator, value):
             values.append(sql_value(value))
@@ -172,7 +172,7 @@ def where_sql(
 
 
 def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[str]:
-    """What is sorted by, ending with the id so that it leaves nothing open. Absent values come last either way."""
+    """The sort keys, with the id last so that the order is total. Absent values come last in either direction."""
     terms = []
     for item in order:
         column = prefix + quoted(item.column)

@@ -1,7 +1,7 @@
 """Reservations: which process computes which jobs ahead, so that no two compute the same.
 
-They are advisory locks of a session of their own, and end with it. A job that is done is claimed under the lock of its
-organization, whoever has reserved it.
+They are advisory locks of a separate session, and end with it. Whoever reserved a job, it is claimed under its
+organization's lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from usagebill.storage.postgresql.locks import lock_key
 
 __all__ = ["Reservations"]
 
-# The locks are tried one after the other, in this order, until there are enough.
+# Locks are tried in this order until there are enough.
 _TAKE = (
     b"SELECT place FROM unnest(%s::bigint[]) WITH ORDINALITY wanted (key, place)"
     b" WHERE pg_try_advisory_lock(key) LIMIT %s"
@@ -34,8 +34,8 @@ class Reservations:
         self._session: psycopg.Connection[tuple[Any, ...]] | None = None
 
     def taken(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        """The first of the jobs that nobody else has, in place of those that were reserved before; None if the server
-        cannot be asked now.
+        """Reserve the first jobs that no other process has, and release earlier reservations; None if the server is
+        unreachable.
         """
         keys = [lock_key(f"job {job.id}") for job in jobs]
         with self._guard:
@@ -46,7 +46,7 @@ class Reservations:
                     rows = session.execute(_TAKE, (keys, at_most))
                     return [jobs[place - 1] for (place,) in rows.fetchall()]
             except psycopg.OperationalError:
-                # Whoever reserves nothing may compute in vain, and no more.
+                # Without a reservation, a computation may be wasted, nothing worse.
                 self._close()
                 return None
 

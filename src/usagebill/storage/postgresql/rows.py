@@ -28,7 +28,7 @@ from usagebill.storage.tables import table_of
 
 __all__ = ["RecordRows", "escaped", "folded", "folded_name", "rows_of", "searched_columns", "sql_value"]
 
-# What stands for a NUL, which no text of PostgreSQL holds: the first letter for private use, and a digit.
+# Escapes NUL, which PostgreSQL's texts cannot contain: the first private-use character, and a digit.
 _ESCAPE = "\ue000"
 
 

@@ -85,15 +85,15 @@ CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_su
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted;
 """
-# The server looks at a table again (ANALYZE) when so many of its rows have changed. By itself it waits for a tenth of
-# them, and takes an organization that came meanwhile for one with a single row.
+# Changed rows after which the server analyzes a table again. Its default is a tenth of the table, and until then it
+# assumes a single row for a new organization.
 _LOOKED_AT_AFTER = 10_000
 GROWING = ("events", "jobs", "customers", "subscriptions", "invoices", "fees", "billing_periods", "activity_logs")
 SETTINGS = tuple(
     f"ALTER TABLE {name} SET (autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = {_LOOKED_AT_AFTER})"
     for name in GROWING
 )
-# Some of what every version of ours has.
+# Tables that every version of ours has.
 _OURS = frozenset({"usagebill_schema", "jobs", "events", "organizations"})
 
 
@@ -228,7 +228,7 @@ def bring_forward(connection: Connection) -> None:
     if _versions(connection) == (VERSION, RECORDS):
         return
     connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key("schema"),))
-    # Another process may have brought it forward while this one waited.
+    # Another process may have migrated it while this one waited.
     current = _versions(connection)
     if current == (VERSION, RECORDS):
         return
@@ -246,7 +246,7 @@ def bring_forward(connection: Connection) -> None:
     if current is not None:
         recount(connection)
     if current is not None and row_security.is_on(connection):
-        # Tables that are new.
+        # New tables.
         row_security.turn(connection, on=True)
     connection.execute("DELETE FROM usagebill_schema")
     connection.execute("INSERT INTO usagebill_schema VALUES (?, ?)", (VERSION, RECORDS))

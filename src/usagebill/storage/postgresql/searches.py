@@ -23,9 +23,9 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["has_text_indexes", "make_text_indexes", "narrowed", "text_indexes"]
 
-# Of a search that finds more than this, the list is walked.
+# If a search finds more than this, the list is walked instead.
 _FEW: Final = 5_000
-# Trigrams are those of words: the index knows nothing of shorter ones.
+# The index only has trigrams of words, so shorter texts cannot use it.
 _WORD: Final = re.compile(r"[^\W_]{3}")
 
 

@@ -16,7 +16,7 @@ from usagebill.storage.conditions import Compare, Condition
 
 __all__ = ["Siblings", "asked_by"]
 
-# Lists that are remembered, and for how many of their records something is read at once.
+# Lists remembered, and records prefetched at once.
 _LISTS = 8
 _AT_ONCE = 200
 
@@ -58,7 +58,7 @@ class Siblings:
 
     def __init__(self) -> None:
         self._lists: deque[_List] = deque(maxlen=_LISTS)
-        # What was asked for several at once, for whom; None if it is another question for each of them.
+        # The ids of each prefetch; None if their queries differ.
         self._asked: dict[object, set[str] | None] = {}
 
     def note(self, records: Sequence[Any]) -> None:
@@ -80,7 +80,7 @@ class Siblings:
         if before is None or len(values) < 2:
             return False
         if value in before:
-            # It was asked for this one, and was not what is asked now.
+            # It was prefetched for this one, but by a different query.
             self._asked[question] = None
             return False
         before.update(values)

@@ -1,7 +1,7 @@
-"""What the server knows of its tables: how many rows an organization has.
+"""Planner statistics: how many rows the server believes an organization has.
 
-It plans by samples that it takes now and then (ANALYZE). An organization that came after the last one counts as one
-with a single row, and whatever index comes first is taken to find that: a bill of many events reads all of them.
+The server plans by samples (ANALYZE). It assumes a single row for an organization added since the last one, so it takes
+any index, and a bill reads all events of the organization.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from usagebill.storage.postgresql.schema import GROWING
 
 __all__ = ["Statistics"]
 
-# An organization with fewer events than this is billed soon enough, whatever the server thinks.
+# With fewer events, any plan is fast enough.
 _MANY_EVENTS = 1_000
-# One that is looked at, and is not among those that the server notes, is looked at again when it has grown so much.
+# If statistics still lack an organization after ANALYZE, it is analyzed again when it has grown by this factor.
 _GROWN = 10
 _LEAST_SECONDS = 5.0
 
-# Organizations with many events that are not among those that the server knows to have many.
+# Organizations with many events that the server's statistics do not list as frequent.
 _UNKNOWN = """
 SELECT o.id, s.value FROM organizations o JOIN sequences s ON s.organization_id = o.id AND s.name = 'events'
 WHERE s.value >= ? AND NOT EXISTS (
@@ -29,16 +29,16 @@ WHERE s.value >= ? AND NOT EXISTS (
 
 
 class Statistics:
-    """Has the server look at its tables when an organization has come to many events that it does not know of."""
+    """Runs ANALYZE when an organization has many events that the server's statistics miss."""
 
     def __init__(self) -> None:
-        # How many events an organization had when the tables were looked at for it.
+        # How many events an organization had at the last ANALYZE for it.
         self._events: dict[str, int] = {}
         self._asked_at: float | None = None
 
     @property
     def is_time(self) -> bool:
-        """Whether it is worth asking again."""
+        """Whether enough time has passed to check again."""
         return self._asked_at is None or monotonic() - self._asked_at >= _LEAST_SECONDS
 
     def are_behind(self, connection: Connection) -> bool:
@@ -54,5 +54,5 @@ class Statistics:
 
     @staticmethod
     def renew(connection: Connection) -> None:
-        """Have the server look at the tables that grow. It skips what belongs to another user."""
+        """Analyze the tables that grow. The server skips tables of other users."""
         connection.execute(f"ANALYZE {', '.join(GROWING)}")

@@ -42,7 +42,7 @@ __all__ = ["PostgresTransaction"]
 R = TypeVar("R")
 T = TypeVar("T")
 
-# More records than this are not kept: a transaction may read a whole database.
+# Most cached records: a transaction may read a whole database.
 _KNOWN_AT_MOST = 10_000
 # The sequence that counts changes of an organization's entitlements.
 _ENTITLEMENTS = "entitlements"
@@ -112,7 +112,7 @@ class PostgresTransaction:
         """The same transaction, within `organization_id`, once it has the lock of that."""
         connection = self._connection.of(organization_id)
         if self._locks is not None and organization_id not in self._locks.held:
-            # Taken when something is asked: a job may be left to whoever has it.
+            # Taken with the first query: a job may be left to the process that holds it.
             self._memory.clear()
             connection = Locked(connection, self._locks, organization_id)
         return PostgresTransaction(connection, organization_id, self._memory, locks=self._locks, pending=self._pending)
@@ -210,7 +210,7 @@ class PostgresTransaction:
             memory.clear()
             memory.entitling, memory.changes = entitling, changes
             if self._locks is not None:
-                # Locks that were taken within are gone too.
+                # Locks taken within it are released too.
                 self._locks.held &= held
             pending.roll_back(savepoint)
             raise
@@ -343,7 +343,7 @@ class PostgresTransaction:
             rest += " LIMIT ? OFFSET ?"
             values += [bounded(limit), bounded(offset)]
         memory, question = self._memory, (kind, rest, hashable(values))
-        # Counts only grow, so that their sum is another one after any write.
+        # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         known = memory.answers.get(question)
         if known is None and offset == 0 and self._reads_ahead:
@@ -515,7 +515,7 @@ class PostgresTransaction:
         for record in records:
             table = self._written(record)
             id, owner = record.id, record.organization_id  # type: ignore[attr-defined]
-            # What is stored may be another state of it.
+            # The stored record may be a different version.
             self._memory.touched.setdefault(owner, Touched()).note(table.name, None, is_new=False)
             kind: Any = type(record)
             gone = self._connection.execute(
@@ -535,7 +535,7 @@ class PostgresTransaction:
     def _next_number(self, organization_id: str, name: str, start: int) -> int:
         pending = self._pending
         if pending is not None and pending.waits and organization_id:
-            # Nobody else takes one while this transaction has the organization's lock.
+            # Nobody else takes a number while this transaction holds the organization's lock.
             number = organization_id, name
             last = pending.numbers.get(number)
             if last is None:
@@ -570,7 +570,7 @@ class PostgresTransaction:
     def _last_numbers(self, organization_id: str, names: Sequence[str]) -> dict[str, int]:
         connection = self._connection
         if self._pending is not None and self._pending.waits and self._locks is not None:
-            # What waits is no number that is not known here, so it need not be sent before.
+            # Buffered writes take no unknown numbers, so they need not be sent first.
             self._locks.take(organization_id)
             connection = Connection(connection.driver, None, connection.scope)
         rows = connection.execute(

@@ -93,7 +93,7 @@ class PostgresEvents:
         if self._before_appending is not None:
             self._before_appending()
         if len(events) == 1:
-            # A look is cheaper than what it takes to undo one.
+            # Checking first is cheaper than rolling back.
             taken = self._taken(events)
             if not taken:
                 self._keep_up(*self._store(events, in_advance, uncounted))
@@ -122,7 +122,8 @@ class PostgresEvents:
     def _store(
         self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]
     ) -> tuple[int, int | None]:
-        """Store the events; the place of the last, and of the last that is in running states, if there are any."""
+        """Store the events; returns the place of the last one, and of the last one in running states, if there are
+        any."""
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?) ON CONFLICT (organization_id, name)"
             " DO UPDATE SET value = sequences.value + excluded.value"
@@ -140,7 +141,7 @@ class PostgresEvents:
         elif self._connection.scope is None:
             self._connection.copy(f"events ({STORED})", rows)
         else:
-            # Row security knows no COPY.
+            # COPY does not work with row security.
             self._connection.executemany(_INSERT, rows)
         return last, row[1]
 
@@ -373,7 +374,7 @@ class PostgresEvents:
             " AND (r.received_from IS NULL OR e.created_at >= r.received_from)"
             " AND (r.received_before IS NULL OR e.created_at < r.received_before) AND (NOT r.uncounted OR e.uncounted)"
         )
-        # Of those that name no subscription apart, so that an index finds either.
+        # Separate from events without a subscription, so that each uses an index.
         source = " UNION ALL ".join(
             f"SELECT e.*, r.place FROM wanted r JOIN events e ON e.organization_id = ? AND {test}{alike}"
             for test in (

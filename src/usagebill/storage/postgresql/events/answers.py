@@ -1,7 +1,7 @@
 """Answers: an aggregation over events as one SQL query, exact to the last digit. No event becomes a Python object.
 
-All five go the same way. Events are brought together by group, by the values that decide their bucket and, for unique
-counts, by value; what a row says of them is merged by bucket. Sums are `numeric`, which keeps every digit.
+All five aggregations work alike: SQL groups events by group key, by the values that decide their bucket and, for unique
+counts, by value; the rows are then merged by bucket. Sums are `numeric`, which keeps every digit.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _LATEST = "timestamp DESC, created_at DESC, id DESC"
 
 @dataclass(slots=True)
 class PartialAggregate:
-    """What is known of one group of one bucket; `first` is the place of its first event."""
+    """The aggregate of one group of one bucket; `first` is the place of its first event."""
 
     first: tuple[int, int]
     count: int = 0
     units: Decimal = ZERO
     amount: Decimal = ZERO
-    # The place of what `units` says, where the latest event decides.
+    # The place of the event that set `units`, for latest values.
     latest: tuple[int, int, str] | None = None
     largest: Decimal | None = None
-    # Value -> the place of its latest event, and whether that adds it.
+    # Value -> the place of its latest event, and whether that event adds it.
     values: dict[str, tuple[tuple[int, int, str], bool]] = field(default_factory=dict)
 
 
@@ -74,7 +74,7 @@ def counted(
     filters: FilterIndex | None = None,
     external_ids: Sequence[str] | None = None,
 ) -> Buckets:
-    """What the events come to; asked of many subscriptions, the groups are theirs."""
+    """The aggregates of the events; with several subscriptions, each is a group."""
     if question.aggregation_type not in COUNTED:
         raise ValueError(f"no query answers {question.aggregation_type}")
     rows = _rows(connection, organization_id, question, filters, external_ids)
@@ -88,13 +88,14 @@ def latest_at(
     filters: FilterIndex | None,
     instants: Sequence[int],
 ) -> Buckets:
-    """What those events come to that stand at one of these instants."""
+    """The aggregates of the events at any of these instants."""
     rows = _rows(connection, organization_id, question, filters, None, instants)
     return merged(question, filters, rows, len(question.group_keys))
 
 
 def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[tuple[Any, ...]], groups: int) -> Buckets:
-    """What the rows say of each bucket and group: the first `groups` columns, then the filters' decisive values."""
+    """Rows merged by bucket and group: the first `groups` columns are the group, the next the filters' deciding
+    values."""
     keys = () if filters is None else filters.keys
     buckets: Buckets = {}
     positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
@@ -137,8 +138,8 @@ def _rows(
     external_ids: Sequence[str] | None,
     instants: Sequence[int] | None = None,
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of the group, the decisive values, the place of the first event, how many there are, their prices, and what
-    the aggregation says of them.
+    """Rows of group, deciding values, place of the first event, number of events, their prices, and the columns of the
+    aggregation.
     """
     aggregation, field_name = question.aggregation_type, question.field_name
     sql = Sql().add("SELECT ")
@@ -160,7 +161,7 @@ def _rows(
     where_sql(sql.add(" FROM events"), question, organization_id, external_ids)
     if instants is not None:
         sql.add(" AND timestamp = ANY(?::bigint[])", list(instants))
-    # Evaluated once for each event, not wherever it is named.
+    # Evaluated once per event, not at each use.
     source = f"(SELECT * FROM ({sql.text} OFFSET 0) e WHERE {counting}) e"
     chosen = "".join(f"{name}, " for name in names)
     common = "MIN(timestamp), MIN(sequence), COUNT(*), SUM(amount)"
@@ -184,7 +185,7 @@ def _rows(
 def names_sql(
     sql: Sql, question: EventQuery, filters: FilterIndex | None, external_ids: Sequence[str] | None = None
 ) -> list[str]:
-    """Add the columns that say where a row belongs, each with a comma: the group, then the decisive values."""
+    """Add the columns that decide a row's bucket, each with a comma: the group, then the deciding values."""
     keys = question.group_keys if external_ids is None else ()
     names = [f"g{place}" for place in range(len(keys))]
     for name, key in zip(names, keys, strict=True):
@@ -206,12 +207,12 @@ def names_sql(
 
 
 def grouped_by(names: Sequence[str]) -> str:
-    """The clause that brings rows together by these columns."""
+    """The GROUP BY clause of these columns."""
     return f" GROUP BY {', '.join(names)}" if names else ""
 
 
 def _latest_sql(names: Sequence[str], source: str, value: str, among: Sequence[str] | None = None) -> str:
-    """What the latest events of the groups of `names` say, beside the common columns of them."""
+    """The values of the latest events of the groups of `names`, with the common columns."""
     partition = f"PARTITION BY {', '.join(names)}" if names else ""
     chosen = "".join(f"{name}, " for name in (names if among is None else among))
     also = "" if among is None else ", v"

@@ -1,9 +1,8 @@
-"""Rows of events: how one is stored and comes back.
+"""Conversion between events and rows.
 
-`properties` is the JSON of the properties as they were sent. Where not all of them are texts, `texts` is JSON of the
-text forms (`core.events.property_text`) of those that have one. `numbers` is JSON of the texts of those that count as
-numbers (`core.events.numeric_value`), so that SQL never has to decide that. Both are NULL where there is nothing to
-say.
+`properties` is the JSON of the properties as they were sent. If some of them are not texts, `texts` is JSON of the text
+forms (`core.events.property_text`) of those that have one. `numbers` is JSON of the texts of those that count as
+numbers (`core.events.numeric_value`), so that SQL never has to decide that. Both are NULL if they would be empty.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from usagebill.storage.postgresql.events.rows import microseconds
 
 __all__ = ["Sql", "amount_sql", "changes_sql", "number_sql", "properties_sql", "rows_sql", "text_sql", "where_sql"]
 
-# Up to so many combinations of values of a filter that is left out are looked up together.
+# Most combinations of values of an excluded filter that are looked up together.
 _FEW = 20
 
 
 class Sql:
-    """The text of a statement as it is put together, and what it binds, in the same order.
+    """The text of a statement and its bound values, built in the same order.
 
     Rows that are no events have the text forms of properties in `columns`.
     """
@@ -37,19 +37,19 @@ class Sql:
 
 
 def text_sql(sql: Sql, key: str) -> Sql:
-    """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
+    """The text form of the property `key` (`core.events.property_text`), NULL if it has none."""
     if sql.columns is not None:
         return sql.add(sql.columns[key])
     return sql.add("(coalesce(texts, properties) ->> ?::text)", key)
 
 
 def number_sql(sql: Sql, field: str | None) -> Sql:
-    """The property as a number, NULL where it is none."""
+    """The property as a number, NULL if it is not one."""
     return sql.add("NULL::numeric") if field is None else sql.add("(numbers ->> ?::text)::numeric", field)
 
 
 def amount_sql(question: EventQuery) -> str:
-    """The price that came with an event, if anybody asks for it."""
+    """The price sent with an event, if the query needs it."""
     return "precise_total_amount_cents::numeric" if question.amounts else "NULL::numeric"
 
 
@@ -76,7 +76,7 @@ def _arrival(sql: Sql, arrival: Arrival) -> None:
 def _bucket(sql: Sql, bucket: EventScope) -> None:
     for key, accepted in bucket.matches.items():
         _among(sql.add(" AND "), key, accepted)
-    # Those of the same keys are looked up together, by all their combinations of values.
+    # Exclusions with the same keys are looked up together, by all combinations of their values.
     combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
     for exclude in bucket.excludes:
         if exclude and prod(len(accepted) for accepted in exclude.values()) <= _FEW:
@@ -96,7 +96,7 @@ def _bucket(sql: Sql, bucket: EventScope) -> None:
 
 
 def where_sql(sql: Sql, question: EventQuery, organization_id: str, external_ids: Sequence[str] | None = None) -> Sql:
-    """The WHERE clause for the events that `question` asks about, or would ask about for each of the subscriptions."""
+    """The WHERE clause for the events of `question`, or of the same question about each of the subscriptions."""
     sql.add(" WHERE organization_id = ?", organization_id)
     if external_ids is None:
         sql.add(" AND external_subscription_id = ?", question.external_subscription_id)
@@ -127,7 +127,7 @@ def where_sql(sql: Sql, question: EventQuery, organization_id: str, external_ids
 
 
 def properties_sql(sql: Sql, question: EventQuery) -> Sql:
-    """What the question wants the properties to be, as further conditions."""
+    """The question's conditions on properties."""
     _bucket(sql, question.bucket)
     for key, values in question.only.items():
         present = [value for value in values if value is not None]
@@ -139,7 +139,7 @@ def properties_sql(sql: Sql, question: EventQuery) -> Sql:
 
 
 def rows_sql(columns: str, organization_id: str, question: EventQuery) -> Sql:
-    """The query for `columns` of the events that `question` asks about, in order of time."""
+    """The query for `columns` of the events of `question`, in order of time."""
     sql = where_sql(Sql().add(f"SELECT {columns} FROM events"), question, organization_id)
     return sql.add(" ORDER BY timestamp, created_at, id")
 

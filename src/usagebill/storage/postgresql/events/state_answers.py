@@ -43,11 +43,11 @@ __all__ = ["KnownStates", "StateAnswers"]
 
 _KINDS: Final = frozenset({COUNT, NUMBERS, VALUES})
 _NO_FILTERS: Final = FilterIndex([], {})
-# So many stretches of time are read event by event; with more of them everything is.
+# Up to this many stretches of time are read event by event; with more, everything is.
 _STRETCHES_AT_MOST: Final = 20
-# With more days than this that must be looked at hour by hour, all are.
+# If more days than this need hourly states, all days use them.
 _DAYS_AT_MOST: Final = 20
-# What had so many events to count is worth a series.
+# Counting this many events is worth a series.
 _WORTH_A_SERIES: Final = 10_000
 
 
@@ -68,7 +68,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The slots of a series, first and last, that count as they are kept."""
+    """The first and last slots of a series that can be used as stored."""
 
     series: int
     first: int
@@ -82,7 +82,7 @@ class StateAnswers:
         self._connection = connection
         self._organization_id = organization_id
         self._known = known
-        # Subscriptions seen without any series: if one is begun meanwhile, their events are still counted right.
+        # Subscriptions without any series: if one is started meanwhile, counting their events is still correct.
         self._without: set[str] = set()
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult] | None:
@@ -119,7 +119,7 @@ class StateAnswers:
             wants.note(self._organization_id, question.external_subscription_id, question.code, shape)
 
     def _has_none(self) -> bool:
-        """Whether the organization has no series at all: then nothing else is asked of states."""
+        """Whether the organization has no series at all: then states are not queried again."""
         stateless = self._known.stateless.get(self._organization_id)
         if stateless is None:
             row = self._connection.execute(
@@ -163,7 +163,7 @@ class StateAnswers:
         first, last = bounds.earliest // series.width, bounds.latest // series.width
         ranges = [(first, last)]
         whole: list[_Whole] = []
-        # Days that do not count as a whole are looked at hour by hour; if they are many, all are.
+        # Partial days use hourly states; if there are many, all days do.
         days = self._partial(days_of(series.id), DAY, bounds) if series.width == HOUR else None
         if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
             ranges = [
@@ -208,7 +208,7 @@ class StateAnswers:
     def _states(
         self, sql: Sql, question: EventQuery, filters: FilterIndex | None, shape: Shape, whole: Sequence[_Whole]
     ) -> list[str]:
-        """Add the states of these slots to what begins with SELECT; the names of the columns that tell them apart."""
+        """Add the states of these slots to a SELECT; returns the names of their key columns."""
         sql.columns = _dimensions(shape)
         names = names_sql(sql, question, filters)
         sql.add(
@@ -225,7 +225,7 @@ class StateAnswers:
         return names
 
     def _events(self, sql: Sql, question: EventQuery, filters: FilterIndex | None, shape: Shape, source: Sql) -> None:
-        """Add the events of `source` that count, each as the state that it would be."""
+        """Add the events of `source` that count, each as a state of one event."""
         sql.add("SELECT ")
         rows = Sql().add("SELECT ")
         names = names_sql(rows, question, filters)
@@ -239,9 +239,9 @@ class StateAnswers:
         )
 
     def _read(self, series: _Series, question: EventQuery, stretches: Sequence[tuple[int, int]]) -> Iterator[Sql]:
-        """The events that are read one by one: of stretches of time those that are rolled up, and all that are not.
+        """The events that are read one by one: those in partial slots, and all that are not rolled up.
 
-        Each is read by the index that finds it, whatever the server expects.
+        The index of each part is forced, whatever the planner expects.
         """
         if stretches:
             yield Sql().add(
@@ -260,7 +260,7 @@ class StateAnswers:
         )
 
     def _partial(self, series: int, width: int, bounds: Bounds) -> dict[int, bool]:
-        """The slots that do not count as they are kept, in order, and whether events of theirs may count."""
+        """The slots that cannot be used as stored, in order, and whether some of their events may count."""
         rows = self._connection.execute(
             "SELECT slot, last_at >= ? AND first_at <= ? FROM usage_slots WHERE series = ? AND slot BETWEEN ? AND ?"
             " AND NOT (first_at >= ? AND last_at <= ? AND received_at <= ?) ORDER BY slot",
@@ -301,7 +301,7 @@ class StateAnswers:
         chosen = series.id, [slot for slot, *_ in slots], bounds.earliest, bounds.latest
         inside = "series = ? AND slot = ANY(?::bigint[]) AND last_at >= ? AND first_at <= ?"
         if any(first_at < bounds.earliest for _, first_at, *_ in slots):
-            # It came before, and maybe not again within; or it did, but when first?
+            # The value occurred before; whether and when first within the slots is not known.
             unclear, values = ("TRUE", ()) if question.group_keys else ("last_at > ?", (bounds.latest,))
             row = self._connection.execute(
                 f"SELECT EXISTS (SELECT 1 FROM usage_states WHERE {inside} AND first_at < ? AND {unclear})",
@@ -368,7 +368,7 @@ def _dimensions(shape: Shape) -> dict[str, str]:
 
 
 def _without(partial: dict[int, bool], series: int, first: int, last: int) -> Iterator[_Whole]:
-    """The slots of a range but for those that do not count as they are kept."""
+    """The slots of a range without those that cannot be used as stored."""
     begins = first
     for slot in partial:
         if first <= slot <= last:

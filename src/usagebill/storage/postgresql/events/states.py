@@ -50,25 +50,24 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.usage")
 
-# Goes up whenever states of the same events would look different: series of another form are made again.
+# Raised whenever states of the same events would differ: series of another form are rebuilt.
 FORM: Final = 1
 BUILDING, READY, _USELESS = 0, 1, 2
 _AGES: Final = 1_000_000 * DAY
 _DENSE: Final = 10_000
 _SERIES_AT_MOST: Final = 16
-# Events that one transaction rolls up, so that no writer waits long for it.
+# Events rolled up per transaction, so that no writer waits long.
 _AT_ONCE: Final = 5_000
-# Whoever stores events rolls them up if nobody else did, once so many wait.
+# With this many waiting, the writer that stores events rolls them up itself.
 _WAITING_AT_MOST: Final = 10_000
-# Fewer than this are left to wait while nothing else is to be done.
+# Fewer waiting events are not worth a transaction.
 _WORTHWHILE: Final = 1_000
-# A series must have at least so many events for each of its states to be worth it; one that tells events apart by
-# properties and adds up no numbers needs fewer.
+# A series needs at least this many events per state to pay off; fewer if it is keyed by properties and has no sums.
 _EVENTS_A_STATE: Final = 4
 _EVENTS_A_STATE_APART: Final = 2
-# A series that was given up is tried again once there are so many times the events.
+# A series that was given up is tried again at this many times the events.
 _MANY_MORE: Final = 2
-# Stands in place of what is rolled up once events were edited.
+# Replaces the position after events were edited.
 _EDITED: Final = -1
 
 _C: Final = 'text COLLATE "C"'
@@ -106,7 +105,7 @@ def _trigger(name: str, fires: str, body: str) -> tuple[str, str]:
     )
 
 
-# There is none for what is inserted, which would cost ingestion. Marks of an event are no part of what is counted.
+# None for inserts, which would slow down ingestion. Marks do not affect counts.
 _COUNTED_COLUMNS: Final = (
     "sequence, id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
     " precise_total_amount_cents, created_at, texts, numbers"
@@ -131,7 +130,7 @@ STATE_STATEMENTS: Final = (
         "AFTER TRUNCATE ON events FOR EACH STATEMENT",
         f"UPDATE usage_rolled_up SET sequence = {_EDITED}; {_DROP_EDITED}",
     ),
-    # Their states are deleted later, some at a time. Ids of series are never given twice.
+    # Their states are deleted later, some at a time. Ids of series are never reused.
     *_trigger(
         "usage_series_dropped",
         "AFTER DELETE ON usage_series FOR EACH ROW",
@@ -255,7 +254,7 @@ def _begin(connection: Connection, pair: _Pair, shape: Shape, width: int) -> Non
     if not _scalar(
         connection, "SELECT EXISTS (SELECT 1 FROM usage_series WHERE organization_id = ?)", (organization_id,)
     ):
-        # Nothing had to be rolled up until now.
+        # The first series: nothing was rolled up before.
         _note(connection, organization_id, _last(connection, organization_id))
     begin_again(connection, pair, shape.columns, width)
 
@@ -315,7 +314,7 @@ def behind(connection: Connection, wants: Wants) -> str | None:
 
 def roll_up(connection: Connection, organization_id: str, wants: Wants) -> None:
     """Do the next slice of work: start series, roll up new events, backfill series, delete states of dropped ones."""
-    # What another version made is made again, which it will do with ours.
+    # Series of another version are rebuilt, as that version does with ours.
     outdated = connection.execute(
         f"{_SERIES} WHERE organization_id = ? AND form <> {FORM}", (organization_id,)
     ).fetchall()
@@ -333,7 +332,7 @@ def roll_up(connection: Connection, organization_id: str, wants: Wants) -> None:
 
 
 def _drop_slice(connection: Connection, organization_id: str) -> None:
-    """Delete some states of a series that is gone."""
+    """Delete some states of a dropped series."""
     id = _scalar(connection, "SELECT series FROM usage_dropped WHERE organization_id = ? LIMIT 1", (organization_id,))
     if id is None:
         return
@@ -358,7 +357,7 @@ def _roll_window(connection: Connection, organization_id: str, at_most: int) -> 
         return
     top = min(done + at_most, last)
     window = organization_id, done, top
-    # The bounds are met first: nothing else says how few events these are.
+    # The bounds are applied first: nothing else limits the number of events.
     events = "(SELECT * FROM events WHERE organization_id = ? AND sequence > ? AND sequence <= ? OFFSET 0) e"
     present = connection.execute(
         "SELECT DISTINCT kind, field, keys FROM usage_series s JOIN (SELECT DISTINCT external_subscription_id, code"
@@ -408,7 +407,7 @@ def _build_slice(connection: Connection, series: _Series) -> None:
     if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
         connection.execute(f"UPDATE usage_series SET stage = {READY} WHERE id = ?", (series.id,))
         return
-    # Slices that are too short for what tells the states apart.
+    # Slices too short for the number of combinations.
     _drop(connection, series.pair, series.shape)
     _begin(connection, series.pair, series.shape, DAY)
     if series.width == DAY or series.shape.kind == VALUES:
@@ -421,10 +420,10 @@ def _build_slice(connection: Connection, series: _Series) -> None:
 def _fresh(shape: Shape, source: Sql, series: str, width: str) -> Sql:
     """The query for the states of the events of `source`, in slices of `width`."""
     sql = Sql().add(f"SELECT {series} AS series, {width} AS width, ")
-    # Shifted beyond the year 0, for `/` rounds towards zero.
+    # Shifted beyond the year 0, because `/` rounds towards zero.
     slot = f"(timestamp + {_AGES}) / {width} - {_AGES} / {width}"
     if shape.kind == VALUES:
-        # Calendar months: a value is counted once however often it comes, so the fewer slices the better.
+        # Calendar months: a value counts once however often it occurs, so fewer slices are better.
         second = f"to_timestamp(((timestamp + {_AGES}) / 1000000 - {_AGES // 1_000_000})::double precision)"
         slot = (
             f"(extract(year FROM {second} AT TIME ZONE 'UTC') * 100"
@@ -436,14 +435,14 @@ def _fresh(shape: Shape, source: Sql, series: str, width: str) -> Sql:
         text_sql(sql, key).add(f" AS {name}, ")
     if shape.kind == VALUES and shape.field is not None:
         text_sql(sql, shape.field).add(" AS value, NULL::numeric AS number, ")
-        # What an event does to its value, which hardly any says.
+        # The operation type, which hardly any event has.
         text_sql(sql, "operation_type").add(" IS NOT NULL AS spoken, ")
     else:
         number_sql(sql.add("''::text AS value, "), shape.field).add(" AS number, FALSE AS spoken, ")
     sql.add(f"timestamp, sequence, created_at FROM {source.text}", *source.values)
     counting = {COUNT: "TRUE", NUMBERS: "number IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
     dims = f"ARRAY[{', '.join(keys)}]::text[]"
-    # Evaluated once for each event, not wherever it is named.
+    # Evaluated once per event, not at each use.
     text = (
         f"SELECT series, width, slot, sha256(convert_to(array_to_json(array_append({dims}, value))::text, 'UTF8'))"
         f" AS digest, {dims} AS dims, value, COUNT(*) AS n, SUM(number) AS total, MAX(number) AS top,"
@@ -460,7 +459,7 @@ _SLOT: Final = (
     " MAX(received_at) AS received_at, bool_or(spoken) AS spoken"
 )
 _HOURS: Final = 24 * 1_000_000
-# Hours of the same day and the same properties, put together.
+# Hours of the same day and properties, merged.
 _BY_DAY: Final = (
     f"SELECT -series, {DAY}::bigint, (slot + {_HOURS}) / 24 - {_HOURS} / 24, digest, dims, value, SUM(n)::bigint,"
     " SUM(total), MAX(top), MIN(first_at), MIN(first_sequence), MAX(last_at), MAX(received_at), bool_or(spoken)"
@@ -513,7 +512,7 @@ def faults(connection: Connection, organization_id: str) -> Iterator[StateFault]
 
 
 def _differing(connection: Connection, series: _Series, done: int, id: int, width: int) -> int:
-    """How many states and slots under this number are not what the events come to in slices of this width."""
+    """How many states and slots of this number differ from a count of the events in slices of this width."""
     source = Sql().add(f"(SELECT * FROM events WHERE {_OF_PAIR} AND sequence <= ?) e", *series.pair, done)
     fresh = _fresh(series.shape, source, str(int(id)), str(int(width)))
 
