@@ -1,4 +1,4 @@
-"""What the ways to a page of a list cost, by how many records match."""
+"""The estimated costs of plans for a page of a list, by how many records match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FEW", "Size", "gathers", "guides", "is_nothing", "slot_tests", "walk
 # Up to this many records are sorted; a walk of so many entries of an index takes as long.
 FEW = 20_000
 _WALKED = 20_000
-# If one of so many matches, a walk begins where the counts say that any does.
+# With fewer matches than one in this many, a walk starts at the first slot with a match.
 _SOME = 3
 # The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
 _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
@@ -27,18 +27,18 @@ class Size:
 
 
 def gathers(matching: int, entries: int) -> bool:
-    """Whether to sort what matches costs less than a walk over so many entries, which it may take."""
+    """Whether sorting all matches is cheaper than a walk over up to this many entries."""
     return matching <= min(entries, FEW)
 
 
 def guides(size: Size, entries: int) -> bool:
-    """Whether a walk is to begin where the counts say: what matches may all be old, and far down the list."""
+    """Whether a walk should start at the first slot with a match: all matches may be old, far down the list."""
     return entries > _WALKED or size.matching * _SOME < size.all
 
 
 def walks(matching: int, entries: int, size: Size) -> bool:
-    """Whether a walk over so many entries, whose text is tested if they match the filter, costs less than to gather
-    what has the text or what matches the filter, whichever are fewer.
+    """Whether a walk over this many entries, testing the text of those that match the filter, is cheaper than gathering
+    the records with the text or those that match the filter, whichever are fewer.
     """
     having = matching * size.all // max(1, size.matching)
     walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))

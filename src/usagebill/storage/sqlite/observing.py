@@ -77,7 +77,7 @@ class Observation:
 
     @property
     def looks_at_lists(self) -> bool:
-        """Whether an answer came from what is kept for lists, which is written after the records."""
+        """Whether an answer came from counts, texts or items of lists, which are written after the records."""
         return any(map(_is_kept, self.asked_of))
 
 
@@ -123,7 +123,7 @@ class Observer:
 
 
 class ObservedEvents(NotedQuestions, SqliteEvents):
-    """Events of a snapshot: what is counted is noted as a question, since counting it again would take as long."""
+    """Events of a snapshot: counts are noted as queries, since repeating them would take as long."""
 
     def __init__(
         self,

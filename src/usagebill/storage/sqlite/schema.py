@@ -1,6 +1,6 @@
 """The schema of a file: creation and migration.
 
-The tables follow from the records (`storage.tables`). `VERSION` goes up whenever they change. Opening an older file
+The tables follow from the records (`storage.tables`). `VERSION` is raised whenever they change. Opening an older file
 adds the tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one
 transaction; what lists need is filled in afterwards, slice by slice. A newer file is refused.
 """
@@ -385,7 +385,7 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
         words = [column.split(" ") for column in ("organization_id", *index)]
         listed = ", ".join(" ".join((f'"{column}"', *direction)) for column, *direction in words)
         if index[-1] == "id" and can_be_deleted(table.kind):
-            # Lists are read from it in their order: what they leave out is counted in the index alone.
+            # Lists are read from it in order, and skipped records are counted in the index alone.
             listed += ', "deleted_at"'
         name = f"{table.name}_{'_'.join(column for column, *_ in words[1:])}"
         yield name, f'CREATE INDEX "{name}" ON "{table.name}" ({listed})'
@@ -440,14 +440,14 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
 
 
 def fill_part(connection: sqlite3.Connection, table: Table, part: str, tests: str = "1") -> None:
-    """Fill part of what lists need ("counts", "texts" or "items") with the records, as `t`, for which `tests` hold."""
+    """Fill the "counts", "texts" or "items" of a table with the records, as `t`, that meet `tests`."""
     fill = _LIST_PARTS[part].fill
     for statement in () if fill is None else fill(table, tests):
         connection.execute(statement)
 
 
 def fill_lists(connection: sqlite3.Connection) -> None:
-    """Fill what lists need from the records that older versions wrote.
+    """Fill counts, texts and items from the records of older versions.
 
     It resumes after an interruption, in any process: each slice is one transaction.
     """
@@ -528,7 +528,7 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 def bring_forward(connection: sqlite3.Connection) -> None:
     """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one.
 
-    What lists need of many records is filled in afterwards, in slices; the next open of the file resumes it.
+    Counts, texts and items of many records are filled in afterwards, in slices; the next open of the file resumes it.
     """
     current = connection.execute("PRAGMA user_version").fetchone()[0]
     if current > VERSION:
