@@ -359,6 +359,7 @@ TABLES_OF_VERSIONS = {
     38: "fd951e2f13c00eaa",
     39: "9be2ef78b9cf70a4",
     40: "d49cad5af3891063",
+    41: "d49cad5af3891063",
 }
 
 

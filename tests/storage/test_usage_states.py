@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 import psycopg
@@ -242,6 +243,102 @@ def test_states_that_were_edited_are_found(few: AnyStore, edit: Mapping[str, str
     organization, _ = prepared(few)
     edited(few, edit)
     assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
+
+
+def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
+    """An organization with 300 events, 25 hours apart from September 1969 on, which are counted by region."""
+    organization = new_organization(store)
+    organization.append(
+        *(
+            event(
+                organization.id,
+                number,
+                {"value": f"{number}.000000{number % 9}", "region": f"region-{number % 4}"},
+                at=datetime(1969, 9, 1, tzinfo=UTC) + number * timedelta(hours=25),
+                received=second(number),
+            )
+            for number in range(300)
+        )
+    )
+    question = EventQuery(
+        code="calls",
+        external_subscription_id="sub",
+        aggregation_type="sum_agg",
+        field_name="value",
+        group_keys=("region",),
+    )
+    for aggregation_type in ("sum_agg", "count_agg"):
+        asked = replace(question, aggregation_type=aggregation_type)
+        organization.ask(partial(tallies_of, asked))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (states, postgres_states):
+            patch.setattr(module, "_AT_ONCE", 40)
+        rolled_up(store)
+    return organization, question
+
+
+def tallies_of(question: EventQuery, tx: Any) -> dict[Any, AggregateResult]:
+    answer: dict[Any, AggregateResult] = tx.events.tallies(question)
+    return answer
+
+
+def test_periods_of_any_length_are_answered_as_from_events(few: AnyStore) -> None:
+    organization, question = over_months(few)
+    numbers = Random(1)
+    for _ in range(60):
+        start = datetime(1969, 8, 25, tzinfo=UTC) + timedelta(minutes=numbers.randrange(400_000))
+        asked = replace(
+            question,
+            aggregation_type=numbers.choice(("count_agg", "sum_agg", "max_agg", "latest_agg")),
+            earliest=numbers.choice((None, start)),
+            latest=numbers.choice((None, start + timedelta(days=numbers.choice((1, 9, 31, 100, 365))))),
+            known_at=numbers.choice((None, None, second(numbers.randrange(320)))),
+            group_keys=numbers.choice(((), ("region",))),
+            only=numbers.choice(({}, {"region": ("region-1", "region-3")})),
+        )
+        tallies = organization.ask(partial(tallies_of, asked))
+        assert list(tallies.items()) == list(asked_of_events(few, organization, asked).items())
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+_WIDER = f"series > {2**40}"
+
+
+def test_long_periods_by_groups_are_answered_from_slices_wider_than_days(eager: None, tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path) as store:
+        organization, question = over_months(store)
+        by_count = replace(question, aggregation_type="count_agg")
+        right = organization.ask(lambda tx: tx.events.tallies(by_count))
+        run(store, f"UPDATE usage_states SET n = n + 1000 WHERE {_WIDER}")
+        wrong = organization.ask(lambda tx: tx.events.tallies(by_count))
+        assert all(
+            right[group].units + 1000 <= tally.units < right[group].units + 15_000 for group, tally in wrong.items()
+        )
+        organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
+        assert organization.ask(lambda tx: tx.events.tallies(by_count)) == right
+        rolled_up(store)
+        assert organization.ask(lambda tx: tx.events.tallies(by_count)) == right
+        # Nothing is left of the states that were dropped.
+        last_series = "SELECT MIN(id) FROM usage_series"
+        assert counted(store, f"usage_states WHERE series & {2**40 - 1} < ({last_series}) AND series > 0") == 0
+        assert counted(store, f"usage_slots WHERE series & {2**40 - 1} < ({last_series}) AND series > 0") == 0
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "DELETE FROM usage_states",
+        "DELETE FROM usage_slots",
+        "UPDATE usage_states SET n = n + 1",
+        "UPDATE usage_states SET low = low + 1",
+        "UPDATE usage_slots SET received_at = received_at + 1",
+    ],
+)
+def test_edits_of_wider_slices_are_found(eager: None, tmp_path: Path, edit: str) -> None:
+    with opened("sqlite", tmp_path) as store:
+        organization, _ = over_months(store)
+        run(store, f"{edit} WHERE {_WIDER}")
+        assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
 
 
 @pytest.mark.parametrize(

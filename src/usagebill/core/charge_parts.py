@@ -10,10 +10,17 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.currencies import subunits
 from usagebill.core.filters import EventScope, FilterIndex, display_name
-from usagebill.core.grouping import Breakdown
+from usagebill.core.grouping import Breakdown, charge_group_keys
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.plans import Charge, ChargeFilter
-from usagebill.core.pricing import PRICING_UNIT_SUBUNITS, Price, Properties, amount_details, parse_properties
+from usagebill.core.pricing import (
+    PRICING_UNIT_SUBUNITS,
+    Price,
+    Properties,
+    amount_details,
+    grouping_keys,
+    parse_properties,
+)
 from usagebill.core.pricing.fees import FeeAmounts
 from usagebill.core.usage import Usage
 
@@ -22,12 +29,16 @@ __all__ = ["ChargePart", "ChargeResult", "charge_parts", "parsed_properties", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePart:
-    """One of the prices of a charge: a filter, or (None) the rest that no filter matches; `position` is its place."""
+    """One of the prices of a charge: a filter, or (None) the rest that no filter matches; `position` is its place.
+
+    Its usage is billed by the properties `group_keys`.
+    """
 
     filter: ChargeFilter | None
     position: int
     filters: FilterIndex
     raw_properties: Mapping[str, object]
+    group_keys: tuple[str, ...]
 
     @property
     def bucket(self) -> EventScope:
@@ -102,14 +113,57 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
     return parsed
 
 
-def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
+class _KnownParts:
+    """The parts of charges with filters, as last made: an index of 50 filters costs as much as pricing them."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[Charge, BillableMetric, tuple[ChargePart, ...]]] = {}
+        self._filters = 0
+
+    def of(self, charge: Charge, metric: BillableMetric) -> tuple[ChargePart, ...]:
+        """They are made again only if the charge or what its metric declares has changed."""
+        if not charge.filters:
+            return _made_parts(charge, metric)
+        known = self._parts.get(charge.id)
+        if known is not None and _are_same(known[0], charge) and known[1].filters == metric.filters:
+            return known[2]
+        parts = _made_parts(charge, metric)
+        if self._filters >= _FILTERS_AT_MOST:
+            self._parts, self._filters = {}, 0
+        self._filters += len(parts)
+        self._parts[charge.id] = charge, metric, parts
+        return parts
+
+
+def _are_same(known: Charge, charge: Charge) -> bool:
+    """Whether they are equal, and their filters name the keys in the same order, in which they are shown."""
+    return known == charge and all(
+        list(before.values) == list(now.values) for before, now in zip(known.filters, charge.filters, strict=True)
+    )
+
+
+_FILTERS_AT_MOST = 20_000
+_known_parts = _KnownParts()
+
+
+def charge_parts(charge: Charge, metric: BillableMetric) -> tuple[ChargePart, ...]:
     """The filters of a charge in order, then the rest that none matches."""
+    return _known_parts.of(charge, metric)
+
+
+def _made_parts(charge: Charge, metric: BillableMetric) -> tuple[ChargePart, ...]:
     index = FilterIndex(charge.filters, {item.key: item.values for item in metric.filters})
-    parts = [
-        ChargePart(filter=charge_filter, position=position, filters=index, raw_properties=charge_filter.properties)
-        for position, charge_filter in enumerate(charge.filters)
-    ]
-    return [*parts, ChargePart(filter=None, position=len(parts), filters=index, raw_properties=charge.properties)]
+    priced = [(charge_filter, charge_filter.properties) for charge_filter in charge.filters]
+    return tuple(
+        ChargePart(
+            filter=charge_filter,
+            position=position,
+            filters=index,
+            raw_properties=raw,
+            group_keys=charge_group_keys(grouping_keys(raw), accepts_target_wallet=charge.accepts_target_wallet),
+        )
+        for position, (charge_filter, raw) in enumerate([*priced, (None, charge.properties)])
+    )
 
 
 def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = False) -> tuple[str, ...]:

@@ -39,6 +39,9 @@ ALL_FILTER_VALUES = "__ALL_FILTER_VALUES__"
 
 Matches = Mapping[str, tuple[str, ...]]
 
+# So many combinations of values are remembered with their positions.
+_POSITIONS_AT_MOST = 1_000
+
 
 class Filter(Protocol):
     """The values a charge filter matches, and its age."""
@@ -113,6 +116,8 @@ class FilterIndex:
                 for value in accepted[key].distinct:
                     self._by_value.setdefault((key, value), []).append(position)
         self._sharing: dict[tuple[str, str], list[int]] | None = None
+        self._accepted_together: dict[str, list[str]] = {}
+        self._positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -123,8 +128,23 @@ class FilterIndex:
 
     def of_values(self, values: Sequence[str | None]) -> tuple[int, ...]:
         """The positions whose buckets an event with these `values` of `keys` (text forms) falls into."""
+        texts = tuple(values)
+        positions = self._positions.get(texts)
+        if positions is None:
+            positions = self._looked_up(texts)
+            if len(self._positions) < _POSITIONS_AT_MOST:
+                self._positions[texts] = positions
+        return positions
+
+    def _looked_up(self, values: tuple[str | None, ...]) -> tuple[int, ...]:
         by_key = dict(zip(self.keys, values, strict=True))
-        matching = [position for position in self._candidates(by_key) if self._matches(position, by_key)]
+        accepted = self._accepted
+        # One is a candidate for its value of one key: that is all if it names no other.
+        matching = [
+            position
+            for position in self._candidates(by_key)
+            if len(accepted[position]) <= 1 or self._matches(position, by_key)
+        ]
         if not matching:
             return (len(self._filters),)
         if len(matching) == 1:
@@ -136,10 +156,14 @@ class FilterIndex:
         keys = {key for key, _ in self._by_value} | self._by_any.keys()
         return keys.pop() if len(keys) == 1 and not self._always else None
 
-    def accepted_values(self, key: str) -> list[str]:
+    def accepted_values(self, key: str) -> Sequence[str]:
         """What the filters together accept for a key: all other values are the same to them."""
-        accepted = (its[key].values for its in self._accepted if key in its)
-        return list(dict.fromkeys(value for values in accepted for value in values))
+        together = self._accepted_together.get(key)
+        if together is None:
+            accepted = (its[key].values for its in self._accepted if key in its)
+            together = list(dict.fromkeys(value for values in accepted for value in values))
+            self._accepted_together[key] = together
+        return together
 
     def bucket(self, position: int) -> EventScope:
         """The bucket at a position, as data."""

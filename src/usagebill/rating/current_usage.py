@@ -265,27 +265,24 @@ def _charge_usages(
 
 
 def _taxes(reader: Reader, customer: Customer, definition: PlanDefinition, usages: Sequence[ChargeUsage]) -> int:
-    lines = [(usage.charge, result) for usage in usages for result in usage.results]
-    metrics = definition.metrics
+    metrics = [definition.metrics[usage.charge.billable_metric_id] for usage in usages]
     provided = usage_taxes(
         reader,
         customer,
         definition.plan.amount_currency,
         [
-            (
-                metrics[charge.billable_metric_id].code,
-                metrics[charge.billable_metric_id].name,
-                result.amounts.amount_cents,
-                result.amounts.units,
-            )
-            for charge, result in lines
+            (metric.code, metric.name, result.amounts.amount_cents, result.amounts.units)
+            for usage, metric in zip(usages, metrics, strict=True)
+            for result in usage.results
         ],
     )
     if provided is not None:
         return provided
+    taxes = [taxes_for(reader, customer, definition.plan, usage.charge.tax_ids) for usage in usages]
     return usage_taxes_cents(
-        (result.amounts.amount_cents, taxes_for(reader, customer, definition.plan, charge.tax_ids))
-        for charge, result in lines
+        (result.amounts.amount_cents, charge_taxes)
+        for usage, charge_taxes in zip(usages, taxes, strict=True)
+        for result in usage.results
     )
 
 

@@ -29,10 +29,10 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LedgerEntry, group_text
 from usagebill.core.charge_parts import ChargePart, charge_parts, parsed_properties
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
-from usagebill.core.grouping import TARGET_WALLET_KEY, charge_group_keys, group_of, grouped_by
+from usagebill.core.grouping import TARGET_WALLET_KEY, group_of, grouped_by
 from usagebill.core.numbers import ZERO, subtract
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.pricing import MODELS, Properties, grouping_keys
+from usagebill.core.pricing import MODELS, Properties
 from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
 from usagebill.core.pricing.fees import FeeAmounts, advance_fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
@@ -131,7 +131,7 @@ def event_price(
     is to be stored with the fee; otherwise everything is counted.
     """
     part = part_for(charge, metric, event)
-    keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
+    keys = part.group_keys
     group = grouped_by(keys, group_of(event, keys))
     question = EventQuery(
         code=metric.code,

@@ -38,15 +38,11 @@ from usagebill.core.charge_parts import ChargePart, ChargeResult, charge_parts, 
 from usagebill.core.copies import replace
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope
-from usagebill.core.grouping import Breakdown, Group, charge_group_keys, grouped, grouped_by
+from usagebill.core.grouping import Breakdown, Group, grouped, grouped_by
 from usagebill.core.numbers import ZERO, subtract
 from usagebill.core.periods import Window as Span
 from usagebill.core.plans import Charge
-from usagebill.core.pricing import (
-    MODELS,
-    grouping_keys,
-    price,
-)
+from usagebill.core.pricing import MODELS, Properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties, free_events_of
 from usagebill.core.subscriptions import Subscription
@@ -112,12 +108,11 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
     parts = charge_parts(charge, metric)
     breakdowns = _breakdowns(reader, charge, metric, parts, scope)
     for part, usages in zip(parts, _usages(reader, charge, metric, parts, scope), strict=True):
-        keys = _group_keys(charge, part, scope)
+        keys, properties = _group_keys(part, scope), parsed_properties(charge, part, scope.currency)
         for group, (tally, usage) in usages.items():
             breakdown = breakdowns.get((part.position, group), ())
-            results.append(
-                _result(charge, metric, part, grouped_by(keys, group), tally, usage, scope.currency, breakdown)
-            )
+            by = grouped_by(keys, group)
+            results.append(_result(charge, metric, part, by, tally, usage, scope.currency, properties, breakdown))
     return results
 
 
@@ -129,9 +124,9 @@ def _result(
     tally: AggregateResult,
     usage: Usage,
     currency: str,
+    properties: Properties,
     breakdown: Breakdown,
 ) -> ChargeResult:
-    properties = parsed_properties(charge, part, currency)
     own_price = price(charge.charge_model, properties, usage)
     unit = charge.applied_pricing_unit
     rate = None if unit is None else unit.conversion_rate
@@ -154,7 +149,7 @@ def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> 
     parts = charge_parts(charge, metric)
     return (
         len(parts) == 1
-        and not _group_keys(charge, parts[0], scope)
+        and not _group_keys(parts[0], scope)
         and not presentation_keys(charge.properties)
         and not MODELS[charge.charge_model].by_event_prices
         and not _needs_events(charge, metric, _terms(charge, parts[0], scope))
@@ -165,7 +160,8 @@ def tallied_result(charge: Charge, metric: BillableMetric, tally: AggregateResul
     """The result of a charge whose usage `is_one_tally`, as `charge_results` has it."""
     (part,) = charge_parts(charge, metric)
     usage = _from_tally(charge, metric, tally, _terms(charge, part, scope), scope, None)
-    return _result(charge, metric, part, {}, tally, usage, scope.currency, ())
+    properties = parsed_properties(charge, part, scope.currency)
+    return _result(charge, metric, part, {}, tally, usage, scope.currency, properties, ())
 
 
 def part_usages(
@@ -185,7 +181,7 @@ def _breakdowns(
         key for key in presentation_keys(charge.properties) if scope.presented is None or key in scope.presented
     ]
     rows: dict[tuple[int, Group], Breakdown] = {}
-    for keys, alike in _by_keys(charge, parts, scope).items():
+    for keys, alike in _by_keys(parts, scope).items() if shown_keys else ():
         presented = tuple(key for key in shown_keys if key not in keys)
         if not presented:
             continue
@@ -198,13 +194,11 @@ def _breakdowns(
     return rows
 
 
-def _by_keys(
-    charge: Charge, parts: Sequence[ChargePart], scope: ChargeScope
-) -> dict[tuple[str, ...], list[ChargePart]]:
+def _by_keys(parts: Sequence[ChargePart], scope: ChargeScope) -> dict[tuple[str, ...], list[ChargePart]]:
     """The parts with the same group keys, which are counted together."""
     alike: dict[tuple[str, ...], list[ChargePart]] = {}
     for part in parts:
-        alike.setdefault(_group_keys(charge, part, scope), []).append(part)
+        alike.setdefault(_group_keys(part, scope), []).append(part)
     return alike
 
 
@@ -235,15 +229,11 @@ def _tallies(
     return {part.position: tallies_by_position.get(part.position, nothing) for part in parts}
 
 
-def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
+def _group_keys(part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
+    """The properties that the scope asks to split the usage of the part by."""
     if scope.ungrouped:
         return ()
-    return tuple(key for key in _billed_keys(charge, part) if key not in scope.only)
-
-
-def _billed_keys(charge: Charge, part: ChargePart) -> tuple[str, ...]:
-    """The properties that the charge's usage is billed by, whatever the scope asks for."""
-    return charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
+    return tuple(key for key in part.group_keys if key not in scope.only) if scope.only else part.group_keys
 
 
 def _question(
@@ -273,7 +263,7 @@ def _usages(
     read = [part for part in parts if _needs_events(charge, metric, terms[part.position])]
     usages = _read_usages(reader, charge, metric, read, scope)
     counted = [part for part in parts if part.position not in usages]
-    for keys, alike in _by_keys(charge, counted, scope).items():
+    for keys, alike in _by_keys(counted, scope).items():
         tallies_by_part = _tallies(
             reader, charge, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices
         )
@@ -324,6 +314,8 @@ def _first_totals(
 
 
 def _terms(charge: Charge, part: ChargePart, scope: ChargeScope) -> PercentageProperties | None:
+    if not MODELS[charge.charge_model].by_percentage:
+        return None
     properties = parsed_properties(charge, part, scope.currency)
     return properties if isinstance(properties, PercentageProperties) else None
 
@@ -365,7 +357,7 @@ class _Start:
 
 
 def _start_of(reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope) -> _Start:
-    keys = _group_keys(charge, part, scope)
+    keys = _group_keys(part, scope)
     levels: dict[Group, Decimal] = {}
     if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
         levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
@@ -496,8 +488,8 @@ def _ledger_rows(
         charge_filter=part.filter,
         window=scope.window if scope.counted_until is None else replace(scope.window, end=scope.counted_until),
     )
-    question = _question(reader, metric, ALL_EVENTS, _group_keys(charge, part, scope), scope)
-    return ledger.latest(question, _billed_keys(charge, part))
+    question = _question(reader, metric, ALL_EVENTS, _group_keys(part, scope), scope)
+    return ledger.latest(question, part.group_keys)
 
 
 def initial_level_of(
@@ -517,9 +509,7 @@ def initial_level_of(
 def _levels(
     reader: Reader, charge: Charge, part: ChargePart, metric: BillableMetric, scope: ChargeScope, question: EventQuery
 ) -> dict[Group, Decimal]:
-    return starting_levels(
-        reader, charge, part.filter, metric, scope.subscription, question, _billed_keys(charge, part)
-    )
+    return starting_levels(reader, charge, part.filter, metric, scope.subscription, question, part.group_keys)
 
 
 def level_reached(reader: Reader, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:

@@ -46,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 40
+VERSION = 41
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 

@@ -154,10 +154,10 @@ class Spread:
         numbers: list[int] = []
         for packed, sizes in zip(columns, self._packed, strict=False):
             unpacked = []
-            for size in reversed(sizes):
+            for size in reversed(sizes[1:]):
                 packed, number = divmod(packed, size)
                 unpacked.append(number)
-            numbers += reversed(unpacked)
+            numbers += packed, *reversed(unpacked)
         texts = [
             values[number - 1] if number else None for values, number in zip(self._accepted, numbers, strict=False)
         ]

@@ -27,15 +27,14 @@ from usagebill.storage.sqlite.events.states import (
     COUNT,
     DAY,
     FORM,
-    HOUR,
     NUMBERS,
     READY,
     VALUES,
     Shape,
     Wants,
-    days_of,
     least_events,
     rolled_up_to,
+    slices_of,
 )
 
 __all__ = ["Bounds", "StateAnswers", "shape_of", "stretches_of"]
@@ -50,10 +49,12 @@ _KINDS: Final[Mapping[str, str]] = {
 _NO_FILTERS: Final = FilterIndex([], {})
 # Up to this many stretches of time are read event by event; with more, everything is.
 _STRETCHES_AT_MOST: Final = 20
-# If more days than this need hourly states, all days use them.
-_DAYS_AT_MOST: Final = 20
+# If more slices of a width than this need narrower ones, all of them use narrower ones.
+_OPENED_AT_MOST: Final = 20
 # Most properties by which states are keyed.
 _KEYS_AT_MOST: Final = 8
+# Slices wider than this are only used for periods of at least twice their width.
+_WIDE: Final = DAY
 # Counting this many events is worth a series.
 _WORTH_A_SERIES: Final = 10_000
 
@@ -146,63 +147,93 @@ class StateAnswers:
             return None
         if shape.kind == VALUES:
             return self._unique_cells(series, question, filters, shape)
-        return self._added_cells(series, question, filters, shape)
+        try:
+            return self._added_cells(series, question, filters, shape, _COLUMNS[question.aggregation_type])
+        except _LongNumbers:
+            every = (*_COLUMNS[question.aggregation_type], *_LONG[question.aggregation_type])
+            return self._added_cells(series, question, filters, shape, every)
 
     def _added_cells(
-        self, series: _Series, question: EventQuery, filters: FilterIndex, shape: Shape
+        self, series: _Series, question: EventQuery, filters: FilterIndex, shape: Shape, columns: tuple[str, ...]
     ) -> dict[Place, Cell] | None:
-        id, width = series
-        bounds = Bounds(question)
-        slots, first, last = [], bounds.earliest // width, bounds.latest // width
-        ranges = [(first, last)]
+        """The aggregates of sums and extremes, from these columns of states.
+
+        Raises `_LongNumbers` if there are numbers that stand in none of them.
+        """
         asked = Asked(self._connection, self._organization_id, question)
-        # Partial days use hourly states; if there are many, all days do.
-        days = self._partial(days_of(id), DAY, bounds) if width == HOUR else None
-        if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
-            ranges = [
-                (max(first, day * 24), min(last, day * 24 + 23)) for day, reaches_in in days.items() if reaches_in
-            ]
-            whole_days = f"slot BETWEEN {bounds.earliest // DAY} AND {bounds.latest // DAY}"
-            slots.append(_slots(asked, days_of(id), whole_days, days))
-        partial = self._partial(id, width, bounds) if ranges else {}
-        stretches = stretches_of(
-            [
-                slot
-                for slot, reaches_in in partial.items()
-                if reaches_in and any(start <= slot <= end for start, end in ranges)
-            ]
-        )
-        if len(stretches) > _STRETCHES_AT_MOST:
+        whole_slots = self._whole_slots(series, shape, Bounds(question), asked)
+        if whole_slots is None:
             return None
+        slots, stretches = whole_slots
+        if question.group_keys:
+            columns = (*columns, *_FIRST_EVENT)
         spread = Spread(asked, question, filters)
-        # Range by range: given a list of hours, SQLite would scan a whole month for those of a day.
-        for start, end in ranges:
-            slots.append(_slots(asked, id, f"slot BETWEEN {start} AND {end}", partial))
-        states = " UNION ALL ".join(f"SELECT * FROM usage_states WHERE {condition}" for condition in slots)
-        kept = (
-            f"(SELECT dims, SUM(n) AS n, {_NO_NUMBERS if shape.kind == COUNT else _NUMBERS}, MIN(first_at) AS first_at,"
-            " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at"
-            f" FROM ({states}) GROUP BY dims) AS s"
-        )
+        states = " UNION ALL ".join(f"SELECT dims, {', '.join(columns)} FROM usage_states WHERE {at}" for at in slots)
+        merged = ", ".join(f"{_MERGED[name]} AS {name}" for name in columns)
+        kept = f"(SELECT dims, {merged} FROM ({states}) GROUP BY dims) AS s"
         whole = Spread(asked.among_rows(kept, _dimensions(shape)), question, filters)
-        read = self._read(asked, [(first * width, (last + 1) * width - 1) for first, last in stretches])
-        parts = [_listed(whole, _SUMS, whole.rows(_of_states(_SUMS)))]
-        parts.extend(_each_event(Spread(events, question, filters), shape) for events in read)
-        sums = (
-            "SUM(n), SUM(low), SUM(high), MAX(top), SUM(longs), exact_sum(rest) FILTER (WHERE rest IS NOT NULL),"
-            " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL), MAX(last_at)"
-        )
+        parts = [_listed(whole, columns, whole.rows(_of_states(columns)))]
+        read = self._read(asked, stretches)
+        parts.extend(_each_event(Spread(events, question, filters), shape, columns) for events in read)
+        sums = [_MERGED[name] if name in columns else "0" if name == "longs" else "NULL" for name in _SUMS]
+        has_long = set(columns).issuperset(_LONG[question.aggregation_type])
         cells: dict[Place, Cell] = {}
         last_at: dict[Place, int] = {}
-        for places, row in spread.ask(_grouped(spread.names, [sums], parts)):
-            if not row[0] and not row[4]:
+        for places, row in spread.ask(_grouped(spread.names, sums, parts, in_order=bool(question.group_keys))):
+            n, longs, at = row[0], row[4], row[-1]
+            if not n and not longs:
                 continue
+            if longs and not has_long:
+                raise _LongNumbers
             for place in places:
                 _add(cells, place, question.aggregation_type, row)
-                last_at[place] = max(row[-1], last_at.get(place, row[-1]))
+                if at is not None:
+                    last_at[place] = max(at, last_at.get(place, at))
         if question.aggregation_type == CountedAs.LATEST:
             fill_in_latest(spread, cells, last_at)
         return cells
+
+    def _whole_slots(
+        self, series: _Series, shape: Shape, bounds: Bounds, asked: Asked
+    ) -> tuple[list[str], list[tuple[int, int]]] | None:
+        """The conditions for the states that count as they are kept, and the stretches of time to read event by event.
+
+        The widest slices come first; those that do not count as a whole are looked at in narrower ones. None if there
+        are too many stretches.
+        """
+        id, width = series
+        slices = [
+            (number, wider)
+            for number, wider in slices_of(id, width, shape)
+            if wider <= _WIDE or 2 * wider <= bounds.latest - bounds.earliest
+        ]
+        slots: list[str] = []
+        ranges = [(bounds.earliest, bounds.latest)]
+        stretches: list[tuple[int, int]] = []
+        for number, wide in reversed(slices):
+            partial = self._partial(number, wide, bounds) if ranges else {}
+            opened = stretches_of(
+                [
+                    slot
+                    for slot, reaches_in in partial.items()
+                    if reaches_in and any(start // wide <= slot <= end // wide for start, end in ranges)
+                ]
+            )
+            if number != id and sum(last - first + 1 for first, last in opened) > _OPENED_AT_MOST:
+                continue
+            # Range by range: given a list of hours, SQLite would scan a whole month for those of a day.
+            slots += [
+                _slots(asked, number, f"slot BETWEEN {start // wide} AND {end // wide}", partial)
+                for start, end in ranges
+            ]
+            ranges = [
+                (max(first * wide, bounds.earliest), min((last + 1) * wide - 1, bounds.latest))
+                for first, last in opened
+            ]
+            stretches = opened
+        if len(stretches) > _STRETCHES_AT_MOST:
+            return None
+        return slots, [(first * width, (last + 1) * width - 1) for first, last in stretches]
 
     def _partial(self, series: int, width: int, bounds: Bounds) -> dict[int, bool]:
         """The slots that cannot be used as stored, in order, and whether some of their events may count."""
@@ -257,7 +288,7 @@ class StateAnswers:
         value = [] if len(filters) else ["COUNT(DISTINCT value)"]
         counts: dict[Place, int] = {}
         texts: dict[Place, set[str]] = {}
-        for places, row in spread.ask(_grouped(names, [*value, "MAX(spoken)"], parts)):
+        for places, row in spread.ask(_grouped(names, [*value, "MAX(spoken)"], parts, in_order=True)):
             if row[-1]:
                 return None
             for place in places:
@@ -311,14 +342,39 @@ def _slots(asked: Asked, series: int, among: str, without: Collection[int]) -> s
 
 _FIRST: Final = -(2**62)
 _LAST: Final = 2**62
-_NUMBERS: Final = (
-    "SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
-    " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
-    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top"
-)
-# The states of a count have none, of which there may be thousands.
-_NO_NUMBERS: Final = "0 AS low, 0 AS high, NULL AS top, 0 AS longs, NULL AS rest, NULL AS long_top"
-_SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "first_at", "first_sequence", "last_at")
+_SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "last_at")
+_FIRST_EVENT: Final = ("first_at", "first_sequence")
+# How the columns of states are put together.
+_MERGED: Final[Mapping[str, str]] = {
+    "n": "SUM(n)",
+    "low": "SUM(low)",
+    "high": "SUM(high)",
+    "top": "MAX(top)",
+    "longs": "SUM(longs)",
+    "rest": "exact_sum(rest) FILTER (WHERE rest IS NOT NULL)",
+    "long_top": "exact_max(long_top) FILTER (WHERE long_top IS NOT NULL)",
+    "first_at": "MIN(first_at)",
+    "first_sequence": "MIN(first_sequence)",
+    "last_at": "MAX(last_at)",
+}
+# The columns that an aggregation needs; long numbers have others, which cost more than all the rest and hardly ever
+# hold anything.
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    CountedAs.COUNT: ("n",),
+    CountedAs.SUM: ("n", "low", "high", "longs"),
+    CountedAs.MAX: ("n", "top", "longs"),
+    CountedAs.LATEST: ("n", "longs", "last_at"),
+}
+_LONG: Final[Mapping[str, tuple[str, ...]]] = {
+    CountedAs.COUNT: (),
+    CountedAs.SUM: ("rest",),
+    CountedAs.MAX: ("long_top",),
+    CountedAs.LATEST: (),
+}
+
+
+class _LongNumbers(Exception):
+    """There are numbers of more digits than the columns that were asked for hold."""
 
 
 def _or(instant: datetime | None, otherwise: int) -> int:
@@ -353,11 +409,12 @@ def _listed(spread: Spread, columns: Sequence[str], rows: str) -> str:
     return f"SELECT {', '.join((*spread.names, *columns))} FROM ({rows})"
 
 
-def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str]) -> str:
-    """Aggregates of all rows of the parts that have the same `names`, in the order of their first events."""
+def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str], *, in_order: bool) -> str:
+    """Aggregates of all rows of the parts that have the same `names`; `in_order` of their first events."""
     chosen = ", ".join((*names, *columns))
     by = f" GROUP BY {places_sql(len(names))}" if names else ""
-    return f"SELECT {chosen} FROM ({' UNION ALL '.join(parts)}){by} ORDER BY MIN(first_at), MIN(first_sequence)"
+    order = " ORDER BY MIN(first_at), MIN(first_sequence)" if in_order else ""
+    return f"SELECT {chosen} FROM ({' UNION ALL '.join(parts)}){by}{order}"
 
 
 def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
@@ -371,16 +428,25 @@ def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
     return stretches
 
 
-def _each_event(spread: Spread, shape: Shape) -> str:
-    """One row per event, with the columns of states."""
+def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
+    """One row per event, with these columns of states."""
     short, long = spread.asked.numbers(shape.field)
-    columns = {"short": short, "long": long, "timestamp": "timestamp", "sequence": "sequence"}
-    n, counting = "1", "1"
-    if shape.kind == NUMBERS:
-        n, counting = "short IS NOT NULL", "short IS NOT NULL OR long IS NOT NULL"
-    sums = f"{n} AS n, short % {BILLION} AS low, short / {BILLION} AS high, short AS top, long IS NOT NULL AS longs"
-    others = "long AS rest, long AS long_top, timestamp AS first_at, sequence AS first_sequence, timestamp AS last_at"
-    return f"{_listed(spread, (sums, others), spread.rows(columns))} WHERE {counting}"
+    read = {"short": short, "long": long, "timestamp": "timestamp", "sequence": "sequence"}
+    is_number = shape.kind == NUMBERS
+    states = {
+        "n": "short IS NOT NULL" if is_number else "1",
+        "low": f"short % {BILLION}",
+        "high": f"short / {BILLION}",
+        "top": "short",
+        "longs": "long IS NOT NULL",
+        "rest": "long",
+        "long_top": "long",
+        "first_at": "timestamp",
+        "first_sequence": "sequence",
+        "last_at": "timestamp",
+    }
+    counting = "short IS NOT NULL OR long IS NOT NULL" if is_number else "1"
+    return f"{_listed(spread, [f'{states[name]} AS {name}' for name in columns], spread.rows(read))} WHERE {counting}"
 
 
 def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tuple[Any, ...]) -> None:

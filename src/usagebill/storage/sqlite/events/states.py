@@ -6,7 +6,8 @@ extremes and counts, which can be put together in any order. Events are rolled u
 that everything up to `usage_rolled_up` is in them and the rest is read as it is (`state_answers`). A new series takes
 part from then on; what was stored before is added slice by slice, and until that is done the series answers nothing.
 
-Series by the hour are kept by the day as well, so that a month of hours is not added up for each answer: `days_of` says
+Series by the hour are kept by the day as well, so that a month of hours is not added up for each answer, and those that
+tell events apart by 8 and by 64 days, so that neither is a month of days for each of their values: `slices_of` says
 where.
 
 Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and events are
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,6 +27,7 @@ import structlog
 
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.sqlite.events.answers import BILLION, EventSql
+from usagebill.storage.sqlite.events.wanted_series import Pair, Shape, Wants
 
 __all__ = [
     "COUNT",
@@ -49,6 +50,7 @@ __all__ = [
     "rebuild",
     "roll_up",
     "rolled_up_to",
+    "slices_of",
 ]
 
 _log = structlog.get_logger("usagebill.usage")
@@ -58,10 +60,14 @@ NUMBERS: Final = "numbers"
 VALUES: Final = "values"
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
-FORM: Final = 2
+FORM: Final = 3
 _BUILDING, READY, _USELESS = 0, 1, 2
 HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
+# Wider slices of series that have keys. Each width is a multiple of the one before.
+_WIDER: Final = (8 * DAY, 64 * DAY)
+# Ids of series are below this. Wider slices are stored under the id plus this (8 days) or twice this (64 days).
+_IDS: Final = 2**40
 # More whole days than have passed since the year 1.
 _AGES: Final = 1_000_000 * DAY
 # Fewer events of a code are counted fast enough without a series.
@@ -78,7 +84,8 @@ _WAITING_AT_MOST: Final = 10_000
 _WORTHWHILE: Final = 1_000
 # Up to this many series of a shape each query the new events; with more, series are looked up per event.
 _ONE_BY_ONE: Final = 4
-# A series needs at least this many events per state to pay off.
+# A series needs at least this many events per state to pay off; fewer if it has keys, as its answers come mostly from
+# wider slices.
 _EVENTS_A_STATE: Final = 4
 _EVENTS_A_STATE_APART: Final = 2
 # A series that was given up is tried again at this many times the events.
@@ -121,55 +128,9 @@ STATE_TRIGGERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What a series stores: a kind, the aggregated field, and the properties by which its states are keyed."""
-
-    kind: str
-    field: str | None
-    keys: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, str, str]:
-        """The columns `kind`, `field` and `keys`."""
-        return self.kind, json.dumps(self.field), json.dumps(self.keys)
-
-
-_Pair = tuple[str, str, str]  # organization, external subscription and code
-
-
-class Wants:
-    """Queries for which there was no series, since this process started or last created series."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._wanted: dict[tuple[_Pair, Shape], None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._wanted)
-
-    def note(self, organization_id: str, external_subscription_id: str, code: str, shape: Shape) -> None:
-        """A series of the shape would have answered a query about this pair."""
-        with self._lock:
-            self._wanted[(organization_id, external_subscription_id, code), shape] = None
-
-    def take(self, organization_id: str | None = None) -> list[tuple[_Pair, Shape]]:
-        """Remove and return all of them, or an organization's; the next query notes them again."""
-        with self._lock:
-            wanted = [item for item in self._wanted if organization_id in (None, item[0][0])]
-            for item in wanted:
-                del self._wanted[item]
-        return wanted
-
-    def organizations(self) -> list[str]:
-        """Their organizations."""
-        with self._lock:
-            return list(dict.fromkeys(pair[0] for pair, _ in self._wanted))
-
-
-@dataclass(frozen=True, slots=True)
 class _Series:
     id: int
-    pair: _Pair
+    pair: Pair
     shape: Shape
     width: int
     stage: int
@@ -198,6 +159,22 @@ def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int 
 def days_of(id: int) -> int:
     """The number of the days of an hourly series, which are in the same tables as its hours."""
     return -id
+
+
+def slices_of(id: int, width: int, shape: Shape) -> list[tuple[int, int]]:
+    """The numbers under which the slices of a series are kept, and their widths, from its own slices to the widest."""
+    slices = [(id, width)]
+    if shape.kind == VALUES:
+        return slices
+    if width == HOUR:
+        slices.append((days_of(id), DAY))
+    if shape.keys:
+        slices += [(id + place * _IDS, wider) for place, wider in enumerate(_WIDER, 1)]
+    return slices
+
+
+# The id of a series whose slices are kept under a number.
+_ID_OF: Final = f"(abs(series) & {_IDS - 1})"
 
 
 def rolled_up_to(connection: sqlite3.Connection) -> int:
@@ -237,7 +214,7 @@ def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
             _begin(connection, pair, shape, HOUR)
 
 
-def _is_worth_another_try(connection: sqlite3.Connection, pair: _Pair, shape: Shape) -> bool:
+def _is_worth_another_try(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
     """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
     row = connection.execute(f"SELECT stage, built_to FROM usage_series {_NAMED}", (*pair, *shape.columns)).fetchone()
     if row is None or row[0] != _USELESS:
@@ -254,12 +231,12 @@ def _counts_apart(shape: Shape) -> bool:
     return shape.kind == COUNT and bool(shape.keys)
 
 
-def _is_dense(connection: sqlite3.Connection, pair: _Pair, shape: Shape) -> bool:
+def _is_dense(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
     least = least_events(shape, _DENSE)
     return _count_up_to(connection, pair, least) >= least
 
 
-def _count_up_to(connection: sqlite3.Connection, pair: _Pair, most: int) -> int:
+def _count_up_to(connection: sqlite3.Connection, pair: Pair, most: int) -> int:
     """How many events the pair has, if they are fewer than `most`."""
     count = connection.execute(
         "SELECT COUNT(*) FROM (SELECT 1 FROM events INDEXED BY events_usage WHERE organization_id = ?"
@@ -269,7 +246,7 @@ def _count_up_to(connection: sqlite3.Connection, pair: _Pair, most: int) -> int:
     return int(count.fetchone()[0])
 
 
-def _begin(connection: sqlite3.Connection, pair: _Pair, shape: Shape, width: int) -> None:
+def _begin(connection: sqlite3.Connection, pair: Pair, shape: Shape, width: int) -> None:
     if connection.execute("SELECT 1 FROM usage_series LIMIT 1").fetchone() is None:
         # The first series: nothing was rolled up before.
         _note(connection, _last(connection))
@@ -311,7 +288,7 @@ def is_behind(connection: sqlite3.Connection, wants: Wants) -> bool:
         return True
     row = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM usage_series), EXISTS (SELECT 1 FROM usage_series WHERE stage = ? OR form <> ?),"
-        " EXISTS (SELECT 1 FROM usage_slots WHERE abs(series) NOT IN (SELECT id FROM usage_series))",
+        f" EXISTS (SELECT 1 FROM usage_slots WHERE {_ID_OF} NOT IN (SELECT id FROM usage_series))",
         (_BUILDING, FORM),
     ).fetchone()
     has_any, is_building, has_left_over = row
@@ -335,7 +312,7 @@ def roll_up(connection: sqlite3.Connection, wants: Wants) -> None:
 
 def _drop_slice(connection: sqlite3.Connection) -> None:
     row = connection.execute(
-        "SELECT series, slot FROM usage_slots WHERE abs(series) NOT IN (SELECT id FROM usage_series) LIMIT 1"
+        f"SELECT series, slot FROM usage_slots WHERE {_ID_OF} NOT IN (SELECT id FROM usage_series) LIMIT 1"
     ).fetchone()
     if row is None:
         return
@@ -371,7 +348,7 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
             for series in alike:
                 query = EventSql()
                 source = f"events NOT INDEXED WHERE {window} AND {_of_pair(query, series.pair)}"
-                _merge(connection, _gather(connection, query, shape, source, str(series.id), str(series.width)))
+                _merge(connection, shape, _gather(connection, query, shape, source, str(series.id), str(series.width)))
             continue
         query = EventSql()
         kind, field, keys = map(query.bind, shape.columns)
@@ -381,11 +358,11 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
             f" AND s.kind = {kind} AND s.field = {field} AND s.keys = {keys} AND s.stage < {_USELESS}"
             f" WHERE e.{window.replace('AND ', 'AND e.')}"
         )
-        _merge(connection, _gather(connection, query, shape, source, "s.id", "s.width"))
+        _merge(connection, shape, _gather(connection, query, shape, source, "s.id", "s.width"))
     _note(connection, top)
 
 
-def _of_pair(query: EventSql, pair: _Pair) -> str:
+def _of_pair(query: EventSql, pair: Pair) -> str:
     organization_id, external_subscription_id, code = map(query.bind, pair)
     return (
         f"organization_id = {organization_id} AND external_subscription_id = {external_subscription_id}"
@@ -409,7 +386,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         f" AND timestamp > {begin} AND timestamp <= {end} AND +sequence <= {int(series.base)}"
     )
     fresh = _gather(connection, query, series.shape, source, str(int(series.id)), str(int(series.width)))
-    _merge(connection, fresh)
+    _merge(connection, series.shape, fresh)
     if row is not None:
         connection.execute("UPDATE usage_series SET built_to = ? WHERE id = ?", (end, series.id))
         return
@@ -418,7 +395,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         " (SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?)",
         (series.id, series.id),
     ).fetchone()
-    least = min(_EVENTS_A_STATE, _EVENTS_A_STATE_APART) if _counts_apart(series.shape) else _EVENTS_A_STATE
+    least = min(_EVENTS_A_STATE, _EVENTS_A_STATE_APART) if series.shape.keys else _EVENTS_A_STATE
     if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
         connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
         return
@@ -489,23 +466,30 @@ _STATE_COLUMNS: Final = (
 )
 
 
-# The slot of the day that an hour is in, also before 1970.
-_DAY_OF_HOUR: Final = "(slot - (slot % 24 + 24) % 24) / 24"
-# Hours of the same day and properties, merged.
-_BY_DAY: Final = (
-    f"SELECT -series AS series, {_DAY_OF_HOUR} AS slot, dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high,"
-    " MAX(top) AS top, SUM(longs) AS longs, exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
-    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
-    " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at, MAX(received_at) AS received_at,"
-    " MAX(spoken) AS spoken FROM {fresh}"
-    f" WHERE series IN (SELECT id FROM usage_series WHERE width = {HOUR} AND kind <> '{VALUES}') GROUP BY 1, 2, 3, 4"
-)
+def _widened(fresh: str, number: str, wider: int) -> str:
+    """The query for states of slices of this width, kept under `number`, from fresh ones of narrower slices."""
+    # The start of the slice, also before 1970.
+    starts = f"slot * width - (slot * width % {wider} + {wider}) % {wider}"
+    return (
+        f"SELECT {number} AS series, ({starts}) / {wider} AS slot, dims, value, SUM(n) AS n, SUM(low) AS low,"
+        " SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
+        " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
+        " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
+        " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at, MAX(received_at) AS received_at,"
+        f" MAX(spoken) AS spoken FROM {fresh} JOIN usage_series ON id = series WHERE width < {wider}"
+        " GROUP BY 1, 2, 3, 4"
+    )
 
 
-def _merge(connection: sqlite3.Connection, fresh: str) -> None:
-    """Merge fresh states into the stored ones, and into those of their days."""
+def _merge(connection: sqlite3.Connection, shape: Shape, fresh: str) -> None:
+    """Merge fresh states of series of one shape into the stored ones, and into those of wider slices."""
     _add(connection, fresh)
-    _add(connection, f"({_BY_DAY.format(fresh=fresh)})")
+    if shape.kind == VALUES:
+        return
+    _add(connection, f"({_widened(fresh, '-series', DAY)})")
+    if shape.keys:
+        for place, wider in enumerate(_WIDER, 1):
+            _add(connection, f"({_widened(fresh, f'series + {place * _IDS}', wider)})")
 
 
 def _add(connection: sqlite3.Connection, fresh: str) -> None:
@@ -536,9 +520,8 @@ def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[Sta
     done = rolled_up_to(connection)
     for row in rows:
         series = _series_of(row)
-        differing = _differing(connection, series, done, series.id, series.width)
-        if series.width == HOUR and series.shape.kind != VALUES:
-            differing += _differing(connection, series, done, days_of(series.id), DAY)
+        slices = slices_of(series.id, series.width, series.shape)
+        differing = sum(_differing(connection, series, done, number, width) for number, width in slices)
         if differing:
             _, external_subscription_id, code = series.pair
             yield StateFault(
