@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -263,3 +265,32 @@ def test_the_order_of_filters_does_not_change_what_they_take(
     assert taken == dict(
         zip([charge_filter.id for charge_filter in shuffled], units(shuffled, DECLARED, events), strict=False)
     )
+
+
+def test_threads_that_share_an_index_see_the_same_buckets() -> None:
+    values = [f"value-{number}" for number in range(50)]
+    narrow = [Filter({"x": (value,), "y": ("a",)}, f"narrow {value}") for value in values]
+    filters = [*(Filter({"x": (value,)}, value) for value in values), *narrow]
+    declared = {"x": tuple(values), "y": ("a",)}
+    last = len(values) - 1
+    expected = EventScope(matches={"x": (values[last],)}, excludes=({"x": (values[last],), "y": ("a",)},))
+    interval = sys.getswitchinterval()
+    # Threads take turns so often that most rounds find an index that is not built in one go.
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            index, together = FilterIndex(filters, declared), threading.Barrier(2)
+            seen: list[EventScope] = []
+
+            def look(index: FilterIndex, together: threading.Barrier, seen: list[EventScope]) -> None:
+                together.wait()
+                seen.append(index.bucket(last))
+
+            threads = [threading.Thread(target=look, args=(index, together, seen)) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert seen == [expected, expected]
+    finally:
+        sys.setswitchinterval(interval)

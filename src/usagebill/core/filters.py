@@ -204,11 +204,13 @@ class FilterIndex:
         if not accepted:
             return range(len(self._filters))
         if self._sharing is None:
-            self._sharing = {}
+            # Threads share an index: none may see the table half filled.
+            sharing: dict[tuple[str, str], list[int]] = {}
             for other, its in enumerate(self._accepted):
                 for key, values in its.items():
                     for value in values.distinct:
-                        self._sharing.setdefault((key, value), []).append(other)
+                        sharing.setdefault((key, value), []).append(other)
+            self._sharing = sharing
         key = min(accepted, key=lambda key: self._crowd(key, accepted[key]) * len(accepted[key].distinct))
         return sorted({other for value in accepted[key].distinct for other in self._sharing.get((key, value), ())})
 
