@@ -232,6 +232,18 @@ SEARCHES = (
     "credit_notes?search_term=421&issuing_date_from=2022-01-10",
     "credit_notes?search_term=billing&amount_from=4711",
     "credit_notes?search_term=billing&reason=order_change&issuing_date_from=2024-01-01",
+    # Several filters beside a text, of which none alone narrows the list to few.
+    "customers?search_term=billing&metadata[tier]=",
+    "customers?search_term=billing&metadata[tier]=gold&currencies[]=EUR",
+    "invoices?search_term=billing&metadata[tier]=",
+    "invoices?search_term=billing&metadata[tier]=gold&issuing_date_from=2022-01-10",
+    "invoices?search_term=billing&payment_status=succeeded&amount_from=4711",
+    "invoices?search_term=billing&issuing_date_from=2022-01-10&amount_from=4711",
+    "invoices?search_term=421&issuing_date_from=2022-01-10&amount_from=4711",
+    "invoices?search_term=Juniper&currency=EUR&issuing_date_from=2022-01-10&amount_to=123456",
+    "credit_notes?search_term=billing&currency=EUR&amount_from=4711",
+    "credit_notes?search_term=billing&issuing_date_from=2022-01-10&amount_from=4711",
+    "credit_notes?search_term=421&amount_from=4711",
 )
 _DEEP = (
     *LISTS,

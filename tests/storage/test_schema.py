@@ -360,6 +360,7 @@ TABLES_OF_VERSIONS = {
     39: "9be2ef78b9cf70a4",
     40: "d49cad5af3891063",
     41: "d49cad5af3891063",
+    42: "83a9ad6f345ffa7c",
 }
 
 

@@ -5,10 +5,11 @@ texts that many records contain are counted in advance. For a kind that is searc
 
 - `<table>_common` has the texts that at least 5% of its records contain, with the shorter common texts in each;
 - `<table>_profiles` has the combinations of facets of listed records, `<table>_profiled` the combination of each record
-  and its place in the ranges;
+  and its place in the ranges and in the order of lists;
 - `<table>_common_counts` has the counts of all these texts for each combination, packed: a record has about a hundred
   of them, which would be that many rows to write;
 - `<table>_common_slots` has the counts for each slot of each range (`slots`), regardless of facets;
+- `<table>_set_bits` has which records these are (`record_sets`);
 - `<table>_common_upto` says how far records are counted (by sequence number), and how many there were when the texts
   were chosen;
 - `<table>_common_changed` has the counted records that have changed since, with the texts they were counted by.
@@ -31,6 +32,7 @@ from functools import lru_cache
 
 from usagebill.storage.sqlite.counts import own_facet_values, shown_sql
 from usagebill.storage.sqlite.packed_counts import NUMBER, WIDTH
+from usagebill.storage.sqlite.record_sets import code_set, flip, place_set, set_definitions, slot_set
 from usagebill.storage.sqlite.slots import WIDEST, Span, counted_under, range_kind, slot_sql, span_parts
 from usagebill.storage.tables import TABLES, Table, table_of
 
@@ -43,6 +45,7 @@ __all__ = [
     "note_change_sql",
     "number_of",
     "number_within",
+    "profiled_columns",
     "searched_texts",
     "texts_join",
     "value_in",
@@ -74,7 +77,7 @@ def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     # Bounds compare as they do with the record's own column.
     within = "".join(
         f", {value_in(table, column)} {'INTEGER' if range_kind(table, column) == 'cents' else 'TEXT'}"
-        for column in table.listing.ranges
+        for column in profiled_columns(table)
     )
     for suffix, columns in {
         "common": "(place INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
@@ -91,6 +94,7 @@ def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         "profiled": f"(sequence INTEGER PRIMARY KEY, code INTEGER NOT NULL{within})",
     }.items():
         yield "table", f"{name}_{suffix}", f'CREATE TABLE "{name}_{suffix}" {columns}'
+    yield from set_definitions(table)
     counted = f'<= (SELECT u.sequence FROM "{name}_common_upto" u)'
     joined = table.listing.searched_with
     watched = ["shown", *table.listing.searched, *(["party"] if joined else [])]
@@ -308,6 +312,8 @@ def _choose(connection: sqlite3.Connection, table: Table) -> None:
         "common_changed",
         "profiles",
         "profiled",
+        "set_bits",
+        "sets",
     ):
         connection.execute(f'DELETE FROM "{name}_{suffix}"')
     pieces = common_pieces(records, int(_SAMPLE * _SHARE))
@@ -315,10 +321,15 @@ def _choose(connection: sqlite3.Connection, table: Table) -> None:
     connection.execute(f'INSERT INTO "{name}_common_upto" VALUES (1, 0, ?)', (last,))
 
 
-def value_in(table: Table, column: str) -> str:
-    """The column of `<table>_profiled` with the value that a range counts the record by."""
+def profiled_columns(table: Table) -> list[str]:
+    """The columns whose values `<table>_profiled` has: those of ranges, and the first that lists are sorted by."""
     assert table.listing is not None
-    return f"r{table.listing.ranges.index(column)}"
+    return list(dict.fromkeys((*table.listing.ranges, table.listing.order[0].column)))
+
+
+def value_in(table: Table, column: str) -> str:
+    """The column of `<table>_profiled` with the value of a column of the record."""
+    return f"r{profiled_columns(table).index(column)}"
 
 
 def _slots(table: Table) -> list[tuple[str, str]]:
@@ -338,7 +349,7 @@ def _read_sql(table: Table, tests: str) -> str:
     """The texts, ranges and facets of listed records."""
     assert table.listing is not None
     facets = [value for _, value in own_facet_values(table, "t")]
-    ranges = [f't."{column}"' for column in table.listing.ranges]
+    ranges = [f't."{column}"' for column in profiled_columns(table)]
     columns = ["x.sequence", "x.organization_id", *facets, *ranges, *searched_texts(table, "x", "c")]
     return (
         f'SELECT {", ".join(columns)} FROM "{table.name}_texts" x CROSS JOIN "{table.name}" t ON t.id = x.id'
@@ -350,8 +361,9 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
     name = table.name
     pieces = connection.execute(f'SELECT text FROM "{name}_common" ORDER BY place').fetchall()
     common = _common_texts(tuple(text for (text,) in pieces))
-    assert table.listing is not None
     moved: dict[int, Counter[int]] = {}
+    having: list[list[int]] = [[] for _ in range(len(common))]
+    sets: dict[int, list[int]] = {}
     # Before the new ones, which are counted in their current state.
     changed = connection.execute(
         f'SELECT h.sequence, h.texts, p.code FROM "{name}_common_changed" h'
@@ -363,9 +375,15 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
         if code is not None:
             held[sequence] = common.held(json.loads(texts))
             moved.setdefault(code, Counter()).subtract(held[sequence])
+            sets.setdefault(code_set(code), []).append(sequence)
+            for place in held[sequence]:
+                having[place].append(sequence)
     in_slots: dict[_Slot, Counter[int]] = {}
-    for slot, sequence in _slots_of(connection, table, held):
+    for slot, sequence in _slots_of(connection, table, _slots(table), held):
         in_slots.setdefault(slot, Counter()).subtract(held[sequence])
+    wide: dict[_Slot, list[int]] = {}
+    for slot, sequence in _slots_of(connection, table, _wide_slots(table), held):
+        wide.setdefault(slot, []).append(sequence)
     sequences = [(sequence,) for sequence, _, _ in changed]
     connection.executemany(f'DELETE FROM "{name}_profiled" WHERE sequence = ?', sequences)
     connection.executemany(f'DELETE FROM "{name}_common_changed" WHERE sequence = ?', sequences)
@@ -380,24 +398,33 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
         ).fetchone()[0]
         rows += connection.execute(_read_sql(table, "x.sequence > ? AND x.sequence <= ?"), (up_to, last)).fetchall()
     width = 2 + len(own_facet_values(table, "t"))
-    ranges = len(table.listing.ranges)
+    ranges = len(profiled_columns(table))
     codes = _codes(connection, table, {row[1:width] for row in rows})
     held = {}
     for row in rows:
         held[row[0]] = common.held(row[width + ranges :])
         moved.setdefault(codes[row[1:width]], Counter()).update(held[row[0]])
+        sets.setdefault(code_set(codes[row[1:width]]), []).append(row[0])
+        for place in held[row[0]]:
+            having[place].append(row[0])
     marks = ", ".join("?" * (2 + ranges))
     connection.executemany(
         f'INSERT INTO "{name}_profiled" VALUES ({marks})',
         [(row[0], codes[row[1:width]], *row[width : width + ranges]) for row in rows],
     )
-    for slot, sequence in _slots_of(connection, table, held):
+    for slot, sequence in _slots_of(connection, table, _slots(table), held):
         in_slots.setdefault(slot, Counter()).update(held[sequence])
+    for slot, sequence in _slots_of(connection, table, _wide_slots(table), held):
+        wide.setdefault(slot, []).append(sequence)
     for code, numbers in moved.items():
         _move(connection, f"{name}_common_counts", {"code": code}, numbers, len(common))
     for slot, numbers in in_slots.items():
         key = dict(zip(("organization_id", "ranged", "slot"), slot, strict=True))
         _move(connection, f"{name}_common_slots", key, numbers, len(common))
+    for slot, in_slot in wide.items():
+        sets[slot_set(_numbered(connection, table, slot))] = in_slot
+    sets.update((place_set(place), sequences) for place, sequences in enumerate(having) if sequences)
+    flip(connection, table, sets)
     connection.execute(f'UPDATE "{name}_common_upto" SET sequence = ?', (last,))
 
 
@@ -405,9 +432,34 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
 _Slot = tuple[str, str, object]
 
 
-def _slots_of(connection: sqlite3.Connection, table: Table, sequences: Iterable[int]) -> Iterator[tuple[_Slot, int]]:
-    """The slots that records are counted in, with the sequence number of each."""
-    slots = _slots(table)
+def _wide_slots(table: Table) -> list[tuple[str, str]]:
+    """The same for what sets are kept of: all but the narrowest slots, of ranges and of the order of the list."""
+    return [
+        (
+            counted_under(column, level),
+            slot_sql(range_kind(table, column), f"p.{value_in(table, column)}", level),
+        )
+        for column in profiled_columns(table)
+        for level in range(1, WIDEST + 1)
+    ]
+
+
+def _numbered(connection: sqlite3.Connection, table: Table, slot: _Slot) -> int:
+    """The number of a slot, which gets one if it has none."""
+    row = connection.execute(
+        f'SELECT id FROM "{table.name}_sets" WHERE organization_id = ? AND ranged = ? AND slot = ?', slot
+    ).fetchone()
+    if row is None:
+        row = connection.execute(
+            f'INSERT INTO "{table.name}_sets" VALUES (NULL, ?, ?, ?) RETURNING id', slot
+        ).fetchone()
+    return int(row[0])
+
+
+def _slots_of(
+    connection: sqlite3.Connection, table: Table, slots: Sequence[tuple[str, str]], sequences: Iterable[int]
+) -> Iterator[tuple[_Slot, int]]:
+    """The slots that records lie in, with the sequence number of each."""
     if not slots:
         return
     rows = connection.execute(

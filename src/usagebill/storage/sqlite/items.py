@@ -1,8 +1,8 @@
 """Items: the metadata of records in list order, and how many records have each key and value.
 
 For a kind with metadata filters, `<table>_metadata` has a row for each item of each listed record, sorted by key, value
-and list order, so that a page is one read. `<table>_metadata_counts` has the number of records for each key and value,
-and for each key. Both are written with the records (`kept`).
+and list order, so that a page is one read, with the record's place in the text index. `<table>_metadata_counts` has the
+number of records for each key and value, and for each key. Both are written with the records (`kept`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ class Asked:
             (organization_id, self.key, *values),
         ).fetchone()
         return 0 if row is None else int(row[0])
+
+    def places(self, connection: sqlite3.Connection, organization_id: str) -> Iterator[int]:
+        """Their places in the index of texts."""
+        test, values = ("", ()) if self.value is None else (" AND x.value = ?", (self.value,))
+        rows = connection.execute(
+            f'SELECT x.place FROM "{self.table.name}_{self.column}" x WHERE x.organization_id = ? AND x.key = ?{test}',
+            (organization_id, self.key, *values),
+        )
+        return (place for (place,) in rows)
 
     def ids(
         self,
@@ -91,12 +100,14 @@ def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         name = f"{table.name}_{column}"
         declared = "".join(f", {item} TEXT NOT NULL" for item in _columns(table))
         order = "".join(f", {term}" for term in _order(table))
+        place = ", place INTEGER NOT NULL" if _place(table) else ""
         yield (
             "table",
             name,
             (
                 f'CREATE TABLE "{name}" (organization_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL'
-                f"{declared}, id TEXT NOT NULL, PRIMARY KEY (organization_id, key, value{order}, id)) WITHOUT ROWID"
+                f"{declared}, id TEXT NOT NULL{place}, PRIMARY KEY (organization_id, key, value{order}, id))"
+                " WITHOUT ROWID"
             ),
         )
         counts = f"{name}_counts"
@@ -145,9 +156,9 @@ def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
     for column in () if table.listing is None else table.listing.items:
         # A key that occurs twice in a record would count twice.
         yield (
-            f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)} FROM "{table.name}" t, {_elements(column)}'
-            f" WHERE {tests} AND {shown_sql(table, 't')} AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')}"
-            " WHERE earlier.key < item.key"
+            f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)}{_place(table)} FROM "{table.name}" t,'
+            f" {_elements(column)} WHERE {tests} AND {shown_sql(table, 't')}"
+            f" AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')} WHERE earlier.key < item.key"
             " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
             " ON CONFLICT DO NOTHING"
         )
@@ -170,6 +181,11 @@ def _values(table: Table) -> str:
     order = "".join(f", coalesce(t.{column}, '')" for column in _columns(table))
     key, value = "json_extract(item.value, '$.key')", "json_extract(item.value, '$.value')"
     return f"t.organization_id, {key}, {value}{order}, t.id"
+
+
+def _place(table: Table) -> str:
+    assert table.listing is not None
+    return f', (SELECT x.sequence FROM "{table.name}_texts" x WHERE x.id = t.id)' if table.listing.searched else ""
 
 
 def _elements(column: str, name: str = "item") -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from usagebill.storage.conditions import Condition, Within
 
-__all__ = ["FEW", "Size", "gathers", "guides", "is_nothing", "slot_tests", "walks"]
+__all__ = ["FEW", "Size", "gathers", "guides", "is_common", "is_nothing", "slot_tests", "walks"]
 
 # Up to this many records are sorted; a walk of so many entries of an index takes as long.
 FEW = 20_000
@@ -43,6 +43,11 @@ def walks(matching: int, entries: int, size: Size) -> bool:
     having = matching * size.all // max(1, size.matching)
     walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))
     return walk < _TO_GATHER * min(having, size.matching)
+
+
+def is_common(matching: int, shown: int) -> bool:
+    """Whether any walk through a list soon meets so many of those that it shows."""
+    return matching * _SOME > shown
 
 
 def is_nothing(conditions: Sequence[Condition]) -> bool:

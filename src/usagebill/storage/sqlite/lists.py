@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from usagebill.storage.conditions import (
-    AllOf,
-    AnyOf,
     Compare,
     Condition,
     Item,
@@ -36,7 +34,7 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import Asked, asked_item
-from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_nothing, slot_tests, walks
+from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import (
     condition_sql,
     is_narrowed,
@@ -48,15 +46,10 @@ from usagebill.storage.sqlite.queries import (
     where_sql,
 )
 from usagebill.storage.sqlite.rows import bounded
-from usagebill.storage.sqlite.slots import slot_bounds, span_parts
-from usagebill.storage.sqlite.text_counts import (
-    count_beside,
-    count_common_text,
-    count_common_within,
-    find_beside,
-    is_long_search,
-)
-from usagebill.storage.sqlite.texts import broad_search, count_found, count_together, searched_together
+from usagebill.storage.sqlite.searches import Found, Sought, find, places_of_page, sought
+from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
+from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within
+from usagebill.storage.sqlite.texts import count_found, count_together, is_broad, searched_together, searches_broadly
 from usagebill.storage.tables import table_of
 
 __all__ = ["Lists"]
@@ -79,6 +72,7 @@ class Lists:
         self._organization_id = organization_id
         self._flush = flush
         self._counted: dict[tuple[object, type, tuple[Condition, ...]], int] = {}
+        self._found_sets: dict[tuple[object, type, str, tuple[Condition, ...]], Found | None] = {}
         self._counted_texts: dict[tuple[object, type, Condition], int | None] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
@@ -98,6 +92,10 @@ class Lists:
         counts, rest = known
         if not rest:
             return self._size(kind, counts).matching
+        searched = sought(kind, counts, rest)
+        number = None if searched is None else self._number_sought(kind, counts, rest, searched)
+        if number is not None:
+            return number
         if len(rest) == 1 and counts.span is None:
             size = self._size(kind, counts)
             having = self._having(kind, rest[0]) if size.matching == size.all else None
@@ -106,10 +104,6 @@ class Lists:
             beside = self._counted_beside_text(kind, counts, rest[0], size)
             if beside is not None:
                 return beside
-        if len(rest) == 1 and counts.bounds:
-            within = self._counted_within(kind, counts, rest)
-            if within is not None:
-                return within
         if self._leads_past_text_by_range(kind, counts, rest):
             source, values = self._by_range(kind, conditions, counts)
             return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
@@ -133,6 +127,9 @@ class Lists:
             item = asked_item(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
             if item is not None and item.value is not None:
                 return self._of_item(kind, item, counts, limit, offset)
+            page = self._of_sets(kind, conditions, counts, rest, order, limit, offset)
+            if page is not None:
+                return page
             if len(rest) == 1 and counts.span is None:
                 page = self._of_search(kind, rest[0], conditions, counts, order, limit, offset)
                 if page is not None:
@@ -141,7 +138,7 @@ class Lists:
                 return self._gathered(kind, self._resolved(conditions), order, limit, offset)
             if looks_up(rest):
                 return self._of_texts(kind, conditions, counts, rest, order, limit, offset)
-            if self._is_broad(kind, rest):
+            if is_broad(self._connection, kind, rest, FEW):
                 return self._walked(kind, conditions, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         size = self._size(kind, counts)
@@ -231,7 +228,9 @@ class Lists:
         fewest = min((item.count(self._connection, self._organization_id) for item in items), default=FEW)
         # Pieces of text first: whole texts, like countries, may have many records.
         sought.sort(key=lambda condition: type(condition) is not Search)
-        leader = next((condition for condition in sought if not self._is_broad(kind, [condition], fewest)), None)
+        leader = next(
+            (condition for condition in sought if not is_broad(self._connection, kind, [condition], fewest)), None
+        )
         if leader is None:
             leader = next((c for c in conditions if asked_item(kind, c) is not None), sought[0])
         others = [condition for condition in conditions if condition is not leader]
@@ -243,11 +242,6 @@ class Lists:
         texts are not counted by facets, those are if they are fewer than those with the filter, and than those without;
         else these are, whichever are fewer.
         """
-        if counts.own:
-            for count in (count_common_text, count_beside):
-                number = count(self._connection, kind, search, counts, self._organization_id)
-                if number is not None:
-                    return number
         if not self._leads_past_text(kind, counts, search, size):
             return None
         if size.matching * 2 <= size.all:
@@ -255,28 +249,43 @@ class Lists:
         having = self._found(kind, search)
         return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
 
-    def _counted_within(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> int | None:
-        """How many records within a range contain a text; None if they must be tested one by one."""
-        span = counts.span
-        size = self._size(kind, replace(counts, span=None, bounds=()))
-        if span is not None and size.matching == size.all:
-            whole = count_common_within(self._connection, kind, rest[0], counts, self._organization_id)
-            if whole is not None:
-                source, values = self._by_range(kind, (*counts.conditions, rest[0]), counts)
-                for cut in span.cuts:
-                    tests = "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
-                    bound = (*values, *(value for _, value in cut))
-                    whole += self._connection.execute(f"SELECT COUNT(*) FROM {source}{tests}", bound).fetchone()[0]
-                return whole
-        if not counts.own or self._leads_past_text_by_range(kind, counts, rest):
-            return None
-        return count_beside(self._connection, kind, rest[0], counts, self._organization_id)
+    def _number_sought(self, kind: type, counts: Counted, rest: Sequence[Condition], searched: Sought) -> int | None:
+        """How many records a search beside other filters finds; None if that is not known."""
+        connection, organization_id = self._connection, self._organization_id
+        if len(rest) == 1 and not searched.bounds:
+            number = count_common_text(connection, kind, rest[0], counts, organization_id)
+            if number is not None:
+                return number
+        elif len(rest) == 1 and counts.span is not None:
+            size = self._size(kind, replace(counts, span=None, bounds=()))
+            if size.matching == size.all:
+                whole = count_common_within(connection, kind, rest[0], counts, organization_id)
+                if whole is not None:
+                    return whole + self._counted_in_cuts(kind, counts, rest[0], counts.span)
+        found = self._sets(kind, searched)
+        return None if found is None else found.number
+
+    def _counted_in_cuts(self, kind: type, counts: Counted, search: Condition, span: Span) -> int:
+        source, values = self._by_range(kind, (*counts.conditions, search), counts)
+        number = 0
+        for cut in span.cuts:
+            tests = "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
+            bound = (*values, *(value for _, value in cut))
+            number += self._connection.execute(f"SELECT COUNT(*) FROM {source}{tests}", bound).fetchone()[0]
+        return number
+
+    def _sets(self, kind: type, searched: Sought) -> Found | None:
+        # As with counts.
+        key = getattr(self._connection, "total_changes", None), kind, searched.text, searched.conditions
+        if key not in self._found_sets:
+            self._found_sets[key] = find(self._connection, kind, searched, self._organization_id)
+        return self._found_sets[key]
 
     def _leads_past_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> bool:
         """Whether more records contain the text than match the filter, or than do not."""
         if not counts.own or not has_facets(table_of(kind)) or counts.span is not None:
             return False
-        return self._searches_broadly(kind, search, min(size.matching, size.all - size.matching))
+        return searches_broadly(self._connection, kind, search, min(size.matching, size.all - size.matching))
 
     def _leads_past_text_by_range(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> bool:
         """Whether more records contain the text than are in the query's range of dates or amounts."""
@@ -285,7 +294,7 @@ class Lists:
             return False
         if len(rest) != 1 or not looks_up(rest):
             return False
-        return self._searches_broadly(kind, rest[0], self._size(kind, counts).matching)
+        return searches_broadly(self._connection, kind, rest[0], self._size(kind, counts).matching)
 
     def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
         """The records within a range, by an index whose short range the planner cannot know, and the bound values."""
@@ -318,8 +327,6 @@ class Lists:
 
     def _count_texts(self, kind: type, condition: Condition) -> int | None:
         common = count_common_text(self._connection, kind, condition, _UNFILTERED, self._organization_id)
-        if common is None and is_long_search(kind, condition):
-            common = count_beside(self._connection, kind, condition, _UNFILTERED, self._organization_id)
         if common is not None:
             return common
         if isinstance(condition, Search):
@@ -380,10 +387,6 @@ class Lists:
         if matching <= offset:
             return []
         if gathers(matching, min((offset + limit) * size.all // matching, size.all)):
-            if is_long_search(kind, search):
-                places = find_beside(self._connection, kind, search, _UNFILTERED, self._organization_id)
-                if places is not None:
-                    return self._of_places(kind, places, order, limit, offset)
             return self._gathered(kind, conditions, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
@@ -404,11 +407,6 @@ class Lists:
             return []
         size = self._size(kind, counts)
         entries = min((offset + limit) * size.all // matching, size.all)
-        beside = len(rest) == 1 and counts.own and (counts.span is None or bool(counts.bounds))
-        if gathers(matching, entries) and beside and not self._leads_past_text_by_range(kind, counts, rest):
-            places = find_beside(self._connection, kind, rest[0], counts, self._organization_id)
-            if places is not None:
-                return self._of_places(kind, places, order, limit, offset)
         if gathers(matching, entries) and not walks(matching, entries, size):
             if len(rest) == 1 and size.matching * 2 <= size.all and self._leads_past_text(kind, counts, rest[0], size):
                 return self._of_facets(kind, counts, order, limit, offset, rest[0])
@@ -416,6 +414,27 @@ class Lists:
                 return self._page(*self._by_range(kind, conditions, counts), kind, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
+
+    def _of_sets(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        counts: Counted,
+        rest: Sequence[Condition],
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+    ) -> list[str] | None:
+        """The page of a search beside other filters; None if so many match that a walk soon fills it."""
+        searched = sought(kind, counts, rest)
+        matching = 0 if searched is None else self.count(kind, conditions)
+        if searched is None or is_common(matching, self._size(kind, _UNFILTERED).all):
+            return None
+        found = self._sets(kind, searched) if matching > offset else Found(0, ())
+        if found is None:
+            return None
+        page = places_of_page(self._connection, kind, found, order[0], self._organization_id, limit, offset)
+        return None if page is None else self._of_places(kind, page[0], order, limit, page[1])
 
     def _of_places(
         self, kind: type, places: Sequence[int], order: Sequence[Order], limit: int, offset: int
@@ -576,19 +595,3 @@ class Lists:
                 ids = tuple(row[0] for row in rows)
                 resolved[-1] = eq(condition.column, ids[0]) if len(ids) == 1 else Within(condition.column, ids)
         return resolved
-
-    def _is_broad(self, kind: type, conditions: Sequence[Condition], limit: int = FEW) -> bool:
-        """Whether a walk soon finds matches: all conditions are negative, or search for a common text."""
-        return all(
-            isinstance(condition, Negate) or self._searches_broadly(kind, condition, limit) for condition in conditions
-        )
-
-    def _searches_broadly(self, kind: type, condition: Condition, limit: int) -> bool:
-        match condition:
-            case Search(columns, text):
-                return broad_search(self._connection, kind, columns, text, limit)
-            case AnyOf(several) | AllOf(several):
-                return any(self._searches_broadly(kind, inner, limit) for inner in several)
-            case Related(other, _, several):
-                return any(self._searches_broadly(other, inner, limit) for inner in several)
-        return False

@@ -46,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 41
+VERSION = 42
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 
@@ -417,7 +417,10 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
     """
     if table.listing is None:
         return
+    remade: set[str] = set()
     for name, part in _LIST_PARTS.items():
+        # Items have the places of records in the index of texts.
+        anew = anew or (name == "items" and "texts" in remade)
         definitions = list(part.definitions(table))
         made = dict(
             connection.execute(
@@ -427,6 +430,7 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
         )
         if not anew and all(made.get(name) == statement for _, name, statement in definitions):
             continue
+        remade.add(name)
         for kind, definition, _ in definitions[::-1]:
             connection.execute(f'DROP {kind.upper()} IF EXISTS "{definition}"')
         for _, _, statement in definitions:
@@ -457,7 +461,8 @@ def fill_lists(connection: sqlite3.Connection) -> None:
         try:
             rows = connection.execute("SELECT name, part, sequence FROM unfilled_lists").fetchall()
             if rows:
-                name, part, done = min(rows, key=lambda row: (_depends(tables[row[0]]), *row))
+                parts = list(_LIST_PARTS)
+                name, part, done = min(rows, key=lambda row: (_depends(tables[row[0]]), row[0], parts.index(row[1])))
                 _fill_slice(connection, tables[name], part, done)
             connection.execute("COMMIT")
         except BaseException:

@@ -27,7 +27,9 @@ __all__ = [
     "slot_bounds",
     "slot_of_level",
     "slot_sql",
+    "slot_within",
     "span_parts",
+    "wide_slot",
 ]
 
 _DIGITS = 3
@@ -234,6 +236,32 @@ def slot_bounds(table: Table, column: str, lowest: object, highest: object) -> t
     if range_kind(table, column) == "date":
         return (">= ?", lowest), ("<= ?", highest)
     return (">= ?", _midnight(str(lowest))), ("< ?", _next_day(str(highest)))
+
+
+def wide_slot(kind: str, slot: Any, level: int) -> object:
+    """The slot of the level that holds a narrower one."""
+    if kind == "cents":
+        return _cents_slot(slot, _CENTS_LEVELS[level]) if isinstance(slot, int) else slot
+    return slot[: _DATE_LEVELS[level]]
+
+
+def slot_within(kind: str, slot: Any, level: int, bound: Compare) -> bool | None:
+    """Whether a bound holds for all that a slot of the level can have, or for none of it (False); None for some."""
+    stored: Any = sql_value(bound.value)
+    lower = bound.operator == ">="
+    if kind == "cents":
+        if not isinstance(slot, int) or not isinstance(stored, int):
+            return None
+        last = slot + _step_of(slot, _CENTS_LEVELS[level]) - 1
+        whole, none = (slot >= stored, last < stored) if lower else (last <= stored, slot > stored)
+        return True if whole else False if none else None
+    part = stored[: _DATE_LEVELS[level]]
+    if slot != part:
+        return bool(slot > part) is lower
+    if kind != "date":
+        return None
+    following = _next_day(stored)[: _DATE_LEVELS[level]]
+    return True if (_opens(kind, stored, level) == stored if lower else following != part) else None
 
 
 def key_span(condition: Compare | Within) -> Span | None:

@@ -1,18 +1,13 @@
-"""How many records contain a text and match a filter, from the counts of common texts (`counted_texts`).
+"""How many records have a common text, and match a filter or a range besides: from the counts (`counted_texts`).
 
-Common texts are looked up. For others, the text index returns the records, and their combinations of facets are
-compared. New and changed records are tested one by one. If there are too many of them, or the query has another form,
-the result is None and lists count in other ways.
-
-With a range of dates or amounts, records with an uncommon text are compared by their counted values. For a common text,
-the counts of the slots within the range are added up, if there is no other condition.
+Records that are new or have changed are looked at one by one. Where these are too many, or the question is another one,
+nothing is said: `searches` finds the records themselves, or lists count in other ways.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from usagebill.storage.conditions import Condition, Search
@@ -25,18 +20,27 @@ from usagebill.storage.sqlite.counted_texts import (
 )
 from usagebill.storage.sqlite.counts import Counted
 from usagebill.storage.sqlite.queries import where_sql
-from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.sqlite.slots import Span, range_kind, slot_sql
-from usagebill.storage.sqlite.texts import is_all, is_long, search_source, searched_together, short_query
+from usagebill.storage.sqlite.texts import is_all, search_source, searched_together, short_query
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["count_beside", "count_common_text", "count_common_within", "find_beside", "is_long_search"]
+__all__ = [
+    "codes_sql",
+    "common_place",
+    "contained",
+    "count_common_text",
+    "count_common_within",
+    "counted_up_to",
+    "looked_at_sql",
+    "searched_text",
+    "text_sources",
+]
 
 # With more new and changed records, testing them takes too long.
 _FEW = 5_000
 
 
-def _searched_text(kind: type, condition: Condition) -> str | None:
+def searched_text(kind: type, condition: Condition) -> str | None:
     """The text, if the condition searches all searched columns of the kind."""
     text = searched_together(kind, condition)
     if text is None and isinstance(condition, Search) and is_all(kind, condition.columns, condition.text):
@@ -50,17 +54,17 @@ def count_common_text(
     """How many listed records contain the common text of the condition and match the filter of `counts`; None if
     unknown.
     """
-    text = _searched_text(kind, condition)
-    up_to = None if text is None else _counted_up_to(connection, table_of(kind))
+    text = searched_text(kind, condition)
+    up_to = None if text is None else counted_up_to(connection, table_of(kind))
     if text is None or up_to is None:
         return None
-    place = _place(connection, table_of(kind), text)
+    place = common_place(connection, table_of(kind), text)
     if place is None:
         return None
-    codes, values = _codes_sql(kind, counts, organization_id)
+    codes, values = codes_sql(kind, counts, organization_id)
     number = number_of(connection, table_of(kind), place, codes, values)
     changed = _changed(connection, table_of(kind), text, f"p.code IN ({codes})", values)
-    return number - changed + _looked_at(connection, kind, text, counts, organization_id, up_to)
+    return number - changed + _looked_at(connection, kind, text, counts.conditions, organization_id, up_to)
 
 
 def _changed(connection: sqlite3.Connection, table: Table, text: str, tests: str, values: Sequence[Any]) -> int:
@@ -80,12 +84,12 @@ def count_common_within(
     """How many listed records contain the common text and are in slots wholly within the range of `counts`; None if
     unknown. The facets of `counts` must be true of all listed records.
     """
-    text = _searched_text(kind, condition)
+    text = searched_text(kind, condition)
     table, span = table_of(kind), counts.span
-    up_to = None if text is None else _counted_up_to(connection, table)
+    up_to = None if text is None else counted_up_to(connection, table)
     if text is None or up_to is None or span is None:
         return None
-    place = _place(connection, table, text)
+    place = common_place(connection, table, text)
     if place is None:
         return None
     number = number_within(connection, table, place, organization_id, span)
@@ -93,8 +97,7 @@ def count_common_within(
     of_organization = f'p.code IN (SELECT c.code FROM "{table.name}_profiles" c WHERE c.organization_id = ?)'
     changed = _changed(connection, table, text, of_organization + then, [organization_id, *bound])
     now = _in_slots(table, span, f't."{span.column}"')
-    listed = replace(counts, bounds=())
-    return number - changed + _looked_at(connection, kind, text, listed, organization_id, up_to, now)
+    return number - changed + _looked_at(connection, kind, text, counts.conditions, organization_id, up_to, now)
 
 
 def _in_slots(table: Table, span: Span, value: str) -> tuple[str, list[Any]]:
@@ -104,67 +107,10 @@ def _in_slots(table: Table, span: Span, value: str) -> tuple[str, list[Any]]:
     return "".join(f" AND {test}" for test in tests), [bound for _, bound in span.slots]
 
 
-def count_beside(
-    connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
-) -> int | None:
-    """How many listed records contain an uncommon text and match filter and range of `counts`; None if unknown."""
-    text = _searched_text(kind, condition)
-    up_to = None if text is None else _counted_up_to(connection, table_of(kind))
-    if text is None or up_to is None:
-        return None
-    table = table_of(kind)
-    assert table.listing is not None
-    looked_at = _looked_at(connection, kind, text, counts, organization_id, up_to)
-    of_own, of_party = _sources(connection, table, text, organization_id)
-    of_record = _count_source(connection, table, of_own, counts, organization_id)
-    if of_party is None:
-        return of_record + looked_at
-    belonging = _count_source(connection, table, of_party, counts, organization_id)
-    if not of_record or not belonging:
-        return of_record + belonging + looked_at
-    # Those with the text in both places were counted twice.
-    values: list[Any] = []
-    texts = searched_texts(table, "x", "c")
-    parts = len(table.listing.searched)
-    source, other = (of_own, texts[parts:]) if of_record <= belonging else (of_party, texts[:parts])
-    test = (
-        f' AND EXISTS (SELECT 1 FROM "{table.name}_texts" x{texts_join(table, "x")}'
-        f" WHERE x.sequence = r.sequence AND ({_contained(other, text, values)}))"
-    )
-    both = _count_source(connection, table, source, counts, organization_id, test, values)
-    return of_record + belonging - both + looked_at
-
-
-def is_long_search(kind: type, condition: Condition) -> bool:
-    """Whether the condition searches for a text that is counted faster by its rarest pieces (`search_source`)."""
-    return is_long(_searched_text(kind, condition) or "")
-
-
-def find_beside(
-    connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
-) -> list[int] | None:
-    """The records that `count_beside` counts, by their places in the text index; None if it returns None, or the text
-    is common.
-    """
-    text = _searched_text(kind, condition)
-    table = table_of(kind)
-    up_to = None if text is None else _counted_up_to(connection, table)
-    if text is None or up_to is None or _place(connection, table, text) is not None:
-        return None
-    places: set[int] = set()
-    for source in _sources(connection, table, text, organization_id):
-        if source is not None:
-            sql, values = _source_sql(table, source, counts, organization_id)
-            places.update(row[0] for row in connection.execute(f"SELECT r.sequence {sql}", values))
-    for sql, values in _looked_at_sql(kind, text, counts, organization_id, up_to):
-        places.update(row[0] for row in connection.execute(f"SELECT x.sequence {sql}", values))
-    return sorted(places)
-
-
 _Source = tuple[str, list[Any]]
 
 
-def _sources(
+def text_sources(
     connection: sqlite3.Connection, table: Table, text: str, organization_id: str
 ) -> tuple[_Source, _Source | None]:
     """Where an index says that a record has the text, and that the one has it that it is searched with, if not both
@@ -185,37 +131,13 @@ def _sources(
     return of_own, (belonging, values)
 
 
-def _count_source(
-    connection: sqlite3.Connection,
-    table: Table,
-    source: _Source,
-    counts: Counted,
-    organization_id: str,
-    test: str = "",
-    values: Sequence[Any] = (),
-) -> int:
-    sql, of_source = _source_sql(table, source, counts, organization_id)
-    return int(connection.execute(f"SELECT COUNT(*) {sql}{test}", (*of_source, *values)).fetchone()[0])
-
-
-def _source_sql(table: Table, source: _Source, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
-    """Its unchanged records whose combination of facets matches."""
-    codes, of_codes = _codes_sql(table.kind, counts, organization_id)
-    within = "".join(f" AND p.{value_in(table, bound.column)} {bound.operator} ?" for bound in counts.bounds)
-    sql = (
-        f'FROM {source[0]} r CROSS JOIN "{table.name}_profiled" p ON p.sequence = r.sequence WHERE p.code IN ({codes})'
-        f'{within} AND r.sequence NOT IN (SELECT h.sequence FROM "{table.name}_common_changed" h)'
-    )
-    return sql, [*source[1], *of_codes, *(sql_value(bound.value) for bound in counts.bounds)]
-
-
-def _place(connection: sqlite3.Connection, table: Table, text: str) -> int | None:
+def common_place(connection: sqlite3.Connection, table: Table, text: str) -> int | None:
     """The place of a common text; None for another one."""
     row = connection.execute(f'SELECT place FROM "{table.name}_common" WHERE text = ?', (text,)).fetchone()
     return None if row is None else int(row[0])
 
 
-def _counted_up_to(connection: sqlite3.Connection, table: Table) -> int | None:
+def counted_up_to(connection: sqlite3.Connection, table: Table) -> int | None:
     """Up to where texts are counted; None if too many records are uncounted or have changed."""
     if table.listing is None or not table.listing.searched or not hasattr(connection, "total_changes"):
         # Observed work must depend on the records themselves.
@@ -230,7 +152,7 @@ def _counted_up_to(connection: sqlite3.Connection, table: Table) -> int | None:
     return int(row[0]) if left - row[0] <= _FEW else None
 
 
-def _codes_sql(kind: type, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
+def codes_sql(kind: type, counts: Counted, organization_id: str) -> tuple[str, list[Any]]:
     codes = f'SELECT c.code FROM "{table_of(kind).name}_profiles" c WHERE c.organization_id = ? AND {counts.facets}'
     return codes, [organization_id, *counts.values]
 
@@ -239,7 +161,7 @@ def _looked_at(
     connection: sqlite3.Connection,
     kind: type,
     text: str,
-    counts: Counted,
+    conditions: Sequence[Condition],
     organization_id: str,
     up_to: int,
     more: tuple[str, Sequence[Any]] = ("", ()),
@@ -247,25 +169,25 @@ def _looked_at(
     """How many new and changed records match, and pass `more` tests."""
     return sum(
         connection.execute(f"SELECT COUNT(*) {sql}{more[0]}", (*values, *more[1])).fetchone()[0]
-        for sql, values in _looked_at_sql(kind, text, counts, organization_id, up_to)
+        for sql, values in looked_at_sql(kind, text, conditions, organization_id, up_to)
     )
 
 
-def _looked_at_sql(
-    kind: type, text: str, counts: Counted, organization_id: str, up_to: int
+def looked_at_sql(
+    kind: type, text: str, conditions: Sequence[Condition], organization_id: str, up_to: int
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Sources of these, as `x`, with the bound values. One query each: for a union, SQLite builds a table and reads all
-    texts to join it.
+    """Sources of the new and changed records that match, as `x`, with the bound values. One query each: for a union,
+    SQLite builds a table and reads all texts to join it.
     """
     table = table_of(kind)
     name = table.name
-    where, values = where_sql(kind, (*counts.conditions, *counts.bounds), organization_id, False, gathered=False)
-    tests = _contained(searched_texts(table, "x", "c"), text, values)
+    where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
+    tests = contained(searched_texts(table, "x", "c"), text, values)
     joins = f'{texts_join(table, "x")} CROSS JOIN "{name}" t ON t.id = x.id{where} AND x.shown = 1 AND ({tests})'
     yield f'FROM "{name}_common_changed" h CROSS JOIN "{name}_texts" x ON x.sequence = h.sequence{joins}', values
     yield f'FROM "{name}_texts" x{joins} AND x.sequence > ?', [*values, up_to]
 
 
-def _contained(texts: Sequence[str], text: str, values: list[Any]) -> str:
+def contained(texts: Sequence[str], text: str, values: list[Any]) -> str:
     values.extend([text] * len(texts))
     return " OR ".join(f"instr({name}, ?) > 0" for name in texts)

@@ -163,7 +163,8 @@ def text_columns(table: Table) -> list[str]:
     if not listing.searched:
         return []
     party = [listing.searched_with.column] if listing.searched_with else []
-    return [*listing.searched, *party, *listing.folded, *shown_columns(table)]
+    # Searched records are sorted by what was counted of them.
+    return [*listing.searched, *party, *listing.folded, listing.order[0].column, *shown_columns(table)]
 
 
 def remove_texts_sql(table: Table) -> Iterator[str]:

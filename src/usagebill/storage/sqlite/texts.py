@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from usagebill.storage.conditions import AnyOf, Condition, Related, Search
+from usagebill.storage.conditions import AllOf, AnyOf, Condition, Negate, Related, Search
 from usagebill.storage.listings import SearchedWith
 from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.tables import table_of
@@ -23,12 +23,13 @@ __all__ = [
     "holds_items_sql",
     "holds_text_sql",
     "is_all",
-    "is_long",
+    "is_broad",
     "items_sql",
     "phrase",
     "same_text_sql",
     "search_source",
     "searched_together",
+    "searches_broadly",
     "short_query",
     "short_tokens",
     "text_sql",
@@ -148,14 +149,14 @@ def search_source(
     ), values
 
 
-def is_long(term: str) -> bool:
+def _is_long(term: str) -> bool:
     """Whether searching for the rarest pieces of a folded text is faster."""
     return len(term) >= _LONG
 
 
 def _rarest(connection: sqlite3.Connection, kind: type, term: str) -> list[str] | None:
     """The pieces that the fewest records contain; None if the text is short, or common pieces are unknown."""
-    if not is_long(term) or not hasattr(connection, "total_changes"):
+    if not _is_long(term) or not hasattr(connection, "total_changes"):
         return None
     pieces = dict.fromkeys(term[start : start + SHORTEST] for start in range(len(term) - SHORTEST + 1))
     numbers = numbers_of(connection, table_of(kind).name, pieces)
@@ -367,6 +368,28 @@ def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[s
         source, values = search_source(connection, kind, columns, term)
     counted = connection.execute(f"SELECT COUNT(*) FROM (SELECT 1 FROM {source} LIMIT ?)", (*values, limit + 1))
     return bool(counted.fetchone()[0] > limit)
+
+
+def is_broad(connection: sqlite3.Connection, kind: type, conditions: Sequence[Condition], limit: int) -> bool:
+    """Whether a walk soon meets records that match: all conditions say what a record is not, or look for a text that
+    more than `limit` have.
+    """
+    return all(
+        isinstance(condition, Negate) or searches_broadly(connection, kind, condition, limit)
+        for condition in conditions
+    )
+
+
+def searches_broadly(connection: sqlite3.Connection, kind: type, condition: Condition, limit: int) -> bool:
+    """Whether the condition looks for a text that more than `limit` records have."""
+    match condition:
+        case Search(columns, text):
+            return broad_search(connection, kind, columns, text, limit)
+        case AnyOf(several) | AllOf(several):
+            return any(searches_broadly(connection, kind, inner, limit) for inner in several)
+        case Related(other, _, several):
+            return any(searches_broadly(connection, other, inner, limit) for inner in several)
+    return False
 
 
 def _item_tests(

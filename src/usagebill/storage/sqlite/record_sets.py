@@ -1,0 +1,118 @@
+"""Sets of records, a bit each: what a search for a common text beside other filters intersects.
+
+For a kind that is searched, `<table>_set_bits` has the records with each common text, with each combination of facets,
+and in each slot of a range but the narrowest: of every 8,192 sequence numbers one row that has a bit for each, beside
+those of the other sets, so that records that are written together change few pages. `<table>_sets` numbers the slots.
+
+As counts of common texts (`counted_texts`), they hold the records that a worker has counted, by what these were then.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+
+from usagebill.storage.tables import Table
+
+__all__ = ["bits_of", "code_set", "flip", "place_set", "places_in", "record_bits", "set_definitions", "slot_set"]
+
+# Records of a row: 2^13, in a kilobyte.
+_SHIFT = 13
+_BYTES = 1 << _SHIFT >> 3
+_WITHIN = (1 << _SHIFT) - 1
+# The key of a row: which records, then the number of the set.
+_KEY = 40
+
+
+def set_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Type, name and statement of the tables of sets."""
+    name = table.name
+    for suffix, columns in {
+        "set_bits": "(id INTEGER PRIMARY KEY, bits BLOB NOT NULL)",
+        "sets": (
+            "(id INTEGER PRIMARY KEY, organization_id TEXT NOT NULL, ranged TEXT NOT NULL, slot NOT NULL,"
+            " UNIQUE (organization_id, ranged, slot))"
+        ),
+    }.items():
+        yield "table", f"{name}_{suffix}", f'CREATE TABLE "{name}_{suffix}" {columns}'
+
+
+def place_set(place: int) -> int:
+    """The set of the records with a common text."""
+    return place * 3
+
+
+def code_set(code: int) -> int:
+    """The set of the records with a combination of facets."""
+    return code * 3 + 1
+
+
+def slot_set(number: int) -> int:
+    """The set of the records in a slot."""
+    return number * 3 + 2
+
+
+def flip(connection: sqlite3.Connection, table: Table, moved: Mapping[int, Iterable[int]]) -> None:
+    """Put records, by sequence number, into sets that they are not in, and take them out of those that they are in.
+    One that is named twice stays.
+    """
+    masks: dict[int, bytearray] = {}
+    for number, sequences in moved.items():
+        part, mask = -1, bytearray()
+        for sequence in sequences:
+            if sequence >> _SHIFT != part:
+                part = sequence >> _SHIFT
+                mask = masks.setdefault(part << _KEY | number, bytearray(_BYTES))
+            mask[(sequence & _WITHIN) >> 3] ^= 1 << (sequence & 7)
+    keys = [key for key, mask in masks.items() if any(mask)]
+    rows = connection.execute(
+        f'SELECT b.id, b.bits FROM json_each(?) j CROSS JOIN "{table.name}_set_bits" b ON b.id = j.value',
+        (json.dumps(keys),),
+    )
+    before = dict(rows.fetchall())
+    connection.executemany(
+        f'INSERT INTO "{table.name}_set_bits" VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET bits = excluded.bits',
+        [(key, _flipped(before.get(key), masks[key])) for key in sorted(keys)],
+    )
+
+
+def _flipped(bits: bytes | None, mask: bytearray) -> bytes:
+    if bits is None:
+        return bytes(mask)
+    return (int.from_bytes(bits, "little") ^ int.from_bytes(mask, "little")).to_bytes(_BYTES, "little")
+
+
+def bits_of(connection: sqlite3.Connection, table: Table, numbers: Iterable[int], up_to: int) -> int:
+    """The records that are in one of the sets, up to a sequence number, which is the place of its bit."""
+    parts = list(range((up_to >> _SHIFT) + 1))
+    united = dict.fromkeys(parts, 0)
+    rows = connection.execute(
+        "SELECT p.value, b.bits FROM json_each(?) p CROSS JOIN json_each(?) n"
+        f' CROSS JOIN "{table.name}_set_bits" b ON b.id = (p.value << {_KEY}) | n.value',
+        (json.dumps(parts), json.dumps(list(numbers))),
+    )
+    for part, bits in rows:
+        united[part] |= int.from_bytes(bits, "little")
+    return int.from_bytes(b"".join(united[part].to_bytes(_BYTES, "little") for part in parts), "little")
+
+
+def record_bits(sequences: Iterable[int]) -> int:
+    """The set of some records."""
+    listed = array("q", sequences)
+    bits = bytearray((max(listed, default=0) >> 3) + 1)
+    for sequence in listed:
+        bits[sequence >> 3] |= 1 << (sequence & 7)
+    return int.from_bytes(bits, "little")
+
+
+def places_in(bits: int) -> list[int]:
+    """The records of a set, by sequence number."""
+    digits = bin(bits)[:1:-1]
+    places = []
+    place = digits.find("1")
+    while place >= 0:
+        places.append(place)
+        place = digits.find("1", place + 1)
+    return places

@@ -1,0 +1,336 @@
+"""Searches beside other filters: which records match, found as sets that are intersected (`record_sets`).
+
+A search for a text may come with facets, with ranges of dates and amounts, and with items of metadata. What leads to
+few records, or to a set that is kept, is made a number with a bit for each record. Only what a bound cuts in two is
+read, from what was counted of each record. Records that are new or have changed are looked at one by one.
+
+The page of what was found is read from the slots of the list's order that it lies in.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from usagebill.storage.conditions import Compare, Condition, Negate, Order
+from usagebill.storage.sqlite.counted_texts import searched_texts, texts_join, value_in
+from usagebill.storage.sqlite.counts import Counted
+from usagebill.storage.sqlite.items import Asked, asked_item
+from usagebill.storage.sqlite.packed_counts import numbers_of
+from usagebill.storage.sqlite.record_sets import bits_of, code_set, place_set, places_in, record_bits, slot_set
+from usagebill.storage.sqlite.rows import sql_value
+from usagebill.storage.sqlite.slots import WIDEST, counted_under, range_kind, slot_within, wide_slot
+from usagebill.storage.sqlite.text_counts import (
+    codes_sql,
+    common_place,
+    contained,
+    counted_up_to,
+    looked_at_sql,
+    searched_text,
+    text_sources,
+)
+from usagebill.storage.sqlite.texts import SHORTEST
+from usagebill.storage.tables import Table, table_of
+
+__all__ = ["Found", "Sought", "find", "places_of_page", "sought"]
+
+# Up to so many records are read rather than compared with the sets of facets and slots.
+_READ = 5_000
+# Up to so many are sorted for a page.
+_SORTED = 10_000
+# Of the common texts within another one, so many are intersected, and so many records compared with the text itself.
+_PIECES = 8
+_COMPARED = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A search: the text, what the counts know of the other conditions, the bounds of ranges, and items that are to be
+    there or not.
+    """
+
+    text: str
+    counts: Counted
+    bounds: tuple[Compare, ...]
+    items: tuple[tuple[Asked, bool], ...]
+    # All but the text.
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records that match, by their places in the index of texts: those that were counted, and those that are new or
+    have changed.
+    """
+
+    bits: int
+    new: tuple[int, ...]
+
+    @property
+    def number(self) -> int:
+        return self.bits.bit_count() + len(self.new)
+
+
+def sought(kind: type, counts: Counted, rest: Sequence[Condition]) -> Sought | None:
+    """The search that `counts` and the `rest` of the conditions are; None if it is another question."""
+    if not counts.own or (counts.span is not None and not counts.bounds):
+        return None
+    listing = table_of(kind).listing
+    assert listing is not None
+    texts: list[str] = []
+    bounds = list(counts.bounds)
+    items: list[tuple[Asked, bool]] = []
+    others: list[Condition] = [*counts.conditions, *counts.bounds]
+    for condition in rest:
+        text = searched_text(kind, condition)
+        if text is not None:
+            texts.append(text)
+            continue
+        others.append(condition)
+        item = asked_item(kind, condition.condition if isinstance(condition, Negate) else condition)
+        if item is not None:
+            items.append((item, not isinstance(condition, Negate)))
+        elif (
+            isinstance(condition, Compare) and condition.column in listing.ranges and condition.operator in (">=", "<=")
+        ):
+            bounds.append(condition)
+        else:
+            return None
+    if len(texts) != 1:
+        return None
+    return Sought(texts[0], counts, tuple(bounds), tuple(items), tuple(others))
+
+
+# Finding
+
+
+def find(connection: sqlite3.Connection, kind: type, asked: Sought, organization_id: str) -> Found | None:
+    """Which records match; None if too many of them are not counted yet."""
+    table = table_of(kind)
+    up_to = counted_up_to(connection, table)
+    if up_to is None:
+        return None
+    place = common_place(connection, table, asked.text)
+    if place is not None:
+        bits = bits_of(connection, table, [place_set(place)], up_to)
+    else:
+        bits = _with_text(connection, table, asked.text, organization_id, up_to)
+    for item, wanted in asked.items:
+        if bits:
+            having = record_bits(item.places(connection, organization_id))
+            bits &= having if wanted else ~having
+    changed = connection.execute(f'SELECT h.sequence FROM "{table.name}_common_changed" h')
+    bits &= ~record_bits(sequence for (sequence,) in changed)
+    bits &= (1 << up_to + 1) - 1
+    new = [
+        sequence
+        for sql, values in looked_at_sql(kind, asked.text, asked.conditions, organization_id, up_to)
+        for (sequence,) in connection.execute(f"SELECT x.sequence {sql}", values)
+    ]
+    counted = _matching(connection, table, asked, organization_id, up_to, bits, is_counted=place is not None)
+    return Found(counted, tuple(new))
+
+
+def _with_text(connection: sqlite3.Connection, table: Table, text: str, organization_id: str, up_to: int) -> int:
+    """The records with a text that is not common. Of a longer one all that is common in it is compared first."""
+    pieces = _common_in(connection, table, text)
+    if len(pieces) > 1:
+        bits = -1
+        for place in pieces:
+            bits &= bits_of(connection, table, [place_set(place)], up_to)
+            if bits.bit_count() <= _COMPARED:
+                values: list[Any] = [json.dumps(places_in(bits))]
+                tests = contained(searched_texts(table, "x", "c"), text, values)
+                rows = connection.execute(
+                    f'SELECT x.sequence FROM json_each(?) j CROSS JOIN "{table.name}_texts" x'
+                    f" ON x.sequence = j.value{texts_join(table, 'x')} WHERE {tests}",
+                    values,
+                )
+                return record_bits(sequence for (sequence,) in rows)
+    return record_bits(
+        sequence
+        for source in text_sources(connection, table, text, organization_id)
+        if source is not None
+        for (sequence,) in connection.execute(f"SELECT s.sequence FROM {source[0]} s", source[1])
+    )
+
+
+def _common_in(connection: sqlite3.Connection, table: Table, text: str) -> list[int]:
+    """The longest common texts within a text, by their places, those that the fewest records have first."""
+    last = len(text)
+    if last <= SHORTEST:
+        return []
+    parts = {text[start:end] for start in range(last) for end in range(start + 1, min(last, start + 40) + 1)}
+    rows = connection.execute(
+        f'SELECT n.text, n.place FROM "{table.name}_common" n WHERE n.text IN (SELECT value FROM json_each(?))',
+        (json.dumps(sorted(parts)),),
+    )
+    places = dict(rows.fetchall())
+    longest = [part for part in places if not any(part != other and part in other for other in places)]
+    numbers = numbers_of(connection, table.name, longest)
+    return [places[part] for part in sorted(longest, key=lambda part: numbers[part])[:_PIECES]]
+
+
+def _matching(
+    connection: sqlite3.Connection,
+    table: Table,
+    asked: Sought,
+    organization_id: str,
+    up_to: int,
+    bits: int,
+    *,
+    is_counted: bool,
+) -> int:
+    """Those of the records that lists show and for which facets and bounds hold."""
+    sql, values = codes_sql(table.kind, asked.counts, organization_id)
+    codes = [code for (code,) in connection.execute(sql, values)]
+    every = connection.execute(f'SELECT COUNT(*) FROM "{table.name}_profiles"').fetchone()[0] == len(codes)
+    if every and is_counted and not asked.bounds:
+        return bits
+    if bits.bit_count() <= _READ:
+        return _read(connection, table, bits, asked.bounds, codes)
+    if not every or not is_counted:
+        bits &= bits_of(connection, table, map(code_set, codes), up_to)
+    surely = possibly = bits
+    for column in dict.fromkeys(bound.column for bound in asked.bounds):
+        several = [bound for bound in asked.bounds if bound.column == column]
+        within, cut = _slots_within(connection, table, column, several, organization_id)
+        inside = bits_of(connection, table, within, up_to)
+        surely &= inside
+        possibly &= inside | bits_of(connection, table, cut, up_to)
+    return surely | _read(connection, table, possibly & ~surely, asked.bounds, None)
+
+
+def _read(
+    connection: sqlite3.Connection, table: Table, bits: int, bounds: Sequence[Compare], codes: list[int] | None
+) -> int:
+    """Those of the records for which it holds by what was counted of each; `codes` are of facets that match."""
+    if not bits:
+        return 0
+    tests = "".join(f" AND p.{value_in(table, bound.column)} {bound.operator} ?" for bound in bounds)
+    values = [json.dumps(places_in(bits)), *(sql_value(bound.value) for bound in bounds)]
+    if codes is not None:
+        tests += " AND p.code IN (SELECT value FROM json_each(?))"
+        values.append(json.dumps(codes))
+    rows = connection.execute(
+        f'SELECT p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p ON p.sequence = j.value'
+        f" WHERE 1{tests}",
+        values,
+    )
+    return record_bits(sequence for (sequence,) in rows)
+
+
+def _slots_within(
+    connection: sqlite3.Connection, table: Table, column: str, bounds: Sequence[Compare], organization_id: str
+) -> tuple[list[int], list[int]]:
+    """The sets of slots within bounds, as wide as they come, and of the narrower ones that a bound cuts."""
+    kind = range_kind(table, column)
+    within: list[int] = []
+    whole: set[object] = set()
+    for level in range(WIDEST, 0, -1):
+        cut = []
+        for number, slot in _numbered(connection, table, column, level, organization_id):
+            if level < WIDEST and wide_slot(kind, slot, WIDEST) in whole:
+                continue
+            holds = [slot_within(kind, slot, level, bound) for bound in bounds]
+            if all(holds):
+                within.append(slot_set(number))
+                whole.add(slot)
+            elif False not in holds:
+                cut.append(slot_set(number))
+    return within, cut
+
+
+def _numbered(
+    connection: sqlite3.Connection, table: Table, column: str, level: int, organization_id: str
+) -> list[tuple[int, Any]]:
+    """The slots of a level that records have been in, with their numbers."""
+    return connection.execute(
+        f'SELECT s.id, s.slot FROM "{table.name}_sets" s WHERE s.organization_id = ? AND s.ranged = ?',
+        (organization_id, counted_under(column, level)),
+    ).fetchall()
+
+
+# Pages
+
+
+def places_of_page(
+    connection: sqlite3.Connection,
+    kind: type,
+    found: Found,
+    order: Order,
+    organization_id: str,
+    limit: int,
+    offset: int,
+) -> tuple[list[int], int] | None:
+    """Places among which a page of the list lies, and how many of them come before it, by the first column that the
+    list is sorted by, newest first; None if these are too many.
+    """
+    table = table_of(kind)
+    value = value_in(table, order.column)
+    up_to = counted_up_to(connection, table)
+    if up_to is None or not order.descending or range_kind(table, order.column) == "cents":
+        return None
+    new: list[tuple[str, int]] = connection.execute(
+        f'SELECT t."{order.column}", x.sequence FROM json_each(?) j CROSS JOIN "{table.name}_texts" x'
+        f' ON x.sequence = j.value CROSS JOIN "{table.name}" t ON t.id = x.id',
+        (json.dumps(found.new),),
+    ).fetchall()
+    bits = found.bits
+    for level in range(WIDEST, 0, -1):
+        if bits.bit_count() <= limit:
+            break
+        bits, new, offset = _slots_of_page(
+            connection, table, bits, new, order.column, level, organization_id, up_to, limit, offset
+        )
+    if bits.bit_count() > _SORTED:
+        return None
+    rows = connection.execute(
+        f'SELECT p.{value}, p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p'
+        " ON p.sequence = j.value",
+        (json.dumps(places_in(bits)),),
+    ).fetchall()
+    rows = sorted([*rows, *new], reverse=True)
+    if len(rows) <= offset:
+        return [], 0
+    first, last = rows[offset][0], rows[min(offset + limit, len(rows)) - 1][0]
+    before = sum(when > first for when, _ in rows)
+    return [place for when, place in rows if last <= when <= first], offset - before
+
+
+def _slots_of_page(
+    connection: sqlite3.Connection,
+    table: Table,
+    bits: int,
+    new: list[tuple[str, int]],
+    column: str,
+    level: int,
+    organization_id: str,
+    up_to: int,
+    limit: int,
+    offset: int,
+) -> tuple[int, list[tuple[str, int]], int]:
+    """What lies in the slots of a level that a page lies in, and what is left of its offset there."""
+    kind = range_kind(table, column)
+    numbers: dict[object, int | None] = {wide_slot(kind, when, level): None for when, _ in new}
+    numbers.update((slot, number) for number, slot in _numbered(connection, table, column, level, organization_id))
+    chosen, kept, reached = 0, [], 0
+    left = bits
+    for slot in sorted(numbers, reverse=True):  # type: ignore[type-var]
+        number = numbers[slot]
+        here = 0 if number is None or not left else left & bits_of(connection, table, [slot_set(number)], up_to)
+        left ^= here
+        new_here = [pair for pair in new if wide_slot(kind, pair[0], level) == slot]
+        matching = here.bit_count() + len(new_here)
+        if not reached and matching <= offset:
+            offset -= matching
+            continue
+        chosen |= here
+        kept += new_here
+        reached += matching
+        if reached >= offset + limit:
+            break
+    return chosen, kept, offset
