@@ -19,7 +19,6 @@ from usagebill.core.customers import Customer, MetadataItem
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import Compare, Condition, Item, any_of, contains, desc, eq, negate, related, within
-from usagebill.storage.ports import Transaction
 from usagebill.storage.sqlite import SqliteStore, counted_texts, lists, record_sets, searches, text_counts
 from usagebill.storage.sqlite.counted_texts import CommonTexts, common_pieces
 from usagebill.storage.tables import CUSTOMER_COLUMNS, Table, table_of
@@ -281,13 +280,15 @@ class _History:
                 self._holds(Invoice, conditions, latest, self.matching_invoices(term, currency, bounds, tier))
 
     def _holds(self, kind: Any, conditions: list[Condition], order: Any, expected: set[str]) -> None:
-        def ask(tx: Transaction) -> tuple[int, list[str], list[str]]:
+        def ask(tx: Any) -> tuple[int, list[str], list[str]]:
             whole = tx.find(kind, *conditions, order=order, limit=99)
             page = tx.find(kind, *conditions, order=order, limit=2, offset=1)
-            return tx.count(kind, *conditions), [record.id for record in whole], [record.id for record in page]
+            number: int = tx.count(kind, *conditions)
+            return number, [record.id for record in whole], [record.id for record in page]
 
         number, listed, page = self.tenant.read(ask)
-        records: dict[str, Any] = {record.id: record for record in (*self.people, *self.invoices)}
+        written: list[Any] = [*self.people, *self.invoices]
+        records = {record.id: record for record in written}
         in_order = sorted(expected)
         in_order.sort(key=lambda id: [getattr(records[id], item.column) for item in order], reverse=True)
         assert number == len(expected), (kind, conditions)

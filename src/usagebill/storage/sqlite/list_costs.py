@@ -14,6 +14,8 @@ FEW = 20_000
 _WALKED = 20_000
 # With fewer matches than one in this many, a walk starts at the first slot with a match.
 _SOME = 3
+# If one of so many matches, a walk through the list soon fills a page.
+_OFTEN = 20
 # The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
 _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
 
@@ -47,7 +49,7 @@ def walks(matching: int, entries: int, size: Size) -> bool:
 
 def is_common(matching: int, shown: int) -> bool:
     """Whether any walk through a list soon meets so many of those that it shows."""
-    return matching * _SOME > shown
+    return matching * _OFTEN > shown
 
 
 def is_nothing(conditions: Sequence[Condition]) -> bool:

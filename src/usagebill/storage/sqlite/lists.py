@@ -238,9 +238,8 @@ class Lists:
         return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
 
     def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
-        """How many records match a filter and contain a text; None if those with the text must be tested one by one. If
-        texts are not counted by facets, those are if they are fewer than those with the filter, and than those without;
-        else these are, whichever are fewer.
+        """How many records match a filter and contain a text that is not counted; None if those with the text are to be
+        looked at, as they are fewer than those with the filter, and than those without.
         """
         if not self._leads_past_text(kind, counts, search, size):
             return None
@@ -269,9 +268,8 @@ class Lists:
         source, values = self._by_range(kind, (*counts.conditions, search), counts)
         number = 0
         for cut in span.cuts:
-            tests = "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
-            bound = (*values, *(value for _, value in cut))
-            number += self._connection.execute(f"SELECT COUNT(*) FROM {source}{tests}", bound).fetchone()[0]
+            sql = f"SELECT COUNT(*) FROM {source}" + "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
+            number += self._connection.execute(sql, (*values, *(value for _, value in cut))).fetchone()[0]
         return number
 
     def _sets(self, kind: type, searched: Sought) -> Found | None:

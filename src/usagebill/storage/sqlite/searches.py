@@ -38,7 +38,7 @@ from usagebill.storage.tables import Table, table_of
 __all__ = ["Found", "Sought", "find", "places_of_page", "sought"]
 
 # Up to so many records are read rather than compared with the sets of facets and slots.
-_READ = 5_000
+_READ = 20_000
 # Up to so many are sorted for a page.
 _SORTED = 10_000
 # Of the common texts within another one, so many are intersected, and so many records compared with the text itself.
@@ -266,8 +266,8 @@ def places_of_page(
     limit: int,
     offset: int,
 ) -> tuple[list[int], int] | None:
-    """Places among which a page of the list lies, and how many of them come before it, by the first column that the
-    list is sorted by, newest first; None if these are too many.
+    """Places among which a page of the list lies, and how many of them come before it, by the first column that it is
+    sorted by, newest first; None if these are too many.
     """
     table = table_of(kind)
     value = value_in(table, order.column)
