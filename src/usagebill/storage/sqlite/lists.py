@@ -261,8 +261,8 @@ class Lists:
                 whole = count_common_within(connection, kind, rest[0], counts, organization_id)
                 if whole is not None:
                     return whole + self._counted_in_cuts(kind, counts, rest[0], counts.span)
-        found = self._sets(kind, searched)
-        return None if found is None else found.number
+        sets = self._sets(kind, searched)
+        return None if sets is None else sets.number
 
     def _counted_in_cuts(self, kind: type, counts: Counted, search: Condition, span: Span) -> int:
         source, values = self._by_range(kind, (*counts.conditions, search), counts)
@@ -428,10 +428,10 @@ class Lists:
         matching = 0 if searched is None else self.count(kind, conditions)
         if searched is None or is_common(matching, self._size(kind, _UNFILTERED).all):
             return None
-        found = self._sets(kind, searched) if matching > offset else Found(0, ())
-        if found is None:
+        sets = self._sets(kind, searched) if matching > offset else Found(0, ())
+        if sets is None:
             return None
-        page = places_of_page(self._connection, kind, found, order[0], self._organization_id, limit, offset)
+        page = places_of_page(self._connection, kind, sets, order[0], self._organization_id, limit, offset)
         return None if page is None else self._of_places(kind, page[0], order, limit, page[1])
 
     def _of_places(
