@@ -268,8 +268,8 @@ def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
         group_keys=("region",),
     )
     for aggregation_type in ("sum_agg", "count_agg"):
-        asked = replace(question, aggregation_type=aggregation_type)
-        organization.ask(partial(tallies_of, asked))
+        varied = replace(question, aggregation_type=aggregation_type)
+        organization.ask(partial(tallies_of, varied))
     with pytest.MonkeyPatch.context() as patch:
         for module in (states, postgres_states):
             patch.setattr(module, "_AT_ONCE", 40)
@@ -287,7 +287,7 @@ def test_periods_of_any_length_are_answered_as_from_events(few: AnyStore) -> Non
     numbers = Random(1)
     for _ in range(60):
         start = datetime(1969, 8, 25, tzinfo=UTC) + timedelta(minutes=numbers.randrange(400_000))
-        asked = replace(
+        varied = replace(
             question,
             aggregation_type=numbers.choice(("count_agg", "sum_agg", "max_agg", "latest_agg")),
             earliest=numbers.choice((None, start)),
@@ -296,8 +296,8 @@ def test_periods_of_any_length_are_answered_as_from_events(few: AnyStore) -> Non
             group_keys=numbers.choice(((), ("region",))),
             only=numbers.choice(({}, {"region": ("region-1", "region-3")})),
         )
-        tallies = organization.ask(partial(tallies_of, asked))
-        assert list(tallies.items()) == list(asked_of_events(few, organization, asked).items())
+        tallies = organization.ask(partial(tallies_of, varied))
+        assert list(tallies.items()) == list(asked_of_events(few, organization, varied).items())
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
