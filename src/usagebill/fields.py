@@ -64,7 +64,7 @@ Number: TypeAlias = int | Decimal | str
 
 
 class ActivationRuleFields(TypedDict, total=False):
-    """What has to happen before a subscription becomes active."""
+    """A condition for the activation of a subscription."""
 
     type: Required[Literal["payment"]]
     timeout_hours: int | None
@@ -198,7 +198,7 @@ class ChargeProperties(TypedDict, total=False):
 
 
 class CloudEventFields(TypedDict, total=False):
-    """What a customer used, and when, as a CloudEvent 1.0."""
+    """A usage event as a CloudEvent 1.0."""
 
     specversion: Required[Literal["1.0"]]
     id: Required[str]
@@ -236,7 +236,7 @@ class CouponTargetsFields(TypedDict, total=False):
 
 
 class CreditNoteItemFields(TypedDict, total=False):
-    """What is credited of one fee."""
+    """The credited amount of one fee."""
 
     fee_id: Required[str]
     amount_cents: int | None
@@ -308,7 +308,7 @@ class EntityConfigurationFields(TypedDict, total=False):
 
 
 class EventFields(TypedDict, total=False):
-    """What a customer used, and when."""
+    """A usage event."""
 
     transaction_id: Required[str]
     code: Required[str]

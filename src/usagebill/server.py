@@ -22,7 +22,7 @@ from usagebill.worker import Worker
 __all__ = ["bind", "serve"]
 
 _BACKLOG = 2048
-# asyncio takes as many new connections at once as uvicorn is told, before any of them can be refused.
+# asyncio accepts up to uvicorn's backlog of new connections at once, before any can be refused.
 _ACCEPTED_AT_ONCE = 100
 _TICKS_A_SECOND = 10
 _BETWEEN_WARNINGS_SECONDS = 10.0

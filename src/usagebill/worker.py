@@ -137,7 +137,7 @@ class Worker:
             self._log_failure(problem)
 
     def stop(self) -> None:
-        """Finish the jobs at hand, begin no other, and return once that is so."""
+        """Finish the running jobs, start no others, and return when they are done."""
         self._stopping = True
         self.wake()
         for thread in self._threads:

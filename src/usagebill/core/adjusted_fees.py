@@ -95,7 +95,7 @@ def adjusted(
     repriced = reprice(units)
     amounts = repriced.amounts
     return replace(
-        _anew(fee),
+        _without_details(fee),
         units=amounts.units,
         total_aggregated_units=amounts.total_aggregated_units if fee.fee_type == FeeType.CHARGE else None,
         amount_cents=amounts.amount_cents,
@@ -107,7 +107,7 @@ def adjusted(
     )
 
 
-def _anew(fee: Fee) -> Fee:
+def _without_details(fee: Fee) -> Fee:
     """The fee without the details of its former amount."""
     return replace(
         fee,
@@ -122,7 +122,7 @@ def _anew(fee: Fee) -> Fee:
 def _at_price(fee: Fee, units: Decimal, unit_cents: Decimal) -> Fee:
     precise = multiply(units, unit_cents)
     return replace(
-        _anew(fee),
+        _without_details(fee),
         units=units,
         total_aggregated_units=units if fee.fee_type == FeeType.CHARGE else None,
         amount_cents=round_cents(precise),

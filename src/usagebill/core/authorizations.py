@@ -25,7 +25,7 @@ __all__ = [
 
 # The states in which the amount was there.
 HELD = ("requires_capture", "succeeded")
-# The code of a failure for want of a method, which is told as a fault of the request.
+# The code of a failure without a payment method, which is reported as an error of the request.
 NO_METHOD = "customer_has_no_payment_method"
 # When a hold is looked for whose answer has not come, longer than any answer takes; after that Stripe ends it itself.
 RELEASE_AFTER = timedelta(minutes=10)

@@ -77,7 +77,7 @@ class Collectable:
 
 
 def collectable_invoice(invoice: Invoice, payable: Payable, choice: PaymentMethodChoice | None) -> Collectable:
-    """An invoice as what is to be collected; `payable` is what the provider is told of it."""
+    """An invoice as what is to be collected; `payable` is what the provider gets."""
     return Collectable(
         type=PayableType.INVOICE,
         id=invoice.id,
@@ -114,7 +114,7 @@ def first_charge_delay(invoice: Invoice, *, is_urgent: bool, has_pages: bool) ->
 class Consequence:
     """What a failed charge makes of its payment and of what it was to pay.
 
-    `tells`: listeners are told of the failure. `notes`: what went wrong is shown with the invoice.
+    `tells`: a webhook announces the failure. `notes`: the error is shown with the invoice.
     """
 
     payment_status: ChargeStatus

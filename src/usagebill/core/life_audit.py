@@ -30,7 +30,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 def life_of(subscription: Subscription, cycle: Cycle) -> Life:
-    """From its start until its end; of one that started in the past only from where it was told of.
+    """From the start of its cycle until its end.
 
     `cycle` has its days begin and end where its last invoice saw them.
     """

@@ -76,11 +76,11 @@ class PayableType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """The customer, as a provider is told of it.
+    """The customer, as sent to a provider.
 
     `name` is its name, else its first and last name; `email` the first of its addresses. `method_types` are the kinds
     of payment method that it may use at Stripe. `entity_country` is the country of the billing entity, `notice_url`
-    where notices go, for providers that are told with each request.
+    where notices go, for providers that get it with each request.
     """
 
     customer_id: str

@@ -177,7 +177,7 @@ def _connection_event(change: Change) -> SecurityEvent | None:
     if change.new is None or (change.old.deleted_at is None and change.new.deleted_at is not None):
         return SecurityEvent("integration.deleted", plain)
     details = _changes(change)
-    # What we fetch or note of a connection ourselves is not told.
+    # Fields of a connection that usagebill itself fetches or sets are not logged.
     if details.keys() <= {"webhook_id", "connect_error"}:
         return None
     return SecurityEvent("integration.updated", {**plain, **details})

@@ -447,7 +447,7 @@ class RetryLimitedTaxes(Task):
 class AskTaxProvider(Task):
     """A tax provider is asked about a record: the invoice, fee or credit note with this id.
 
-    `attempts` have had no answer so far. `request_id` is what an invoice waits for, and `purpose` how a void is told.
+    `attempts` have had no answer so far. `request_id` is what an invoice waits for, and `purpose` how a void is reported.
     """
 
     kind = "ask_tax_provider"

@@ -54,7 +54,7 @@ __all__ = [
 KINDS = tuple(kind for kind, category in INTEGRATION_CATEGORIES.items() if category is IntegrationCategory.TAX)
 
 _BASE_RATE_DECIMALS = 30
-# The latest that anrok accepts as the date of a document, from the day it is told.
+# How far in the future anrok accepts the date of a document.
 _LATEST_DATE = timedelta(days=30)
 # How often a request is retried before it fails.
 _ATTEMPTS = 6

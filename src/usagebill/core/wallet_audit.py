@@ -169,7 +169,7 @@ def audited_prepaid(
         source = by_id.get(row.inbound_id)
         if row.outbound_id in ids and source is not None and source.transaction_status in split:
             split[source.transaction_status] += row.amount_cents
-    # What is nothing is not told.
+    # Zero amounts are not reported.
     expected: list[tuple[str, object, object]] = [
         (
             "prepaid_credit_amount_cents",

@@ -14,7 +14,7 @@ _OWN = "svc_"
 
 
 def check_prefix(prefix: str, endpoints: Sequence[Endpoint]) -> None:
-    """ValueError if a field of the API begins with `prefix` that is no id: the two could not be told apart."""
+    """ValueError if `prefix` begins a field of the API that is not an id: the two would be ambiguous."""
     if prefix == _OWN:
         return
     clash = min((name for name in _names(document(endpoints)) if name.startswith(prefix)), default=None)

@@ -114,7 +114,7 @@ def _described(
     connection: TaxConnection | SyncConnection,
     sent: IntegrationCustomerInput,
 ) -> IntegrationCustomer:
-    """The link with what only accounting systems or CRMs are told of a customer."""
+    """The link with the fields that only accounting systems or CRMs get."""
     if isinstance(connection, TaxConnection):
         return link
     target = targeted_object(connection, customer, value_or(sent.targeted_object, link.targeted_object))

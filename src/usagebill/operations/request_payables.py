@@ -86,7 +86,7 @@ class RequestPayables:
         work.emit("payment_request.payment_failure", view, request.id)
 
     def note(self, work: Work, id: str, failure: ProviderFailure | None) -> None:
-        """A request shows nothing of that: listeners are told, and the customer is written to."""
+        """A request has no such field: a webhook says so, and the customer gets an e-mail."""
 
 
 def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice]) -> Payable:

@@ -90,7 +90,7 @@ def notice_url(reader: Reader, connection: PaymentConnection) -> str:
 
 
 def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, currency: str | None = None) -> Payer:
-    """The customer, as its provider is told of it."""
+    """The customer, as sent to its provider."""
     entity = entity_of(reader, customer)
     return Payer(
         customer_id=customer.id,

@@ -197,7 +197,7 @@ def running_window(reader: Reader, subscription: Subscription, *, full: bool = F
 
 
 def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -> Window:
-    """The same of a subscription whose contract is at hand."""
+    """The same for a subscription with its contract."""
     cycle = cycle_at(contract, reader.now)
     charges = running_boundaries(reader, contract, cycle, reader.now).charges
     if charges is None:

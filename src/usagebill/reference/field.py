@@ -10,7 +10,7 @@ __all__ = ["Field"]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a field means. `unit` is what its number counts, `default` what counts if it is not sent, in words.
+    """The meaning of a field. `unit` is that of its number, `default` the value if it is not sent, in words.
 
     `values` are all that it takes (of each item, if it is a list); `example` is a value that works.
     """

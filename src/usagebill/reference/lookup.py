@@ -53,7 +53,7 @@ def is_price(hint: Any) -> bool:
 
 
 def hint_of(kind: type, name: str) -> Any:
-    """What a field of an input class takes."""
+    """The values that a field of an input class takes."""
     return hints_of(kind)[name]
 
 

@@ -183,7 +183,7 @@ class PaymentMethodChoice:
 
 @Input
 class ActivationRuleInput:
-    """What has to happen before a subscription becomes active."""
+    """A condition for the activation of a subscription."""
 
     type: Maybe[str] = ABSENT
     timeout_hours: Maybe[int] = ABSENT
@@ -191,7 +191,7 @@ class ActivationRuleInput:
 
 @Input
 class CreditNoteItemInput:
-    """What is credited of one fee."""
+    """The credited amount of one fee."""
 
     fee_id: Maybe[str] = ABSENT
     amount_cents: Maybe[int] = ABSENT
@@ -219,7 +219,7 @@ class PrivilegeConfig:
 
 @Input
 class EventFields:
-    """What a customer used, and when."""
+    """A usage event."""
 
     transaction_id: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -231,7 +231,7 @@ class EventFields:
 
 @Input
 class CloudEventFields:
-    """What a customer used, and when, as a CloudEvent 1.0."""
+    """A usage event as a CloudEvent 1.0."""
 
     specversion: Maybe[str] = ABSENT
     id: Maybe[str] = ABSENT

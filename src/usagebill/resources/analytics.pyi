@@ -26,7 +26,7 @@ class Analytics(Resource):
         which they were made, before taxes. Self-billed invoices and lost disputes are left out.
 
         currency: The currency, ISO 4217.
-        months: How many months back, this one included. In months. Default: 12.
+        months: The number of months, including the current one. In months. Default: 12.
         external_customer_id: The customer, by your own id.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         """
@@ -45,7 +45,7 @@ class Analytics(Resource):
         left out.
 
         currency: The currency, ISO 4217.
-        months: How many months back, this one included. In months. Default: 12.
+        months: The number of months, including the current one. In months. Default: 12.
         external_customer_id: The customer, by your own id.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         """
@@ -63,7 +63,7 @@ class Analytics(Resource):
         Newest month first, then the largest amount. Self-billed invoices and lost disputes are left out.
 
         currency: The currency, ISO 4217.
-        months: How many months back, this one included. In months. Default: 12.
+        months: The number of months, including the current one. In months. Default: 12.
         external_customer_id: The customer, by your own id.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         """
@@ -82,7 +82,7 @@ class Analytics(Resource):
         and lost disputes are left out.
 
         currency: The currency, ISO 4217.
-        months: How many months back, this one included. In months. Default: 12.
+        months: The number of months, including the current one. In months. Default: 12.
         external_customer_id: The customer, by your own id.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         """
@@ -100,7 +100,7 @@ class Analytics(Resource):
         Oldest month first. Payments and finalized offsets are taken off. Self-billed invoices are left out.
 
         currency: The currency, ISO 4217.
-        months: How many months back, this one included. In months. Default: 12.
+        months: The number of months, including the current one. In months. Default: 12.
         external_customer_id: The customer, by your own id.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         """
@@ -125,15 +125,15 @@ class Analytics(Resource):
         What was not used has no row. Raises `Invalid` for dates and granularities that make no sense, and for more than 400
         periods.
 
-        time_granularity: How long each row is. One of daily, weekly, monthly. Default: daily.
+        time_granularity: The length of a row's period. One of daily, weekly, monthly. Default: daily.
         currency: The currency, ISO 4217.
-        from_date: Keeps those of this day or later.
-        to_date: Keeps those of this day or earlier.
+        from_date: Only those on or after this day.
+        to_date: Only those on or before this day.
         customer_type: Whether it is a company or a person. One of company, individual.
         external_customer_id: The customer, by your own id.
-        customer_country: Keeps usage of customers of this country.
+        customer_country: Only usage of customers in this country.
         external_subscription_id: The subscription, by your own id.
-        is_billable_metric_recurring: Keeps usage of metrics that carry over, or that do not.
+        is_billable_metric_recurring: Only usage of recurring metrics, or only of others.
         plan_code: The plan, by code.
         billable_metric_code: The billable metric, by code.
         """

@@ -43,12 +43,12 @@ class AddOns(Resource):
     ) -> AddOn:
         """A new add-on. Raises `Invalid`, and `NotFound` for an unknown tax.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
         amount_cents: The price of one unit, before taxes. In cents. Required.
         amount_currency: The currency of the amount, ISO 4217. Required.
-        invoice_display_name: What invoices call it. Default: its name.
-        description: A text for people; nothing is computed from it.
+        invoice_display_name: The name on invoices. Default: its name.
+        description: A text for people; it has no effect.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
         """
 
@@ -68,12 +68,12 @@ class AddOns(Resource):
         """Change what is sent; `tax_codes` replaces the taxes. Raises as `create` does.
 
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
         amount_cents: The price of one unit, before taxes. In cents.
         amount_currency: The currency of the amount, ISO 4217.
-        invoice_display_name: What invoices call it. Default: its name.
-        description: A text for people; nothing is computed from it.
+        invoice_display_name: The name on invoices. Default: its name.
+        description: A text for people; it has no effect.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
         """
 
@@ -120,15 +120,15 @@ class BillableMetrics(Resource):
     ) -> BillableMetric:
         """A new metric. Raises `Invalid`, and `Forbidden` for custom aggregations.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        aggregation_type: How events become units: they are counted, or the values of `field_name` are summed, and so on. One of count_agg, sum_agg, max_agg, latest_agg, unique_count_agg, weighted_sum_agg, custom_agg. Required.
-        description: A text for people; nothing is computed from it.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        aggregation_type: How events become units: counted, the values of `field_name` summed, and so on. One of count_agg, sum_agg, max_agg, latest_agg, unique_count_agg, weighted_sum_agg, custom_agg. Required.
+        description: A text for people; it has no effect.
         field_name: The property of events whose values are aggregated; a count needs none.
         recurring: Whether units carry over into the next period. Default: false.
-        weighted_interval: How finely a weighted sum weighs time. One of seconds.
+        weighted_interval: The time step of a weighted sum. One of seconds.
         rounding_function: How units are rounded before they are priced. One of round, ceil, floor.
-        rounding_precision: To how many decimals units are rounded. Default: 0.
+        rounding_precision: The number of decimals that units are rounded to. Default: 0.
         expression: Computes the value of an event from its properties.
         filters: The properties by which prices may differ, and their values.
         """
@@ -156,15 +156,15 @@ class BillableMetrics(Resource):
         """Change what is sent; once a charge of a plan prices the metric, only name, description and filters change.
 
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        description: A text for people; nothing is computed from it.
-        aggregation_type: How events become units: they are counted, or the values of `field_name` are summed, and so on. One of count_agg, sum_agg, max_agg, latest_agg, unique_count_agg, weighted_sum_agg, custom_agg.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        description: A text for people; it has no effect.
+        aggregation_type: How events become units: counted, the values of `field_name` summed, and so on. One of count_agg, sum_agg, max_agg, latest_agg, unique_count_agg, weighted_sum_agg, custom_agg.
         field_name: The property of events whose values are aggregated; a count needs none.
         recurring: Whether units carry over into the next period. Default: false.
-        weighted_interval: How finely a weighted sum weighs time. One of seconds.
+        weighted_interval: The time step of a weighted sum. One of seconds.
         rounding_function: How units are rounded before they are priced. One of round, ceil, floor.
-        rounding_precision: To how many decimals units are rounded. Default: 0.
+        rounding_precision: The number of decimals that units are rounded to. Default: 0.
         expression: Computes the value of an event from its properties.
         filters: The properties by which prices may differ, and their values.
         """
@@ -223,19 +223,19 @@ class Coupons(Resource):
     ) -> Coupon:
         """A new coupon. Raises `Invalid`; `NotFound` and `NotAllowed` for what it is limited to.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        coupon_type: An amount, or a percentage. One of fixed_amount, percentage. Required.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        coupon_type: Whether it is an amount or a percentage. One of fixed_amount, percentage. Required.
         frequency: How many invoices it reduces. One of once, recurring, forever. Required.
-        expiration: Whether it can be applied for ever. One of no_expiration, time_limit. Required.
-        description: A text for people; nothing is computed from it.
-        amount_cents: How much is taken off in all. In cents.
+        expiration: Whether it expires. One of no_expiration, time_limit. Required.
+        description: A text for people; it has no effect.
+        amount_cents: The total discount. In cents.
         amount_currency: The currency of the amount, ISO 4217.
-        percentage_rate: How much of each invoice is taken off. In percent.
+        percentage_rate: The discount on each invoice. In percent.
         frequency_duration: How many invoices a recurring coupon reduces. In invoices.
-        expiration_at: When it ends.
-        reusable: Whether a customer may have it several times. Default: true.
-        applies_to: What it is limited to.
+        expiration_at: When it expires.
+        reusable: Whether a customer may get it several times. Default: true.
+        applies_to: The plans, metrics or fees it is limited to.
         """
 
     def update(
@@ -262,19 +262,19 @@ class Coupons(Resource):
         Limits that are not sent stay as they are. Raises `NotFound`, `NotAllowed` and `Invalid`.
 
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        description: A text for people; nothing is computed from it.
-        coupon_type: An amount, or a percentage. One of fixed_amount, percentage.
-        amount_cents: How much is taken off in all. In cents.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        description: A text for people; it has no effect.
+        coupon_type: Whether it is an amount or a percentage. One of fixed_amount, percentage.
+        amount_cents: The total discount. In cents.
         amount_currency: The currency of the amount, ISO 4217.
-        percentage_rate: How much of each invoice is taken off. In percent.
+        percentage_rate: The discount on each invoice. In percent.
         frequency: How many invoices it reduces. One of once, recurring, forever.
         frequency_duration: How many invoices a recurring coupon reduces. In invoices.
-        expiration: Whether it can be applied for ever. One of no_expiration, time_limit.
-        expiration_at: When it ends.
-        reusable: Whether a customer may have it several times. Default: true.
-        applies_to: What it is limited to.
+        expiration: Whether it expires. One of no_expiration, time_limit.
+        expiration_at: When it expires.
+        reusable: Whether a customer may get it several times. Default: true.
+        applies_to: The plans, metrics or fees it is limited to.
         """
 
     def get(self, code: str) -> Coupon:
@@ -325,24 +325,24 @@ class Plans(Resource):
     ) -> Plan:
         """A new plan with everything on it. Raises `Invalid`, and `NotFound` for what it refers to.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
         interval: How often the plan is billed. One of weekly, monthly, quarterly, semiannual, yearly. Required.
         amount_cents: The fee of each interval, before taxes. In cents. Required.
         amount_currency: The currency of the amount, ISO 4217. Required.
         pay_in_advance: Whether the fee is paid at the start of each interval. Required.
-        invoice_display_name: What invoices call it. Default: its name.
-        description: A text for people; nothing is computed from it.
-        trial_period: How long the plan's fee is free after the start. In days. Default: 0.
+        invoice_display_name: The name on invoices. Default: its name.
+        description: A text for people; it has no effect.
+        trial_period: How long the plan's fee is waived after the start. In days. Default: 0.
         bill_charges_monthly: Whether usage of a yearly or semiannual plan is billed every month. Default: false.
         bill_fixed_charges_monthly: Whether fixed charges of a yearly or semiannual plan are billed every month. Default: false.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        minimum_commitment: The least that each interval brings in; what is missing is billed at its end.
+        minimum_commitment: The minimum revenue per interval; any shortfall is billed at its end.
         charges: The prices of usage, one charge for each metric and price. An update replaces them all.
-        fixed_charges: What is charged whatever the usage. An update replaces them all.
-        usage_thresholds: Amounts of lifetime usage at which usage is invoiced at once.
-        metadata: Values of your own by key, kept and shown with it.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        fixed_charges: Charges that do not depend on usage. An update replaces them all.
+        usage_thresholds: Amounts of lifetime usage at which usage is invoiced immediately.
+        metadata: Your own values by key, stored and returned with it.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def update(
@@ -376,24 +376,24 @@ class Plans(Resource):
         on to overrides.
 
         current_code: Its code.
-        name: The name that people read.
-        invoice_display_name: What invoices call it. Default: its name.
-        code: The code that it is named by, unique among its kind.
+        name: A readable name.
+        invoice_display_name: The name on invoices. Default: its name.
+        code: The code that identifies it, unique among its kind.
         interval: How often the plan is billed. One of weekly, monthly, quarterly, semiannual, yearly.
-        description: A text for people; nothing is computed from it.
+        description: A text for people; it has no effect.
         amount_cents: The fee of each interval, before taxes. In cents.
         amount_currency: The currency of the amount, ISO 4217.
-        trial_period: How long the plan's fee is free after the start. In days. Default: 0.
+        trial_period: How long the plan's fee is waived after the start. In days. Default: 0.
         pay_in_advance: Whether the fee is paid at the start of each interval.
         bill_charges_monthly: Whether usage of a yearly or semiannual plan is billed every month. Default: false.
         bill_fixed_charges_monthly: Whether fixed charges of a yearly or semiannual plan are billed every month. Default: false.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        minimum_commitment: The least that each interval brings in; what is missing is billed at its end.
+        minimum_commitment: The minimum revenue per interval; any shortfall is billed at its end.
         charges: The prices of usage, one charge for each metric and price. An update replaces them all.
-        fixed_charges: What is charged whatever the usage. An update replaces them all.
-        usage_thresholds: Amounts of lifetime usage at which usage is invoiced at once.
-        metadata: Values of your own by key, kept and shown with it.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        fixed_charges: Charges that do not depend on usage. An update replaces them all.
+        usage_thresholds: Amounts of lifetime usage at which usage is invoiced immediately.
+        metadata: Your own values by key, stored and returned with it.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def get(self, code: str) -> Plan:
@@ -435,22 +435,22 @@ class Plans(Resource):
         """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
-        code: The code that it is named by, unique among its kind. Required.
+        code: The code that identifies it, unique among its kind. Required.
         billable_metric_id: The billable metric that is priced, by id. Required.
-        charge_model: How units become an amount. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom. Required.
-        id: The id of the existing one that is meant; without it one is added.
-        invoice_display_name: What invoices call it. Default: its name.
-        pay_in_advance: Whether it is paid at the start of a period, or of usage with each event. Default: false.
-        prorated: Whether units count by the share of the period that they were there. Default: false.
-        invoiceable: Whether fees paid in advance get an invoice each. Default: true.
-        regroup_paid_fees: `invoice` gathers fees without an invoice, once paid, on one a period. One of invoice.
-        min_amount_cents: The least that the charge brings in for each period. In cents. Default: 0.
-        accepts_target_wallet: Whether events may name the wallet that pays for them. Default: false.
+        charge_model: How units are priced. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom. Required.
+        id: The id of an existing one; without it, a new one is added.
+        invoice_display_name: The name on invoices. Default: its name.
+        pay_in_advance: Whether it is billed at the start of a period; for usage, with each event. Default: false.
+        prorated: Whether units are prorated by the part of the period in which they were active. Default: false.
+        invoiceable: Whether each fee paid in advance gets an invoice. Default: true.
+        regroup_paid_fees: `invoice`: paid fees without an invoice are put on one invoice per period. One of invoice.
+        min_amount_cents: The minimum amount of the charge per period. In cents. Default: 0.
+        accepts_target_wallet: Whether events may choose the wallet that pays for them. Default: false.
         properties: The prices, in the form of the charge model.
-        filters: Other prices for events of certain properties.
+        filters: Other prices for events with certain properties.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        applied_pricing_unit: Prices in a currency of your own, and what one unit of it is worth.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        applied_pricing_unit: A pricing unit of your own, and its conversion rate.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def update_charge(
@@ -483,22 +483,22 @@ class Plans(Resource):
 
         current_code: Its code.
         charge_code: The charge, by code.
-        id: The id of the existing one that is meant; without it one is added.
-        code: The code that it is named by, unique among its kind.
+        id: The id of an existing one; without it, a new one is added.
+        code: The code that identifies it, unique among its kind.
         billable_metric_id: The billable metric that is priced, by id.
-        charge_model: How units become an amount. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom.
-        invoice_display_name: What invoices call it. Default: its name.
-        pay_in_advance: Whether it is paid at the start of a period, or of usage with each event. Default: false.
-        prorated: Whether units count by the share of the period that they were there. Default: false.
-        invoiceable: Whether fees paid in advance get an invoice each. Default: true.
-        regroup_paid_fees: `invoice` gathers fees without an invoice, once paid, on one a period. One of invoice.
-        min_amount_cents: The least that the charge brings in for each period. In cents. Default: 0.
-        accepts_target_wallet: Whether events may name the wallet that pays for them. Default: false.
+        charge_model: How units are priced. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom.
+        invoice_display_name: The name on invoices. Default: its name.
+        pay_in_advance: Whether it is billed at the start of a period; for usage, with each event. Default: false.
+        prorated: Whether units are prorated by the part of the period in which they were active. Default: false.
+        invoiceable: Whether each fee paid in advance gets an invoice. Default: true.
+        regroup_paid_fees: `invoice`: paid fees without an invoice are put on one invoice per period. One of invoice.
+        min_amount_cents: The minimum amount of the charge per period. In cents. Default: 0.
+        accepts_target_wallet: Whether events may choose the wallet that pays for them. Default: false.
         properties: The prices, in the form of the charge model.
-        filters: Other prices for events of certain properties.
+        filters: Other prices for events with certain properties.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        applied_pricing_unit: Prices in a currency of your own, and what one unit of it is worth.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        applied_pricing_unit: A pricing unit of your own, and its conversion rate.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def get_charge(self, code: str, charge_code: str) -> Charge:
@@ -528,8 +528,8 @@ class Plans(Resource):
 
         code: Its code.
         charge_code: The charge, by code.
-        charge: The options, below the resource.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        charge: The options, nested under the resource.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def create_filter(
@@ -547,9 +547,9 @@ class Plans(Resource):
         code: Its code.
         charge_code: The charge, by code.
         properties: Its prices, in the form of the charge's model. Required.
-        values: Property -> the values that the filter takes. Required.
-        invoice_display_name: What invoices call it. Default: its name.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        values: Property -> the values that match. Required.
+        invoice_display_name: The name on invoices. Default: its name.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def update_filter(
@@ -568,10 +568,10 @@ class Plans(Resource):
         code: Its code.
         charge_code: The charge, by code.
         filter_id: The filter, by id.
-        invoice_display_name: What invoices call it. Default: its name.
+        invoice_display_name: The name on invoices. Default: its name.
         properties: Its prices, in the form of the charge's model.
-        values: Property -> the values that the filter takes.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        values: Property -> the values that match.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def get_filter(self, code: str, charge_code: str, filter_id: str) -> tuple[Charge, ChargeFilter]:
@@ -607,8 +607,8 @@ class Plans(Resource):
         code: Its code.
         charge_code: The charge, by code.
         filter_id: The filter, by id.
-        filter: The options, below the resource.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        filter: The options, nested under the resource.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def create_fixed_charge(
@@ -633,19 +633,19 @@ class Plans(Resource):
         """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
-        code: The code that it is named by, unique among its kind. Required.
-        charge_model: How units become an amount. One of standard, graduated, volume. Required.
-        id: The id of the existing one that is meant; without it one is added.
-        add_on_id: The add-on that is sold, by id; its code does too.
-        add_on_code: The add-on that is sold, by code.
-        invoice_display_name: What invoices call it. Default: its name.
-        units: How many are charged for. In units.
-        apply_units_immediately: Whether other units count from now on, not from the next period. Default: false.
+        code: The code that identifies it, unique among its kind. Required.
+        charge_model: How units are priced. One of standard, graduated, volume. Required.
+        id: The id of an existing one; without it, a new one is added.
+        add_on_id: The add-on, by id; alternatively its code.
+        add_on_code: The add-on, by code.
+        invoice_display_name: The name on invoices. Default: its name.
+        units: The number of units charged. In units.
+        apply_units_immediately: Whether changed units apply immediately, not from the next period. Default: false.
         pay_in_advance: Whether it is paid at the start of a period. Default: false.
-        prorated: Whether a part of a period costs that part. Default: false.
+        prorated: Whether the price is prorated for part of a period. Default: false.
         properties: The prices, in the form of the charge model.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def update_fixed_charge(
@@ -672,19 +672,19 @@ class Plans(Resource):
 
         current_code: Its code.
         fixed_charge_code: The fixed charge, by code.
-        id: The id of the existing one that is meant; without it one is added.
-        code: The code that it is named by, unique among its kind.
-        add_on_id: The add-on that is sold, by id; its code does too.
-        add_on_code: The add-on that is sold, by code.
-        invoice_display_name: What invoices call it. Default: its name.
-        units: How many are charged for. In units.
-        apply_units_immediately: Whether other units count from now on, not from the next period. Default: false.
-        charge_model: How units become an amount. One of standard, graduated, volume.
+        id: The id of an existing one; without it, a new one is added.
+        code: The code that identifies it, unique among its kind.
+        add_on_id: The add-on, by id; alternatively its code.
+        add_on_code: The add-on, by code.
+        invoice_display_name: The name on invoices. Default: its name.
+        units: The number of units charged. In units.
+        apply_units_immediately: Whether changed units apply immediately, not from the next period. Default: false.
+        charge_model: How units are priced. One of standard, graduated, volume.
         pay_in_advance: Whether it is paid at the start of a period. Default: false.
-        prorated: Whether a part of a period costs that part. Default: false.
+        prorated: Whether the price is prorated for part of a period. Default: false.
         properties: The prices, in the form of the charge model.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def get_fixed_charge(self, code: str, fixed_charge_code: str) -> FixedCharge:
@@ -714,8 +714,8 @@ class Plans(Resource):
 
         code: Its code.
         fixed_charge_code: The fixed charge, by code.
-        fixed_charge: The options, below the resource.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
+        fixed_charge: The options, nested under the resource.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
         """
 
     def replace_metadata(
@@ -724,7 +724,7 @@ class Plans(Resource):
         """Make what is sent the whole metadata of the plan; without it nothing changes. Raises `NotFound`, `Invalid`.
 
         code: Its code.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def merge_metadata(
@@ -733,7 +733,7 @@ class Plans(Resource):
         """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`.
 
         code: Its code.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def delete_metadata(self, code: str) -> None:
@@ -774,10 +774,10 @@ class PricingUnits(Resource):
     def create(self, *, name: str, code: str, short_name: str, description: str | None = ...) -> PricingUnit:
         """A new pricing unit. Raises `Invalid`: all names are required, the short one has at most 3 characters.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        short_name: What prices show, up to three letters. Required.
-        description: A text for people; nothing is computed from it.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        short_name: The symbol shown with prices, up to three letters. Required.
+        description: A text for people; it has no effect.
         """
 
     def list(self, *, page: int = ..., per_page: int = ...) -> Pages[PricingUnit]:
@@ -803,11 +803,11 @@ class Taxes(Resource):
     ) -> Tax:
         """A new tax; `applied_to_organization` attaches it to the default billing entity. Raises `Invalid`.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
         rate: The rate of the tax. In percent. Required.
-        description: A text for people; nothing is computed from it.
-        applied_to_organization: Whether it applies to every customer who has no tax of its own. Default: false.
+        description: A text for people; it has no effect.
+        applied_to_organization: Whether it applies to all customers without taxes of their own. Default: false.
         """
 
     def update(
@@ -824,11 +824,11 @@ class Taxes(Resource):
         """Change what is sent; drafts of those who pay the tax, before or after the change, are recomputed.
 
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
         rate: The rate of the tax. In percent.
-        description: A text for people; nothing is computed from it.
-        applied_to_organization: Whether it applies to every customer who has no tax of its own. Default: false.
+        description: A text for people; it has no effect.
+        applied_to_organization: Whether it applies to all customers without taxes of their own. Default: false.
         """
 
     def get(self, code: str) -> Tax:

@@ -48,24 +48,24 @@ class PaymentConnections(Resource):
         """A new connection. Raises `Invalid`, also if another connection of any kind has the code already.
 
         kind: The kind of provider. One of stripe, gocardless, adyen, cashfree, flutterwave, moneyhash. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        name: The name that people read.
-        url: Where the provider's API is. Default: its public address.
+        code: The code that identifies it, unique among its kind. Required.
+        name: A readable name.
+        url: The URL of the provider's API. Default: its public address.
         live: Whether it is the provider's live environment. Default: true.
-        success_redirect_url: Where customers come back to from the provider's pages.
+        success_redirect_url: Where the provider's pages send customers back to.
         supports_3ds: Whether cards are confirmed by 3-D Secure. Default: false.
         require_terms_of_service_consent: Whether pages ask for consent to your terms. Default: false.
-        live_prefix: The prefix of the live URL that the provider gave you.
+        live_prefix: The prefix of your live URL, from the provider.
         merchant_account: Your account with the provider.
-        flow_id: The flow that pages follow.
+        flow_id: The flow of payment pages.
         secret_key: The provider's secret key.
-        webhook_secret: What the provider signs its messages with.
+        webhook_secret: The key that the provider signs its messages with.
         access_token: The provider's access token.
         api_key: The provider's key.
-        hmac_key: What the provider signs its messages with.
+        hmac_key: The key that the provider signs its messages with.
         client_id: Your id with the provider.
         client_secret: Your secret with the provider.
-        signature_key: What the provider signs its messages with.
+        signature_key: The key that the provider signs its messages with.
         """
 
     def update(
@@ -99,24 +99,24 @@ class PaymentConnections(Resource):
 
         current_code: Its code.
         kind: The kind of provider. One of stripe, gocardless, adyen, cashfree, flutterwave, moneyhash.
-        code: The code that it is named by, unique among its kind.
-        name: The name that people read.
-        url: Where the provider's API is. Default: its public address.
+        code: The code that identifies it, unique among its kind.
+        name: A readable name.
+        url: The URL of the provider's API. Default: its public address.
         live: Whether it is the provider's live environment. Default: true.
-        success_redirect_url: Where customers come back to from the provider's pages.
+        success_redirect_url: Where the provider's pages send customers back to.
         supports_3ds: Whether cards are confirmed by 3-D Secure. Default: false.
         require_terms_of_service_consent: Whether pages ask for consent to your terms. Default: false.
-        live_prefix: The prefix of the live URL that the provider gave you.
+        live_prefix: The prefix of your live URL, from the provider.
         merchant_account: Your account with the provider.
-        flow_id: The flow that pages follow.
+        flow_id: The flow of payment pages.
         secret_key: The provider's secret key.
-        webhook_secret: What the provider signs its messages with.
+        webhook_secret: The key that the provider signs its messages with.
         access_token: The provider's access token.
         api_key: The provider's key.
-        hmac_key: What the provider signs its messages with.
+        hmac_key: The key that the provider signs its messages with.
         client_id: Your id with the provider.
         client_secret: Your secret with the provider.
-        signature_key: What the provider signs its messages with.
+        signature_key: The key that the provider signs its messages with.
         """
 
     def get(self, code: str) -> PaymentConnection:
@@ -134,7 +134,7 @@ class PaymentConnections(Resource):
     def notices(self, *, status: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[ProviderNotice]:
         """What providers have reported in the last 90 days, newest first. Raises `Invalid` for an unknown status.
 
-        status: Keeps those of this status.
+        status: Only those with this status.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -163,14 +163,14 @@ class SyncConnections(Resource):
         """A new connection. Raises `Invalid`, also if one of this kind has the code already.
 
         kind: The kind of system. One of netsuite, xero, hubspot, salesforce. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        url: Where your bridge to it answers. Required.
-        name: The name that people read.
+        code: The code that identifies it, unique among its kind. Required.
+        url: The URL of your bridge. Required.
+        name: A readable name.
         api_key: The provider's key.
         sync_invoices: Whether invoices are sent to it. Default: true.
         sync_credit_notes: Whether credit notes are sent to it. Default: true.
         sync_payments: Whether payments are sent to it. Default: true.
-        default_targeted_object: What HubSpot keeps a customer as that is neither a person nor a company. One of contacts, companies.
+        default_targeted_object: The HubSpot object of customers that are neither a person nor a company. One of contacts, companies.
         """
 
     def update(
@@ -194,14 +194,14 @@ class SyncConnections(Resource):
 
         current_code: Its code.
         kind: The kind of system. One of netsuite, xero, hubspot, salesforce.
-        code: The code that it is named by, unique among its kind.
-        name: The name that people read.
-        url: Where your bridge to it answers.
+        code: The code that identifies it, unique among its kind.
+        name: A readable name.
+        url: The URL of your bridge.
         api_key: The provider's key.
         sync_invoices: Whether invoices are sent to it. Default: true.
         sync_credit_notes: Whether credit notes are sent to it. Default: true.
         sync_payments: Whether payments are sent to it. Default: true.
-        default_targeted_object: What HubSpot keeps a customer as that is neither a person nor a company. One of contacts, companies.
+        default_targeted_object: The HubSpot object of customers that are neither a person nor a company. One of contacts, companies.
         """
 
     def get(self, code: str) -> SyncConnection:
@@ -261,9 +261,9 @@ class SyncedDocuments(Resource):
     ) -> Pages[SyncedDocument]:
         """Documents, newest first.
 
-        status: Keeps those of this status.
-        subject: Keeps documents of this kind. One of customer, invoice, credit_note, payment.
-        subject_id: Keeps the documents of this record, by id.
+        status: Only those with this status.
+        subject: Only documents of this kind. One of customer, invoice, credit_note, payment.
+        subject_id: Only the documents of this record, by id.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -286,11 +286,11 @@ class TaxConnections(Resource):
         """A new connection. Raises `Invalid`, also if one of this kind has the code already.
 
         kind: The kind of tax provider. One of anrok, avalara. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        url: Where the provider answers. Required.
-        name: The name that people read.
+        code: The code that identifies it, unique among its kind. Required.
+        url: The URL of the provider. Required.
+        name: A readable name.
         api_key: The provider's key.
-        item_codes: What is billed, by its code -> the provider's code of it; `default` is any other.
+        item_codes: Code of what is billed -> the provider's code; `default` for all others.
         """
 
     def update(
@@ -311,11 +311,11 @@ class TaxConnections(Resource):
 
         current_code: Its code.
         kind: The kind of tax provider. One of anrok, avalara.
-        code: The code that it is named by, unique among its kind.
-        name: The name that people read.
-        url: Where the provider answers.
+        code: The code that identifies it, unique among its kind.
+        name: A readable name.
+        url: The URL of the provider.
         api_key: The provider's key.
-        item_codes: What is billed, by its code -> the provider's code of it; `default` is any other.
+        item_codes: Code of what is billed -> the provider's code; `default` for all others.
         """
 
     def get(self, code: str) -> TaxConnection:
@@ -348,10 +348,10 @@ class WebhookEndpoints(Resource):
     ) -> WebhookEndpoint:
         """A new endpoint; it gets the messages of what happens from now on. Raises `Invalid`.
 
-        webhook_url: Where webhook messages are sent. Required.
+        webhook_url: The URL that receives webhook messages. Required.
         signature_algo: How messages are signed. One of jwt, hmac. Default: jwt.
-        name: The name that people read.
-        event_types: The types of message that are sent. Default: all.
+        name: A readable name.
+        event_types: The types of messages to send. Default: all.
         """
 
     def update(
@@ -366,10 +366,10 @@ class WebhookEndpoints(Resource):
         """Change what is sent. Address and algorithm count for attempts still to come, event types for new messages.
 
         id: Its id.
-        webhook_url: Where webhook messages are sent.
+        webhook_url: The URL that receives webhook messages.
         signature_algo: How messages are signed. One of jwt, hmac. Default: jwt.
-        name: The name that people read.
-        event_types: The types of message that are sent. Default: all.
+        name: A readable name.
+        event_types: The types of messages to send. Default: all.
         """
 
     def get(self, id: str) -> WebhookEndpoint:
@@ -418,12 +418,12 @@ class Webhooks(Resource):
         """The messages to an endpoint, last changed first. Raises `NotFound` for an unknown endpoint.
 
         endpoint_id: The endpoint, by id.
-        statuses: Keeps those of one of these statuses.
-        event_types: The types of message that are sent. Default: all.
-        http_statuses: Keeps those answered so: a status, `succeeded` or `failed`.
-        from_date: Keeps those of this day or later.
-        to_date: Keeps those of this day or earlier.
-        search_term: Keeps what contains this text, whatever its case.
+        statuses: Only those with one of these statuses.
+        event_types: The types of messages to send. Default: all.
+        http_statuses: Only those with these results: a status, `succeeded` or `failed`.
+        from_date: Only those on or after this day.
+        to_date: Only those on or before this day.
+        search_term: Only those that contain this text, in upper or lower case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -446,10 +446,10 @@ class Webhooks(Resource):
 
         Raises `NotFound` for an unknown endpoint.
 
-        webhook_endpoint_id: Keeps messages to this webhook endpoint, by id.
+        webhook_endpoint_id: Only messages to this webhook endpoint, by id.
         event_types: Resends messages of these types.
-        from_date: Keeps those of this day or later.
-        to_date: Keeps those of this day or earlier.
+        from_date: Only those on or after this day.
+        to_date: Only those on or before this day.
         """
 
     def public_key(self) -> str:
@@ -469,12 +469,12 @@ class Webhooks(Resource):
     ) -> Pages[WebhookMessage]:
         """The messages to all endpoints, or to one, last changed first.
 
-        webhook_endpoint_id: Keeps messages to this webhook endpoint, by id.
-        statuses: Keeps those of these statuses. One of pending, retrying, succeeded, failed.
-        event_types: Keeps messages of these types.
-        http_statuses: Keeps those answered so: a status, `succeeded` or `failed`.
-        from_date: Keeps those of this instant or later.
-        to_date: Keeps those of this instant or earlier.
+        webhook_endpoint_id: Only messages to this webhook endpoint, by id.
+        statuses: Only those with these statuses. One of pending, retrying, succeeded, failed.
+        event_types: Only messages of these types.
+        http_statuses: Only those with these results: a status, `succeeded` or `failed`.
+        from_date: Only those at or after this instant.
+        to_date: Only those at or before this instant.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

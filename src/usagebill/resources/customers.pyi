@@ -63,9 +63,9 @@ class AppliedCoupons(Resource):
         coupon_code: The coupon, by code. Required.
         frequency: How many invoices it reduces. One of once, recurring, forever. Default: that of the coupon.
         frequency_duration: How many invoices a recurring coupon reduces. In invoices.
-        amount_cents: How much is taken off. In cents. Default: that of the coupon.
+        amount_cents: The discount. In cents. Default: that of the coupon.
         amount_currency: The currency of the amount, ISO 4217.
-        percentage_rate: How much is taken off. In percent. Default: that of the coupon.
+        percentage_rate: The discount. In percent. Default: that of the coupon.
         """
 
     def list_of_customer(
@@ -82,8 +82,8 @@ class AppliedCoupons(Resource):
 
         external_id: Your own id of it.
         external_customer_id: The customer, by your own id.
-        status: Keeps those of this status. One of active, terminated.
-        coupon_code: Keeps those of these coupons, by code.
+        status: Only those with this status. One of active, terminated.
+        coupon_code: Only those of these coupons, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -107,8 +107,8 @@ class AppliedCoupons(Resource):
         """Coupons of customers, latest first; those of deleted customers are left out.
 
         external_customer_id: The customer, by your own id.
-        status: Keeps those of this status. One of active, terminated.
-        coupon_code: Keeps those of these coupons, by code.
+        status: Only those with this status. One of active, terminated.
+        coupon_code: Only those of these coupons, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -151,33 +151,33 @@ class BillingEntities(Resource):
     ) -> BillingEntity:
         """A new billing entity; what is not sent has its default. Raises `Invalid`, and `NotFound` for taxes.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        default_currency: The currency of whoever names none, ISO 4217.
-        document_numbering: What invoices are numbered by. One of per_customer, per_billing_entity. Default: per_customer.
-        document_number_prefix: What numbers of invoices begin with, up to ten letters.
-        finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
-        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        default_currency: The currency of customers without one, ISO 4217.
+        document_numbering: The scope of invoice numbers. One of per_customer, per_billing_entity. Default: per_customer.
+        document_number_prefix: The prefix of invoice numbers, up to ten letters.
+        finalize_zero_amount_invoice: Whether invoices with a total of 0 are issued. Default: true.
+        net_payment_term: The payment term of invoices. In days. Default: 0.
         address_line1: Street and number.
         address_line2: The second line of the address.
         city: The city.
         state: The state or province.
         country: The country, ISO 3166-1 with two letters.
         zipcode: The postal code.
-        email: The address of its e-mails; several are separated by commas.
+        email: The e-mail address; several are separated by commas.
         phone: The telephone number.
-        legal_name: The name in law, shown on documents.
-        legal_number: The number in the register of companies.
+        legal_name: The legal name, shown on documents.
+        legal_number: The company registration number.
         tax_identification_number: The VAT or other tax number.
-        timezone: The time zone that days and periods begin in, by its IANA name.
-        email_settings: Which e-mails are sent. One of invoice.finalized, credit_note.created, payment_receipt.created.
+        timezone: The time zone of days and billing periods, by its IANA name.
+        email_settings: The e-mails to send. One of invoice.finalized, credit_note.created, payment_receipt.created.
         billing_configuration: How invoices are issued and paid.
-        einvoicing: Whether documents are e-invoices too. Default: false.
-        eu_tax_management: Whether VAT of the EU is worked out from addresses and numbers. Default: false.
+        einvoicing: Whether to create e-invoices. Default: false.
+        eu_tax_management: Whether EU VAT is determined from addresses and VAT numbers. Default: false.
         logo: The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        invoice_custom_section_codes: The texts that invoices end with, by code.
-        applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
+        invoice_custom_section_codes: The custom sections at the end of invoices, by code.
+        applied_dunning_campaign_code: The dunning campaign for overdue invoices, by code.
         """
 
     def update(
@@ -216,33 +216,33 @@ class BillingEntities(Resource):
         """Change what is sent, never the code; drafts of its customers follow. Raises as `create` does.
 
         current_code: Its code.
-        name: The name that people read.
-        default_currency: The currency of whoever names none, ISO 4217.
-        document_numbering: What invoices are numbered by. One of per_customer, per_billing_entity. Default: per_customer.
-        document_number_prefix: What numbers of invoices begin with, up to ten letters.
-        finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
-        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        name: A readable name.
+        default_currency: The currency of customers without one, ISO 4217.
+        document_numbering: The scope of invoice numbers. One of per_customer, per_billing_entity. Default: per_customer.
+        document_number_prefix: The prefix of invoice numbers, up to ten letters.
+        finalize_zero_amount_invoice: Whether invoices with a total of 0 are issued. Default: true.
+        net_payment_term: The payment term of invoices. In days. Default: 0.
         address_line1: Street and number.
         address_line2: The second line of the address.
         city: The city.
         state: The state or province.
         country: The country, ISO 3166-1 with two letters.
         zipcode: The postal code.
-        email: The address of its e-mails; several are separated by commas.
+        email: The e-mail address; several are separated by commas.
         phone: The telephone number.
-        legal_name: The name in law, shown on documents.
-        legal_number: The number in the register of companies.
+        legal_name: The legal name, shown on documents.
+        legal_number: The company registration number.
         tax_identification_number: The VAT or other tax number.
-        timezone: The time zone that days and periods begin in, by its IANA name.
-        email_settings: Which e-mails are sent. One of invoice.finalized, credit_note.created, payment_receipt.created.
+        timezone: The time zone of days and billing periods, by its IANA name.
+        email_settings: The e-mails to send. One of invoice.finalized, credit_note.created, payment_receipt.created.
         billing_configuration: How invoices are issued and paid.
-        code: The code that it is named by, unique among its kind.
-        einvoicing: Whether documents are e-invoices too. Default: false.
-        eu_tax_management: Whether VAT of the EU is worked out from addresses and numbers. Default: false.
+        code: The code that identifies it, unique among its kind.
+        einvoicing: Whether to create e-invoices. Default: false.
+        eu_tax_management: Whether EU VAT is determined from addresses and VAT numbers. Default: false.
         logo: The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        invoice_custom_section_codes: The texts that invoices end with, by code.
-        applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
+        invoice_custom_section_codes: The custom sections at the end of invoices, by code.
+        applied_dunning_campaign_code: The dunning campaign for overdue invoices, by code.
         """
 
     def get(self, code: str) -> BillingEntity:
@@ -301,20 +301,20 @@ class Customers(Resource):
         All or nothing. `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
         `NotFound` for unknown billing entities and taxes.
 
-        external_id: Your own id of the customer: sent again, it changes that one. Required.
+        external_id: Your own id of the customer; an existing id updates that customer. Required.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        name: The name that people read.
+        name: A readable name.
         firstname: The first name of the person.
         lastname: The last name of the person.
         customer_type: Whether it is a company or a person. One of company, individual.
-        account_type: A partner is billed by itself: its invoices are self-billed. One of customer, partner.
+        account_type: Invoices of partners are self-billed. One of customer, partner.
         currency: The currency, ISO 4217.
-        email: The address of its e-mails; several are separated by commas.
+        email: The e-mail address; several are separated by commas.
         phone: The telephone number.
         url: The web site.
         logo_url: Where the logo is.
-        legal_name: The name in law, shown on documents.
-        legal_number: The number in the register of companies.
+        legal_name: The legal name, shown on documents.
+        legal_number: The company registration number.
         tax_identification_number: The VAT or other tax number.
         address_line1: Street and number.
         address_line2: The second line of the address.
@@ -322,18 +322,18 @@ class Customers(Resource):
         state: The state or province.
         zipcode: The postal code.
         country: The country, ISO 3166-1 with two letters.
-        shipping_address: The address of delivery, which taxes follow if there is one.
-        timezone: The time zone that days and periods begin in, by its IANA name.
-        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
-        finalize_zero_amount_invoice: Whether invoices of nothing are issued. One of inherit, skip, finalize. Default: inherit.
-        skip_invoice_custom_sections: Whether invoices end without any such text. Default: false.
-        invoice_custom_section_codes: The texts that invoices end with, by code.
+        shipping_address: The delivery address; if present, it determines taxes.
+        timezone: The time zone of days and billing periods, by its IANA name.
+        net_payment_term: The payment term of invoices. In days. Default: 0.
+        finalize_zero_amount_invoice: Whether invoices with a total of 0 are issued. One of inherit, skip, finalize. Default: inherit.
+        skip_invoice_custom_sections: Whether invoices have no custom sections. Default: false.
+        invoice_custom_section_codes: The custom sections at the end of invoices, by code.
         billing_configuration: How invoices are issued and paid.
-        metadata: Values of your own, each with a key.
+        metadata: Your own values, each with a key.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        integration_customers: The systems that the customer is linked to. A link that is not sent ends.
-        applied_dunning_campaign_code: The dunning campaign that asks for overdue invoices, by code.
-        exclude_from_dunning_campaign: Whether no campaign asks this customer. Default: false.
+        integration_customers: The systems that the customer is linked to. Links that are not sent are removed.
+        applied_dunning_campaign_code: The dunning campaign for overdue invoices, by code.
+        exclude_from_dunning_campaign: Whether dunning campaigns skip this customer. Default: false.
         """
 
     def get(self, external_id: str) -> Customer:
@@ -383,18 +383,18 @@ class Customers(Resource):
     ) -> Pages[Customer]:
         """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity.
 
-        external_id: Your own id, by which you name it everywhere.
-        search_term: Keeps what contains this text, whatever its case.
-        account_type: Keeps those of these types of account. One of customer, partner.
-        customer_type: Keeps those of this type. One of company, individual.
-        has_customer_type: Keeps those that have a type, or have none. One of true, false.
-        has_tax_identification_number: Keeps those that have a tax number, or have none. One of true, false.
-        countries: Keeps those of these countries.
-        states: Keeps those of these states.
-        zipcodes: Keeps those of these postal codes.
-        currencies: Keeps those of one of these currencies, ISO 4217.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
-        metadata: Values of your own by key, kept and shown with it.
+        external_id: Your own id, which identifies it everywhere.
+        search_term: Only those that contain this text, in upper or lower case.
+        account_type: Only those of these types of account. One of customer, partner.
+        customer_type: Only those of this type. One of company, individual.
+        has_customer_type: Only those with a type, or only those without. One of true, false.
+        has_tax_identification_number: Only those with a tax number, or only those without. One of true, false.
+        countries: Only those in these countries.
+        states: Only those in these states.
+        zipcodes: Only those with these postal codes.
+        currencies: Only those with one of these currencies, ISO 4217.
+        billing_entity_codes: Only those of one of these billing entities, by code.
+        metadata: Your own values by key, stored and returned with it.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -415,11 +415,11 @@ class InvoiceCustomSections(Resource):
     ) -> InvoiceCustomSection:
         """A new section, selected by nobody yet. Raises `Invalid`.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        description: A text for people; nothing is computed from it.
-        details: The text that documents show.
-        display_name: The heading under which documents show it.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        description: A text for people; it has no effect.
+        details: The text on documents.
+        display_name: The heading on documents.
         """
 
     def update(
@@ -436,11 +436,11 @@ class InvoiceCustomSections(Resource):
         """Change what is sent; invoices keep the texts that they have. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        description: A text for people; nothing is computed from it.
-        details: The text that documents show.
-        display_name: The heading under which documents show it.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        description: A text for people; it has no effect.
+        details: The text on documents.
+        display_name: The heading on documents.
         """
 
     def get(self, code: str) -> InvoiceCustomSection:
@@ -500,28 +500,28 @@ class Organizations(Resource):
 
         `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
 
-        name: The name that people read.
-        default_currency: The currency of whoever names none, ISO 4217.
-        document_numbering: What invoices are numbered by. One of per_customer, per_organization. Default: per_customer.
-        document_number_prefix: What numbers of invoices begin with, up to ten letters.
-        finalize_zero_amount_invoice: Whether invoices of nothing are issued. Default: true.
-        net_payment_term: How long an invoice may be unpaid. In days. Default: 0.
+        name: A readable name.
+        default_currency: The currency of customers without one, ISO 4217.
+        document_numbering: The scope of invoice numbers. One of per_customer, per_organization. Default: per_customer.
+        document_number_prefix: The prefix of invoice numbers, up to ten letters.
+        finalize_zero_amount_invoice: Whether invoices with a total of 0 are issued. Default: true.
+        net_payment_term: The payment term of invoices. In days. Default: 0.
         address_line1: Street and number.
         address_line2: The second line of the address.
         city: The city.
         state: The state or province.
         country: The country, ISO 3166-1 with two letters.
         zipcode: The postal code.
-        email: The address of its e-mails; several are separated by commas.
+        email: The e-mail address; several are separated by commas.
         phone: The telephone number.
-        legal_name: The name in law, shown on documents.
-        legal_number: The number in the register of companies.
+        legal_name: The legal name, shown on documents.
+        legal_number: The company registration number.
         tax_identification_number: The VAT or other tax number.
-        timezone: The time zone that days and periods begin in, by its IANA name.
-        email_settings: Which e-mails are sent. One of invoice.finalized, credit_note.created, payment_receipt.created.
+        timezone: The time zone of days and billing periods, by its IANA name.
+        email_settings: The e-mails to send. One of invoice.finalized, credit_note.created, payment_receipt.created.
         billing_configuration: How invoices are issued and paid.
-        webhook_url: Where webhook messages are sent.
-        eu_tax_management: Whether VAT of the EU is worked out from addresses and numbers. Default: false.
+        webhook_url: The URL that receives webhook messages.
+        eu_tax_management: Whether EU VAT is determined from addresses and VAT numbers. Default: false.
         """
 
 class Subscriptions(Resource):
@@ -563,21 +563,21 @@ class Subscriptions(Resource):
 
         external_customer_id: The customer, by your own id. Required.
         plan_code: The plan, by code. Required.
-        external_id: Your own id of the subscription, which events name. A second plan for it is an upgrade or a downgrade. Required.
-        name: What invoices call it. Default: the name of the plan.
-        billing_time: Whether periods are those of the calendar, or begin on the day of the start. One of calendar, anniversary. Default: calendar.
-        subscription_at: When it starts; in the past, it is billed from then on. Default: now.
-        ending_at: When it ends by itself.
+        external_id: Your own id of the subscription, which events refer to. Another plan for it is an upgrade or a downgrade. Required.
+        name: The name on invoices. Default: the name of the plan.
+        billing_time: Whether periods follow the calendar, or start on the day of the subscription's start. One of calendar, anniversary. Default: calendar.
+        subscription_at: When it starts; a past start is billed retroactively. Default: now.
+        ending_at: When it ends automatically.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        plan_overrides: What this subscription alone says differently from its plan.
-        usage_thresholds: Amounts of lifetime usage at which usage is invoiced at once.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        activation_rules: What must happen before it is active: `payment` waits for the first payment.
+        plan_overrides: Values that this subscription has instead of its plan's.
+        usage_thresholds: Amounts of lifetime usage at which usage is invoiced immediately.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        activation_rules: Conditions for its activation: `payment` waits for the first payment.
         consolidate_invoice: Whether it shares invoices with the customer's other subscriptions. Default: true.
-        progressive_billing_disabled: Whether usage thresholds are left out. Default: false.
+        progressive_billing_disabled: Whether usage thresholds are ignored. Default: false.
         purchase_order_number: The customer's order number, shown on invoices.
-        invoice_custom_section: The texts that its invoices end with.
-        authorization: What Stripe has to authorize on the customer's payment method first; it is not taken.
+        invoice_custom_section: The custom sections at the end of its invoices.
+        authorization: An amount that Stripe must authorize on the customer's payment method first; it is not charged.
         """
 
     def update(
@@ -605,21 +605,21 @@ class Subscriptions(Resource):
         A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
 
         external_id: Your own id of it.
-        name: The name that people read.
-        subscription_at: When it starts; in the past, it is billed from then on. Default: now.
-        ending_at: When it ends by itself.
+        name: A readable name.
+        subscription_at: When it starts; a past start is billed retroactively. Default: now.
+        ending_at: When it ends automatically.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        plan_overrides: What this subscription alone says differently from its plan.
-        usage_thresholds: Amounts of lifetime usage at which usage is invoiced at once.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        activation_rules: What must happen before it is active: `payment` waits for the first payment.
+        plan_overrides: Values that this subscription has instead of its plan's.
+        usage_thresholds: Amounts of lifetime usage at which usage is invoiced immediately.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        activation_rules: Conditions for its activation: `payment` waits for the first payment.
         consolidate_invoice: Whether it shares invoices with the customer's other subscriptions. Default: true.
-        progressive_billing_disabled: Whether usage thresholds are left out. Default: false.
+        progressive_billing_disabled: Whether usage thresholds are ignored. Default: false.
         purchase_order_number: The customer's order number, shown on invoices.
-        on_termination_credit_note: What becomes of the time that was paid for and is not used. One of credit, refund, offset, skip. Default: credit.
+        on_termination_credit_note: What happens to the paid but unused part. One of credit, refund, offset, skip. Default: credit.
         on_termination_invoice: Whether usage up to the end is invoiced. One of generate, skip. Default: generate.
-        invoice_custom_section: The texts that its invoices end with.
-        status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        invoice_custom_section: The custom sections at the end of its invoices.
+        status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         """
 
     def get(
@@ -631,7 +631,7 @@ class Subscriptions(Resource):
         """The subscription with this external id and status. Raises `NotFound`.
 
         external_id: Your own id of it.
-        status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         """
 
     def list_of_customer(
@@ -653,14 +653,14 @@ class Subscriptions(Resource):
         """The same for one customer. Raises `NotFound` if there is none.
 
         current_external_customer_id: The customer, by your own id.
-        status: Keeps those of these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
+        status: Only those with these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
         external_customer_id: The customer, by your own id.
-        external_id: Your own id, by which you name it everywhere.
+        external_id: Your own id, which identifies it everywhere.
         plan_code: The plan, by code.
         currency: The currency, ISO 4217.
-        overridden: Whether the plan is one of the subscription's own.
-        overriden: The same as `overridden`, as older clients spell it.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        overridden: Whether the plan is an override for the subscription.
+        overriden: Older spelling of `overridden`.
+        billing_entity_codes: Only those of one of these billing entities, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -679,8 +679,8 @@ class Subscriptions(Resource):
         would be given back was taxed.
 
         external_id: Your own id of it.
-        status: Which of the subscriptions of that id ends. One of pending, incomplete, active, terminated, canceled.
-        on_termination_credit_note: What becomes of the time that was paid for and is not used. One of credit, refund, offset, skip. Default: credit.
+        status: The status of the subscription to end, if several share the id. One of pending, incomplete, active, terminated, canceled.
+        on_termination_credit_note: What happens to the paid but unused part. One of credit, refund, offset, skip. Default: credit.
         on_termination_invoice: Whether usage up to the end is invoiced. One of generate, skip. Default: generate.
         """
 
@@ -696,7 +696,7 @@ class Subscriptions(Resource):
         """The charges of the subscription's plan, newest first. Raises `NotFound`.
 
         external_id: Your own id of it.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
@@ -714,7 +714,7 @@ class Subscriptions(Resource):
 
         external_id: Your own id of it.
         charge_code: The charge, by code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -749,23 +749,23 @@ class Subscriptions(Resource):
 
         external_id: Your own id of it.
         charge_code: The charge, by code.
-        id: The id of the existing one that is meant; without it one is added.
-        code: The code that it is named by, unique among its kind.
+        id: The id of an existing one; without it, a new one is added.
+        code: The code that identifies it, unique among its kind.
         billable_metric_id: The billable metric that is priced, by id.
-        charge_model: How units become an amount. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom.
-        invoice_display_name: What invoices call it. Default: its name.
-        pay_in_advance: Whether it is paid at the start of a period, or of usage with each event. Default: false.
-        prorated: Whether units count by the share of the period that they were there. Default: false.
-        invoiceable: Whether fees paid in advance get an invoice each. Default: true.
-        regroup_paid_fees: `invoice` gathers fees without an invoice, once paid, on one a period. One of invoice.
-        min_amount_cents: The least that the charge brings in for each period. In cents. Default: 0.
-        accepts_target_wallet: Whether events may name the wallet that pays for them. Default: false.
+        charge_model: How units are priced. One of standard, graduated, graduated_percentage, package, percentage, volume, dynamic, custom.
+        invoice_display_name: The name on invoices. Default: its name.
+        pay_in_advance: Whether it is billed at the start of a period; for usage, with each event. Default: false.
+        prorated: Whether units are prorated by the part of the period in which they were active. Default: false.
+        invoiceable: Whether each fee paid in advance gets an invoice. Default: true.
+        regroup_paid_fees: `invoice`: paid fees without an invoice are put on one invoice per period. One of invoice.
+        min_amount_cents: The minimum amount of the charge per period. In cents. Default: 0.
+        accepts_target_wallet: Whether events may choose the wallet that pays for them. Default: false.
         properties: The prices, in the form of the charge model.
-        filters: Other prices for events of certain properties.
+        filters: Other prices for events with certain properties.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        applied_pricing_unit: Prices in a currency of your own, and what one unit of it is worth.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        applied_pricing_unit: A pricing unit of your own, and its conversion rate.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -783,7 +783,7 @@ class Subscriptions(Resource):
 
         external_id: Your own id of it.
         charge_code: The charge, by code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
@@ -803,7 +803,7 @@ class Subscriptions(Resource):
         external_id: Your own id of it.
         charge_code: The charge, by code.
         filter_id: The filter, by id.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -824,10 +824,10 @@ class Subscriptions(Resource):
         external_id: Your own id of it.
         charge_code: The charge, by code.
         properties: Its prices, in the form of the charge's model. Required.
-        values: Property -> the values that the filter takes. Required.
-        invoice_display_name: What invoices call it. Default: its name.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        values: Property -> the values that match. Required.
+        invoice_display_name: The name on invoices. Default: its name.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -849,11 +849,11 @@ class Subscriptions(Resource):
         external_id: Your own id of it.
         charge_code: The charge, by code.
         filter_id: The filter, by id.
-        invoice_display_name: What invoices call it. Default: its name.
+        invoice_display_name: The name on invoices. Default: its name.
         properties: Its prices, in the form of the charge's model.
-        values: Property -> the values that the filter takes.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        values: Property -> the values that match.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -871,7 +871,7 @@ class Subscriptions(Resource):
         external_id: Your own id of it.
         charge_code: The charge, by code.
         filter_id: The filter, by id.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -887,7 +887,7 @@ class Subscriptions(Resource):
         """The fixed charges of the subscription's plan with its own units, newest first. Raises `NotFound`.
 
         external_id: Your own id of it.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
@@ -905,7 +905,7 @@ class Subscriptions(Resource):
 
         external_id: Your own id of it.
         fixed_charge_code: The fixed charge, by code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -937,20 +937,20 @@ class Subscriptions(Resource):
 
         external_id: Your own id of it.
         fixed_charge_code: The fixed charge, by code.
-        id: The id of the existing one that is meant; without it one is added.
-        code: The code that it is named by, unique among its kind.
-        add_on_id: The add-on that is sold, by id; its code does too.
-        add_on_code: The add-on that is sold, by code.
-        invoice_display_name: What invoices call it. Default: its name.
-        units: How many are charged for. In units.
-        apply_units_immediately: Whether other units count from now on, not from the next period. Default: false.
-        charge_model: How units become an amount. One of standard, graduated, volume.
+        id: The id of an existing one; without it, a new one is added.
+        code: The code that identifies it, unique among its kind.
+        add_on_id: The add-on, by id; alternatively its code.
+        add_on_code: The add-on, by code.
+        invoice_display_name: The name on invoices. Default: its name.
+        units: The number of units charged. In units.
+        apply_units_immediately: Whether changed units apply immediately, not from the next period. Default: false.
+        charge_model: How units are priced. One of standard, graduated, volume.
         pay_in_advance: Whether it is paid at the start of a period. Default: false.
-        prorated: Whether a part of a period costs that part. Default: false.
+        prorated: Whether the price is prorated for part of a period. Default: false.
         properties: The prices, in the form of the charge model.
         tax_codes: The taxes that apply, by code. Default: those of the level above.
-        cascade_updates: Whether the plan's overrides follow, as far as they still equal it. Default: false.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        cascade_updates: Whether overrides of the plan change too, where they still have the plan's values. Default: false.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -964,7 +964,7 @@ class Subscriptions(Resource):
         """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are.
 
         external_id: Your own id of it.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -979,8 +979,8 @@ class Subscriptions(Resource):
         """Set the lifetime usage of a subscription from before it was imported.
 
         external_id: Your own id of it.
-        external_historical_usage_amount_cents: What had been used before usagebill billed it. In cents.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        external_historical_usage_amount_cents: Usage before the customer was billed by usagebill. In cents.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -1001,14 +1001,14 @@ class Subscriptions(Resource):
         """A page of subscriptions, those with the latest `subscription_at` first. Raises `NotFound` for an unknown
         billing entity code.
 
-        status: Keeps those of these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
+        status: Only those with these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
         external_customer_id: The customer, by your own id.
-        external_id: Your own id, by which you name it everywhere.
+        external_id: Your own id, which identifies it everywhere.
         plan_code: The plan, by code.
         currency: The currency, ISO 4217.
-        overridden: Whether the plan is one of the subscription's own.
-        overriden: The same as `overridden`, as older clients spell it.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        overridden: Whether the plan is an override for the subscription.
+        overriden: Older spelling of `overridden`.
+        billing_entity_codes: Only those of one of these billing entities, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

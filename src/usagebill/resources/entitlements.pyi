@@ -70,7 +70,7 @@ class Entitlements(Resource):
         """What a subscription is entitled to: its plan's features, and what it changes of them. Raises `NotFound`.
 
         external_id: Your own id of it.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -88,7 +88,7 @@ class Entitlements(Resource):
 
         external_id: Your own id of it.
         entitlements: Feature -> privilege -> value.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -104,7 +104,7 @@ class Entitlements(Resource):
 
         external_id: Your own id of it.
         feature_code: The feature, by code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -122,7 +122,7 @@ class Entitlements(Resource):
         external_id: Your own id of it.
         feature_code: The feature, by code.
         privilege_code: The privilege, by code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -149,9 +149,9 @@ class Features(Resource):
     ) -> Feature:
         """A new feature with its privileges. Raises `Invalid`.
 
-        code: The code that it is named by, unique among its kind. Required.
-        name: The name that people read.
-        description: A text for people; nothing is computed from it.
+        code: The code that identifies it, unique among its kind. Required.
+        name: A readable name.
+        description: A text for people; it has no effect.
         privileges: The settings of the feature.
         """
 
@@ -170,9 +170,9 @@ class Features(Resource):
         Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
-        code: The code that it is named by, unique among its kind.
-        name: The name that people read.
-        description: A text for people; nothing is computed from it.
+        code: The code that identifies it, unique among its kind.
+        name: A readable name.
+        description: A text for people; it has no effect.
         privileges: The settings of the feature.
         """
 
@@ -198,7 +198,7 @@ class Features(Resource):
     def list(self, *, search_term: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[Feature]:
         """Features, newest first.
 
-        search_term: Keeps what contains this text, whatever its case.
+        search_term: Only those that contain this text, in upper or lower case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

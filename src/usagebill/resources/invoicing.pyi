@@ -58,13 +58,13 @@ class CreditNotes(Resource):
         Raises `NotFound` for the invoice or a fee, `NotAllowed` for an invoice that takes none, and `Invalid`.
 
         invoice_id: The invoice, by id. Required.
-        items: What is credited of each fee. Required.
-        reason: Why. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other. Default: other.
-        description: A text for people; nothing is computed from it.
-        credit_amount_cents: How much is kept for later invoices, with taxes. In cents.
-        refund_amount_cents: How much is paid back, with taxes. In cents.
-        offset_amount_cents: How much the unpaid invoice is reduced by, with taxes. In cents.
-        metadata: Values of your own by key, kept and shown with it.
+        items: The credited amount of each fee. Required.
+        reason: The reason. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other. Default: other.
+        description: A text for people; it has no effect.
+        credit_amount_cents: The amount credited to later invoices, with taxes. In cents.
+        refund_amount_cents: The refunded amount, with taxes. In cents.
+        offset_amount_cents: The amount deducted from the unpaid invoice, with taxes. In cents.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def estimate(
@@ -73,7 +73,7 @@ class CreditNotes(Resource):
         """What a note over these items would come to. Raises as `create` does for the invoice and the items.
 
         invoice_id: The invoice, by id. Required.
-        items: What is credited of each fee. Required.
+        items: The credited amount of each fee. Required.
         """
 
     def update(
@@ -86,8 +86,8 @@ class CreditNotes(Resource):
         """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`.
 
         credit_note_id: The credit note, by id.
-        refund_status: How the refund stands. One of pending, succeeded, failed.
-        metadata: Values of your own by key, kept and shown with it.
+        refund_status: The status of the refund. One of pending, succeeded, failed.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def get(self, credit_note_id: str) -> CreditNote:
@@ -122,20 +122,20 @@ class CreditNotes(Resource):
 
         external_id: Your own id of it.
         external_customer_id: The customer, by your own id.
-        issuing_date_from: Keeps those issued on this day or later.
-        issuing_date_to: Keeps those issued on this day or earlier.
-        amount_from: Keeps those of this total or more. In cents.
-        amount_to: Keeps those of this total or less. In cents.
-        credit_status: Keeps those whose credit stands so. One of available, consumed, voided.
-        refund_status: How the refund stands. One of pending, succeeded, failed.
-        reason: Keeps those of these reasons. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other.
-        types: Keeps those that have one of these parts. One of credit, refund, offset.
+        issuing_date_from: Only those issued on or after this day.
+        issuing_date_to: Only those issued on or before this day.
+        amount_from: Only those with at least this total. In cents.
+        amount_to: Only those with at most this total. In cents.
+        credit_status: Only those with this credit status. One of available, consumed, voided.
+        refund_status: The status of the refund. One of pending, succeeded, failed.
+        reason: Only those with these reasons. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other.
+        types: Only those with one of these parts. One of credit, refund, offset.
         currency: The currency, ISO 4217.
-        invoice_number: Keeps those of the invoice with this number.
+        invoice_number: Only those of the invoice with this number.
         purchase_order_number: The customer's order number, shown on invoices.
-        self_billed: Keeps those of partners, or of others.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
-        search_term: Keeps what contains this text, whatever its case.
+        self_billed: Only self-billed ones, or only others.
+        billing_entity_codes: Only those of one of these billing entities, by code.
+        search_term: Only those that contain this text, in upper or lower case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -152,7 +152,7 @@ class CreditNotes(Resource):
         """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`.
 
         credit_note_id: The credit note, by id.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def merge_metadata(
@@ -161,7 +161,7 @@ class CreditNotes(Resource):
         """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`.
 
         credit_note_id: The credit note, by id.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def delete_metadata(self, credit_note_id: str) -> None:
@@ -215,9 +215,9 @@ class CreditNotes(Resource):
         there is a mail server; `Invalid` for missing and bad addresses.
 
         credit_note_id: The credit note, by id.
-        to: Who receives it. Default: the customer's address.
-        cc: Who receives a copy.
-        bcc: Who receives a copy that others do not see.
+        to: The recipients. Default: the customer's address.
+        cc: The recipients of copies.
+        bcc: The recipients of blind copies.
         """
 
     def list(
@@ -244,20 +244,20 @@ class CreditNotes(Resource):
         """The credit notes that match, latest first.
 
         external_customer_id: The customer, by your own id.
-        issuing_date_from: Keeps those issued on this day or later.
-        issuing_date_to: Keeps those issued on this day or earlier.
-        amount_from: Keeps those of this total or more. In cents.
-        amount_to: Keeps those of this total or less. In cents.
-        credit_status: Keeps those whose credit stands so. One of available, consumed, voided.
-        refund_status: How the refund stands. One of pending, succeeded, failed.
-        reason: Keeps those of these reasons. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other.
-        types: Keeps those that have one of these parts. One of credit, refund, offset.
+        issuing_date_from: Only those issued on or after this day.
+        issuing_date_to: Only those issued on or before this day.
+        amount_from: Only those with at least this total. In cents.
+        amount_to: Only those with at most this total. In cents.
+        credit_status: Only those with this credit status. One of available, consumed, voided.
+        refund_status: The status of the refund. One of pending, succeeded, failed.
+        reason: Only those with these reasons. One of duplicated_charge, product_unsatisfactory, order_change, order_cancellation, fraudulent_charge, other.
+        types: Only those with one of these parts. One of credit, refund, offset.
         currency: The currency, ISO 4217.
-        invoice_number: Keeps those of the invoice with this number.
+        invoice_number: Only those of the invoice with this number.
         purchase_order_number: The customer's order number, shown on invoices.
-        self_billed: Keeps those of partners, or of others.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
-        search_term: Keeps what contains this text, whatever its case.
+        self_billed: Only self-billed ones, or only others.
+        billing_entity_codes: Only those of one of these billing entities, by code.
+        search_term: Only those that contain this text, in upper or lower case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -327,18 +327,18 @@ class Fees(Resource):
         external_customer_id: The customer, by your own id.
         external_subscription_id: The subscription, by your own id.
         currency: The currency, ISO 4217.
-        fee_type: Keeps fees of this type. One of charge, add_on, subscription, credit, commitment, fixed_charge.
+        fee_type: Only fees of this type. One of charge, add_on, subscription, credit, commitment, fixed_charge.
         billable_metric_code: The billable metric, by code.
-        payment_status: Keeps those of this payment status. One of pending, succeeded, failed, refunded.
-        event_transaction_id: Keeps the fees of this event.
-        created_at_from: Keeps those made at this instant or later.
-        created_at_to: Keeps those made at this instant or earlier.
-        succeeded_at_from: Keeps those paid at this instant or later.
-        succeeded_at_to: Keeps those paid at this instant or earlier.
-        failed_at_from: Keeps those whose payment failed at this instant or later.
-        failed_at_to: Keeps those whose payment failed at this instant or earlier.
-        refunded_at_from: Keeps those refunded at this instant or later.
-        refunded_at_to: Keeps those refunded at this instant or earlier.
+        payment_status: Only those with this payment status. One of pending, succeeded, failed, refunded.
+        event_transaction_id: Only the fees of this event.
+        created_at_from: Only those created at or after this instant.
+        created_at_to: Only those created at or before this instant.
+        succeeded_at_from: Only those paid at or after this instant.
+        succeeded_at_to: Only those paid at or before this instant.
+        failed_at_from: Only those whose payment failed at or after this instant.
+        failed_at_to: Only those whose payment failed at or before this instant.
+        refunded_at_from: Only those refunded at or after this instant.
+        refunded_at_to: Only those refunded at or before this instant.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -387,26 +387,26 @@ class Invoices(Resource):
 
         external_id: Your own id of it.
         external_customer_id: The customer, by your own id.
-        customer_external_id: Keeps those of this customer, by your own id.
-        status: Keeps those of these statuses. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
+        customer_external_id: Only those of this customer, by your own id.
+        status: Only those with these statuses. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
         statuses: The same as `status`. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
-        payment_status: Keeps those of these payment statuses. One of pending, succeeded, failed.
-        payment_statuses: Keeps those of one of these payment statuses. One of pending, succeeded, failed.
-        payment_overdue: Keeps those that are overdue, or that are not.
-        payment_dispute_lost: Keeps those whose dispute was lost, or was not.
-        partially_paid: Keeps those that are paid in part, or that are not.
-        self_billed: Keeps those of partners, or of others.
-        invoice_type: Keeps those of this type. One of subscription, advance_charges, progressive_billing, one_off, credit.
+        payment_status: Only those with these payment statuses. One of pending, succeeded, failed.
+        payment_statuses: Only those with one of these payment statuses. One of pending, succeeded, failed.
+        payment_overdue: Only overdue ones, or only others.
+        payment_dispute_lost: Only those with a lost dispute, or only others.
+        partially_paid: Only partially paid ones, or only others.
+        self_billed: Only self-billed ones, or only others.
+        invoice_type: Only those of this type. One of subscription, advance_charges, progressive_billing, one_off, credit.
         currency: The currency, ISO 4217.
-        issuing_date_from: Keeps those issued on this day or later.
-        issuing_date_to: Keeps those issued on this day or earlier.
-        amount_from: Keeps those of this total or more. In cents.
-        amount_to: Keeps those of this total or less. In cents.
+        issuing_date_from: Only those issued on or after this day.
+        issuing_date_to: Only those issued on or before this day.
+        amount_from: Only those with at least this total. In cents.
+        amount_to: Only those with at most this total. In cents.
         purchase_order_number: The customer's order number, shown on invoices.
-        settlements: Keeps those settled by payments, credit notes or both. One of payment, credit_note.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
-        metadata: Values of your own by key, kept and shown with it.
-        search_term: Keeps what contains this text, whatever its case.
+        settlements: Only those settled by payments, credit notes or both. One of payment, credit_note.
+        billing_entity_codes: Only those of one of these billing entities, by code.
+        metadata: Your own values by key, stored and returned with it.
+        search_term: Only those that contain this text, in upper or lower case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -422,7 +422,7 @@ class Invoices(Resource):
 
         invoice_id: The invoice, by id.
         payment_status: Whether it is paid. One of pending, succeeded, failed.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def finalize(self, invoice_id: str) -> Invoice:
@@ -462,9 +462,9 @@ class Invoices(Resource):
         `NotAllowed`.
 
         invoice_id: The invoice, by id.
-        generate_credit_note: Whether a credit note gives back what was paid. Default: false.
-        refund_amount: How much is paid back. In cents.
-        credit_amount: How much is kept for later invoices. In cents.
+        generate_credit_note: Whether to create a credit note for the amount paid. Default: false.
+        refund_amount: The refunded amount. In cents.
+        credit_amount: The amount credited to later invoices. In cents.
         """
 
     def lose_dispute(self, invoice_id: str) -> Invoice:
@@ -493,12 +493,12 @@ class Invoices(Resource):
         invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
         `NotFound` and `Invalid` as the fields demand.
 
-        customer: The customer: an `external_id`, fields that replace its own, or both. Required.
+        customer: The customer: an `external_id`, fields that replace the stored ones, or both. Required.
         plan_code: The plan, by code.
-        subscription_at: When it starts; in the past, it is billed from then on. Default: now.
-        billing_time: Whether periods are those of the calendar, or begin on the day of the start. One of calendar, anniversary. Default: calendar.
-        coupons: Coupons for a customer who has none: by `code`, or as they would be created.
-        subscriptions: Existing subscriptions whose next invoice is shown.
+        subscription_at: When it starts; a past start is billed retroactively. Default: now.
+        billing_time: Whether periods follow the calendar, or start on the day of the subscription's start. One of calendar, anniversary. Default: calendar.
+        coupons: Coupons for a customer without any: by `code`, or with the fields of a new one.
+        subscriptions: Existing subscriptions to preview the next invoice of.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         """
 
@@ -523,11 +523,11 @@ class Invoices(Resource):
         fee_id: The fee, by id.
         subscription_id: The subscription, by id.
         charge_id: The charge, by id.
-        charge_filter_id: The filter of the charge, by id; without it, what no filter takes.
+        charge_filter_id: The filter of the charge, by id; without it, the events that match no filter.
         fixed_charge_id: The fixed charge, by id.
-        units: How many.
+        units: The number of units.
         unit_precise_amount: The price of one unit. In major units.
-        invoice_display_name: What invoices call it. Default: its name.
+        invoice_display_name: The name on invoices. Default: its name.
         """
 
     def reset_fee(self, invoice_id: str, fee_id: str) -> Invoice:
@@ -556,11 +556,11 @@ class Invoices(Resource):
         fee_id: The fee, by id.
         subscription_id: The subscription, by id.
         charge_id: The charge, by id.
-        charge_filter_id: The filter of the charge, by id; without it, what no filter takes.
+        charge_filter_id: The filter of the charge, by id; without it, the events that match no filter.
         fixed_charge_id: The fixed charge, by id.
-        units: How many.
+        units: The number of units.
         unit_precise_amount: The price of one unit. In major units.
-        invoice_display_name: What invoices call it. Default: its name.
+        invoice_display_name: The name on invoices. Default: its name.
         """
 
     def regenerate(
@@ -576,7 +576,7 @@ class Invoices(Resource):
         not voided, or whose lines are billed by an invoice regenerated already.
 
         invoice_id: The invoice, by id.
-        fees: The lines.
+        fees: The lines of the invoice.
         purchase_order_number: The customer's order number, shown on invoices.
         """
 
@@ -597,13 +597,13 @@ class Invoices(Resource):
         Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
 
         external_customer_id: The customer, by your own id. Required.
-        fees: The lines. Required.
+        fees: The lines of the invoice. Required.
         currency: The currency, ISO 4217.
-        skip_psp: Whether no payment provider is asked to collect it. Default: false.
-        payment_method: How its invoices are paid. Default: the customer's own method.
+        skip_psp: Whether to skip the payment provider. Default: false.
+        payment_method: How its invoices are paid. Default: the customer's method.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         purchase_order_number: The customer's order number, shown on invoices.
-        invoice_custom_section: The texts that its invoices end with.
+        invoice_custom_section: The custom sections at the end of its invoices.
         """
 
     def retry(self, invoice_id: str) -> Invoice:
@@ -622,7 +622,7 @@ class Invoices(Resource):
         Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
 
         invoice_id: The invoice, by id.
-        payment_method: How its invoices are paid. Default: the customer's own method.
+        payment_method: How its invoices are paid. Default: the customer's method.
         """
 
     def payment_url(self, invoice_id: str) -> PaymentPage:
@@ -673,9 +673,9 @@ class Invoices(Resource):
         a mail server; `Invalid` for missing and bad addresses.
 
         invoice_id: The invoice, by id.
-        to: Who receives it. Default: the customer's address.
-        cc: Who receives a copy.
-        bcc: Who receives a copy that others do not see.
+        to: The recipients. Default: the customer's address.
+        cc: The recipients of copies.
+        bcc: The recipients of blind copies.
         """
 
     def explain(self, invoice_id: str) -> ExplainedInvoice:
@@ -718,26 +718,26 @@ class Invoices(Resource):
         """The invoices that match, the latest issuing date first.
 
         external_customer_id: The customer, by your own id.
-        customer_external_id: Keeps those of this customer, by your own id.
-        status: Keeps those of these statuses. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
+        customer_external_id: Only those of this customer, by your own id.
+        status: Only those with these statuses. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
         statuses: The same as `status`. One of generating, draft, open, pending, failed, finalized, voided, closed, deleted.
-        payment_status: Keeps those of these payment statuses. One of pending, succeeded, failed.
-        payment_statuses: Keeps those of one of these payment statuses. One of pending, succeeded, failed.
-        payment_overdue: Keeps those that are overdue, or that are not.
-        payment_dispute_lost: Keeps those whose dispute was lost, or was not.
-        partially_paid: Keeps those that are paid in part, or that are not.
-        self_billed: Keeps those of partners, or of others.
-        invoice_type: Keeps those of this type. One of subscription, advance_charges, progressive_billing, one_off, credit.
+        payment_status: Only those with these payment statuses. One of pending, succeeded, failed.
+        payment_statuses: Only those with one of these payment statuses. One of pending, succeeded, failed.
+        payment_overdue: Only overdue ones, or only others.
+        payment_dispute_lost: Only those with a lost dispute, or only others.
+        partially_paid: Only partially paid ones, or only others.
+        self_billed: Only self-billed ones, or only others.
+        invoice_type: Only those of this type. One of subscription, advance_charges, progressive_billing, one_off, credit.
         currency: The currency, ISO 4217.
-        issuing_date_from: Keeps those issued on this day or later.
-        issuing_date_to: Keeps those issued on this day or earlier.
-        amount_from: Keeps those of this total or more. In cents.
-        amount_to: Keeps those of this total or less. In cents.
+        issuing_date_from: Only those issued on or after this day.
+        issuing_date_to: Only those issued on or before this day.
+        amount_from: Only those with at least this total. In cents.
+        amount_to: Only those with at most this total. In cents.
         purchase_order_number: The customer's order number, shown on invoices.
-        settlements: Keeps those settled by payments, credit notes or both. One of payment, credit_note.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
-        metadata: Values of your own by key, kept and shown with it.
-        search_term: Keeps what contains this text, whatever its case.
+        settlements: Only those settled by payments, credit notes or both. One of payment, credit_note.
+        billing_entity_codes: Only those of one of these billing entities, by code.
+        metadata: Your own values by key, stored and returned with it.
+        search_term: Only those that contain this text, in upper or lower case.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

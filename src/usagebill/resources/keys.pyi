@@ -23,9 +23,9 @@ class ApiKeys(Resource):
 
         Raises `Invalid`, and `Forbidden` for more than that.
 
-        name: The name that people read.
+        name: A readable name.
         permissions: Resource -> `read` and `write`. Default: everything.
-        expires_at: When it ends.
+        expires_at: When it expires.
         """
 
     def get(self, api_key_id: str) -> ApiKey:
@@ -47,9 +47,9 @@ class ApiKeys(Resource):
         Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the key that asks has.
 
         api_key_id: The api key, by id.
-        name: The name that people read.
+        name: A readable name.
         permissions: Resource -> `read` and `write`. Default: everything.
-        expires_at: When it ends.
+        expires_at: When it expires.
         """
 
     def rotate(self, api_key_id: str, *, name: str | None = ..., expires_at: date | str | None = ...) -> IssuedKey:
@@ -58,8 +58,8 @@ class ApiKeys(Resource):
         Raises `NotFound`, `Invalid`, and `Forbidden` if it may do more than the key that asks.
 
         api_key_id: The api key, by id.
-        name: The name that people read.
-        expires_at: When it ends.
+        name: A readable name.
+        expires_at: When it expires.
         """
 
     def revoke(self, api_key_id: str) -> ApiKey:

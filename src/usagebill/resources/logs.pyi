@@ -35,15 +35,15 @@ class ActivityLogs(Resource):
     ) -> Pages[ActivityLog]:
         """The activities of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date.
 
-        from_date: Keeps those of this day or later.
-        to_date: Keeps those of this day or earlier.
-        activity_types: Keeps these types of change.
-        activity_sources: Keeps changes made by these. One of api, front, system.
-        user_emails: Keeps changes made by users of these addresses; there are none.
+        from_date: Only those on or after this day.
+        to_date: Only those on or before this day.
+        activity_types: Only these types of change.
+        activity_sources: Only changes from these sources. One of api, front, system.
+        user_emails: Only changes by users with these addresses; there are no users.
         external_customer_id: The customer, by your own id.
         external_subscription_id: The subscription, by your own id.
-        resource_ids: Keeps those of these records, by id.
-        resource_types: Keeps those of records of these kinds.
+        resource_ids: Only those of these records, by id.
+        resource_types: Only those of records of these types.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -74,13 +74,13 @@ class ApiLogs(Resource):
     ) -> Pages[ApiLog]:
         """The requests of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date.
 
-        from_date: Keeps those of this day or later.
-        to_date: Keeps those of this day or earlier.
-        http_methods: Keeps requests of these methods.
-        http_statuses: Keeps those answered so: a status, `succeeded` or `failed`.
-        api_version: Keeps requests of this version.
-        request_paths: Keeps requests of these paths.
-        clients: Keeps requests of these clients.
+        from_date: Only those on or after this day.
+        to_date: Only those on or before this day.
+        http_methods: Only requests with these methods.
+        http_statuses: Only those with these results: a status, `succeeded` or `failed`.
+        api_version: Only requests of this version.
+        request_paths: Only requests with these paths.
+        clients: Only requests from these clients.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -110,12 +110,12 @@ class SecurityLogs(Resource):
     ) -> Pages[SecurityLog]:
         """Events up to `to_date`, newest first. Raises `Invalid` without it, and for what is no date.
 
-        from_date: Keeps those of this day or later.
-        to_date: Keeps those of this day or earlier.
-        user_ids: Keeps those of these users; there are none.
-        api_key_ids: Keeps those of these API keys, by id.
-        log_types: Keeps these types of entry. One of api_key, billing_entity, integration, webhook_endpoint.
-        log_events: Keeps these events.
+        from_date: Only those on or after this day.
+        to_date: Only those on or before this day.
+        user_ids: Only those of these users; there are no users.
+        api_key_ids: Only those of these API keys, by id.
+        log_types: Only these types of entry. One of api_key, billing_entity, integration, webhook_endpoint.
+        log_events: Only these events.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

@@ -27,13 +27,13 @@ class DunningCampaigns(Resource):
     ) -> DunningCampaign:
         """A new campaign, which asks nobody before it is applied to a billing entity or a customer. Raises `Invalid`.
 
-        name: The name that people read. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        thresholds: Where it triggers. Required.
-        description: A text for people; nothing is computed from it.
-        bcc_emails: Who receives a copy that others do not see.
-        days_between_attempts: How long to wait before asking again. In days.
-        max_attempts: How often to ask. In attempts.
+        name: A readable name. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        thresholds: The values at which it triggers. Required.
+        description: A text for people; it has no effect.
+        bcc_emails: The recipients of blind copies.
+        days_between_attempts: The time between attempts. In days.
+        max_attempts: The maximum number of attempts. In attempts.
         """
 
     def update(
@@ -55,13 +55,13 @@ class DunningCampaigns(Resource):
         afresh.
 
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        description: A text for people; nothing is computed from it.
-        bcc_emails: Who receives a copy that others do not see.
-        days_between_attempts: How long to wait before asking again. In days.
-        max_attempts: How often to ask. In attempts.
-        thresholds: Where it triggers.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        description: A text for people; it has no effect.
+        bcc_emails: The recipients of blind copies.
+        days_between_attempts: The time between attempts. In days.
+        max_attempts: The maximum number of attempts. In attempts.
+        thresholds: The values at which it triggers.
         """
 
     def get(self, code: str) -> DunningCampaign:
@@ -148,9 +148,9 @@ class PaymentReceipts(Resource):
         `Invalid` for missing and bad addresses.
 
         payment_receipt_id: The payment receipt, by id.
-        to: Who receives it. Default: the customer's address.
-        cc: Who receives a copy.
-        bcc: Who receives a copy that others do not see.
+        to: The recipients. Default: the customer's address.
+        cc: The recipients of copies.
+        bcc: The recipients of blind copies.
         """
 
     def list(self, *, invoice_id: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[PaymentReceipt]:
@@ -180,9 +180,9 @@ class PaymentRequests(Resource):
         requested (together), and `Invalid` for an address that is none.
 
         external_customer_id: The customer, by your own id. Required.
-        svc_invoice_ids: The overdue invoices that are asked for, by id. Required.
-        email: Who is asked; several addresses are separated by commas.
-        payment_method: How its invoices are paid. Default: the customer's own method.
+        svc_invoice_ids: The overdue invoices to request payment for, by id. Required.
+        email: The recipient of the request; several addresses are separated by commas.
+        payment_method: How its invoices are paid. Default: the customer's method.
         """
 
     def get(self, payment_request_id: str) -> PaymentRequest:
@@ -206,9 +206,9 @@ class PaymentRequests(Resource):
 
         external_id: Your own id of it.
         external_customer_id: The customer, by your own id.
-        payment_status: Keeps those of this status. One of pending, succeeded, failed.
+        payment_status: Only those with this status. One of pending, succeeded, failed.
         currency: The currency, ISO 4217.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        billing_entity_codes: Only those of one of these billing entities, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -226,9 +226,9 @@ class PaymentRequests(Resource):
         """Requests, newest first. Raises `Invalid`, and `NotFound` for an unknown billing entity.
 
         external_customer_id: The customer, by your own id.
-        payment_status: Keeps those of this status. One of pending, succeeded, failed.
+        payment_status: Only those with this status. One of pending, succeeded, failed.
         currency: The currency, ISO 4217.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        billing_entity_codes: Only those of one of these billing entities, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -244,8 +244,8 @@ class Payments(Resource):
         """Record that an invoice was paid, wholly or in part. Raises `Invalid`, `NotFound` and `Forbidden`.
 
         invoice_id: The invoice, by id. Required.
-        amount_cents: How much was paid. In cents. Required.
-        reference: How you find the payment again. Required.
+        amount_cents: The amount paid. In cents. Required.
+        reference: Your reference of the payment. Required.
         paid_at: When it was paid. Default: now.
         """
 

@@ -47,12 +47,12 @@ class Alerts(Resource):
         """A new alert of a subscription, which is checked at once. Raises `NotFound` or `Invalid`.
 
         external_id: Your own id of it.
-        alert_type: What is watched. One of current_usage_amount, billable_metric_current_usage_amount, billable_metric_current_usage_units, lifetime_usage_amount, billable_metric_lifetime_usage_units, wallet_balance_amount, wallet_credits_balance, wallet_ongoing_balance_amount, wallet_credits_ongoing_balance. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        thresholds: Where it triggers. Required.
-        name: The name that people read.
+        alert_type: What the alert watches. One of current_usage_amount, billable_metric_current_usage_amount, billable_metric_current_usage_units, lifetime_usage_amount, billable_metric_lifetime_usage_units, wallet_balance_amount, wallet_credits_balance, wallet_ongoing_balance_amount, wallet_credits_ongoing_balance. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        thresholds: The values at which it triggers. Required.
+        name: A readable name.
         billable_metric_code: The billable metric, by code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -69,8 +69,8 @@ class Alerts(Resource):
         Raises `NotFound`; `BadRequest` without any; `Invalid`, its details by the position of each alert refused.
 
         external_id: Your own id of it.
-        alerts: The alerts, all or none of which are created. Required.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        alerts: The alerts; all are created, or none. Required.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -93,11 +93,11 @@ class Alerts(Resource):
 
         external_id: Your own id of it.
         current_code: Its code.
-        code: The code that it is named by, unique among its kind.
-        name: The name that people read.
+        code: The code that identifies it, unique among its kind.
+        name: A readable name.
         billable_metric_code: The billable metric, by code.
-        thresholds: Where it triggers.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        thresholds: The values at which it triggers.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -113,7 +113,7 @@ class Alerts(Resource):
 
         external_id: Your own id of it.
         code: Its code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -129,7 +129,7 @@ class Alerts(Resource):
 
         external_id: Your own id of it.
         code: Its code.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -143,7 +143,7 @@ class Alerts(Resource):
         """Remove all alerts of a subscription, if it has any. Raises `NotFound` without the subscription.
 
         external_id: Your own id of it.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         """
 
@@ -172,10 +172,10 @@ class Alerts(Resource):
 
         external_customer_id: The customer, by your own id.
         wallet_code: The wallet, by code.
-        alert_type: What is watched. One of current_usage_amount, billable_metric_current_usage_amount, billable_metric_current_usage_units, lifetime_usage_amount, billable_metric_lifetime_usage_units, wallet_balance_amount, wallet_credits_balance, wallet_ongoing_balance_amount, wallet_credits_ongoing_balance. Required.
-        code: The code that it is named by, unique among its kind. Required.
-        thresholds: Where it triggers. Required.
-        name: The name that people read.
+        alert_type: What the alert watches. One of current_usage_amount, billable_metric_current_usage_amount, billable_metric_current_usage_units, lifetime_usage_amount, billable_metric_lifetime_usage_units, wallet_balance_amount, wallet_credits_balance, wallet_ongoing_balance_amount, wallet_credits_ongoing_balance. Required.
+        code: The code that identifies it, unique among its kind. Required.
+        thresholds: The values at which it triggers. Required.
+        name: A readable name.
         billable_metric_code: The billable metric, by code.
         """
 
@@ -186,7 +186,7 @@ class Alerts(Resource):
 
         external_customer_id: The customer, by your own id.
         wallet_code: The wallet, by code.
-        alerts: The alerts, all or none of which are created. Required.
+        alerts: The alerts; all are created, or none. Required.
         """
 
     def update_of_wallet(
@@ -206,10 +206,10 @@ class Alerts(Resource):
         external_customer_id: The customer, by your own id.
         wallet_code: The wallet, by code.
         current_code: Its code.
-        code: The code that it is named by, unique among its kind.
-        name: The name that people read.
+        code: The code that identifies it, unique among its kind.
+        name: A readable name.
         billable_metric_code: The billable metric, by code.
-        thresholds: Where it triggers.
+        thresholds: The values at which it triggers.
         """
 
     def get_of_wallet(self, external_customer_id: str, wallet_code: str, code: str) -> Alert:
@@ -258,7 +258,7 @@ class Alerts(Resource):
         """The alerts of a subscription, newest first. Raises `NotFound`.
 
         external_id: Your own id of it.
-        subscription_status: Which of the subscriptions of that id is meant. One of pending, incomplete, active, terminated, canceled.
+        subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
         status: The same as `subscription_status`. One of pending, incomplete, active, terminated, canceled.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
@@ -291,18 +291,18 @@ class WalletTransactions(Resource):
         What was due of the customer before is billed first. Raises `Invalid`.
 
         wallet_id: The wallet, by id. Required.
-        paid_credits: Credits that are bought: an invoice asks for their price. In credits.
-        granted_credits: Credits that are given. In credits.
-        voided_credits: Credits that are taken away. In credits.
-        voided_transaction_id: The granted or bought credits to take away from, by id.
+        paid_credits: Credits to buy; an invoice charges their price. In credits.
+        granted_credits: Credits to grant for free. In credits.
+        voided_credits: Credits to void. In credits.
+        voided_transaction_id: The inbound transaction to void credits of, by id.
         invoice_requires_successful_payment: Whether the invoice is issued only once it is paid. Default: false.
-        ignore_paid_top_up_limits: Whether these top-ups may pass the wallet's limits. Default: false.
-        name: The name that people read.
+        ignore_paid_top_up_limits: Whether these top-ups may exceed the wallet's limits. Default: false.
+        name: A readable name.
         purchase_order_number: The customer's order number, shown on invoices.
-        priority: Wallets and credits of a lower number are used first, 1 to 50. Default: 50.
-        metadata: Values of your own by key, kept and shown with it.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        invoice_custom_section: The texts that its invoices end with.
+        priority: Wallets and credits with lower numbers are used first, 1 to 50. Default: 50.
+        metadata: Your own values by key, stored and returned with it.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        invoice_custom_section: The custom sections at the end of its invoices.
         """
 
     def get(self, wallet_transaction_id: str) -> WalletTransaction:
@@ -325,10 +325,10 @@ class WalletTransactions(Resource):
         """The transactions of a wallet, latest first. Raises `NotFound`.
 
         wallet_id: The wallet, by id.
-        status: Keeps those of this status. One of pending, settled, failed.
-        transaction_type: Keeps what came in, or what went out. One of inbound, outbound.
-        transaction_status: Keeps transactions of this kind. One of purchased, granted, voided, invoiced.
-        metadata: Values of your own by key, kept and shown with it.
+        status: Only those with this status. One of pending, settled, failed.
+        transaction_type: Only inbound transactions, or only outbound ones. One of inbound, outbound.
+        transaction_status: Only transactions of this kind. One of purchased, granted, voided, invoiced.
+        metadata: Your own values by key, stored and returned with it.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -395,29 +395,29 @@ class Wallets(Resource):
         """A new wallet of the customer named; its first credits follow right after. Raises `Invalid` and `NotFound`.
 
         external_customer_id: The customer, by your own id. Required.
-        rate_amount: What one credit is worth. In major units. Required.
+        rate_amount: The value of one credit. In major units. Required.
         currency: The currency, ISO 4217.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        priority: Wallets and credits of a lower number are used first, 1 to 50. Default: 50.
-        paid_credits: Credits that are bought: an invoice asks for their price. In credits.
-        granted_credits: Credits that are given. In credits.
-        expiration_at: When its credits end.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        priority: Wallets and credits with lower numbers are used first, 1 to 50. Default: 50.
+        paid_credits: Credits to buy; an invoice charges their price. In credits.
+        granted_credits: Credits to grant for free. In credits.
+        expiration_at: When its credits expire.
         invoice_requires_successful_payment: Whether the invoice is issued only once it is paid. Default: false.
-        paid_top_up_min_amount_cents: The least that one top-up may cost. In cents.
-        paid_top_up_max_amount_cents: The most that one top-up may cost. In cents.
-        ignore_paid_top_up_limits_on_creation: Whether the first top-up may pass the limits. Default: false.
-        applies_to: What it is limited to.
-        transaction_name: What the invoice calls the credits.
-        transaction_metadata: Values of your own on the transaction, each with `key` and `value`.
+        paid_top_up_min_amount_cents: The minimum price of a top-up. In cents.
+        paid_top_up_max_amount_cents: The maximum price of a top-up. In cents.
+        ignore_paid_top_up_limits_on_creation: Whether the first top-up may exceed the limits. Default: false.
+        applies_to: The plans, metrics or fees it is limited to.
+        transaction_name: The name of the credits on the invoice.
+        transaction_metadata: Your own values on the transaction, each with `key` and `value`.
         transaction_priority: The priority of the first credits, 1 to 50. Default: 50.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         purchase_order_number: The customer's order number, shown on invoices.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        billing_entity_id: The billing entity, by id; its code does too.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        invoice_custom_section: The texts that its invoices end with.
-        recurring_transaction_rules: When the wallet is topped up by itself.
+        billing_entity_id: The billing entity, by id; alternatively its code.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        invoice_custom_section: The custom sections at the end of its invoices.
+        recurring_transaction_rules: Rules for automatic top-ups.
         """
 
     def create_of_customer(
@@ -452,30 +452,30 @@ class Wallets(Resource):
         """A new wallet of this customer. Raises `NotFound` and `Invalid`.
 
         external_id: Your own id of it.
-        rate_amount: What one credit is worth. In major units. Required.
+        rate_amount: The value of one credit. In major units. Required.
         external_customer_id: The customer, by your own id.
         currency: The currency, ISO 4217.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        priority: Wallets and credits of a lower number are used first, 1 to 50. Default: 50.
-        paid_credits: Credits that are bought: an invoice asks for their price. In credits.
-        granted_credits: Credits that are given. In credits.
-        expiration_at: When its credits end.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        priority: Wallets and credits with lower numbers are used first, 1 to 50. Default: 50.
+        paid_credits: Credits to buy; an invoice charges their price. In credits.
+        granted_credits: Credits to grant for free. In credits.
+        expiration_at: When its credits expire.
         invoice_requires_successful_payment: Whether the invoice is issued only once it is paid. Default: false.
-        paid_top_up_min_amount_cents: The least that one top-up may cost. In cents.
-        paid_top_up_max_amount_cents: The most that one top-up may cost. In cents.
-        ignore_paid_top_up_limits_on_creation: Whether the first top-up may pass the limits. Default: false.
-        applies_to: What it is limited to.
-        transaction_name: What the invoice calls the credits.
-        transaction_metadata: Values of your own on the transaction, each with `key` and `value`.
+        paid_top_up_min_amount_cents: The minimum price of a top-up. In cents.
+        paid_top_up_max_amount_cents: The maximum price of a top-up. In cents.
+        ignore_paid_top_up_limits_on_creation: Whether the first top-up may exceed the limits. Default: false.
+        applies_to: The plans, metrics or fees it is limited to.
+        transaction_name: The name of the credits on the invoice.
+        transaction_metadata: Your own values on the transaction, each with `key` and `value`.
         transaction_priority: The priority of the first credits, 1 to 50. Default: 50.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         purchase_order_number: The customer's order number, shown on invoices.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        billing_entity_id: The billing entity, by id; its code does too.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        invoice_custom_section: The texts that its invoices end with.
-        recurring_transaction_rules: When the wallet is topped up by itself.
+        billing_entity_id: The billing entity, by id; alternatively its code.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        invoice_custom_section: The custom sections at the end of its invoices.
+        recurring_transaction_rules: Rules for automatic top-ups.
         """
 
     def update(
@@ -502,20 +502,20 @@ class Wallets(Resource):
         What was due of the customer before is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
 
         wallet_id: The wallet, by id.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        priority: Wallets and credits of a lower number are used first, 1 to 50. Default: 50.
-        expiration_at: When its credits end.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        priority: Wallets and credits with lower numbers are used first, 1 to 50. Default: 50.
+        expiration_at: When its credits expire.
         invoice_requires_successful_payment: Whether the invoice is issued only once it is paid. Default: false.
-        paid_top_up_min_amount_cents: The least that one top-up may cost. In cents.
-        paid_top_up_max_amount_cents: The most that one top-up may cost. In cents.
-        applies_to: What it is limited to.
-        metadata: Values of your own by key, kept and shown with it.
+        paid_top_up_min_amount_cents: The minimum price of a top-up. In cents.
+        paid_top_up_max_amount_cents: The maximum price of a top-up. In cents.
+        applies_to: The plans, metrics or fees it is limited to.
+        metadata: Your own values by key, stored and returned with it.
         purchase_order_number: The customer's order number, shown on invoices.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        invoice_custom_section: The texts that its invoices end with.
-        recurring_transaction_rules: When the wallet is topped up by itself.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        invoice_custom_section: The custom sections at the end of its invoices.
+        recurring_transaction_rules: Rules for automatic top-ups.
         """
 
     def update_of_customer(
@@ -543,27 +543,27 @@ class Wallets(Resource):
 
         external_id: Your own id of it.
         current_code: Its code.
-        name: The name that people read.
-        code: The code that it is named by, unique among its kind.
-        priority: Wallets and credits of a lower number are used first, 1 to 50. Default: 50.
-        expiration_at: When its credits end.
+        name: A readable name.
+        code: The code that identifies it, unique among its kind.
+        priority: Wallets and credits with lower numbers are used first, 1 to 50. Default: 50.
+        expiration_at: When its credits expire.
         invoice_requires_successful_payment: Whether the invoice is issued only once it is paid. Default: false.
-        paid_top_up_min_amount_cents: The least that one top-up may cost. In cents.
-        paid_top_up_max_amount_cents: The most that one top-up may cost. In cents.
-        applies_to: What it is limited to.
-        metadata: Values of your own by key, kept and shown with it.
+        paid_top_up_min_amount_cents: The minimum price of a top-up. In cents.
+        paid_top_up_max_amount_cents: The maximum price of a top-up. In cents.
+        applies_to: The plans, metrics or fees it is limited to.
+        metadata: Your own values by key, stored and returned with it.
         purchase_order_number: The customer's order number, shown on invoices.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
-        payment_method: How its invoices are paid. Default: the customer's own method.
-        invoice_custom_section: The texts that its invoices end with.
-        recurring_transaction_rules: When the wallet is topped up by itself.
+        payment_method: How its invoices are paid. Default: the customer's method.
+        invoice_custom_section: The custom sections at the end of its invoices.
+        recurring_transaction_rules: Rules for automatic top-ups.
         """
 
     def get(self, wallet_id: str, *, current_ongoing_balance: bool | None = ...) -> Wallet:
         """The wallet with this id, active or terminated. Raises `NotFound`.
 
         wallet_id: The wallet, by id.
-        current_ongoing_balance: Whether the ongoing balance is worked out now. Default: false.
+        current_ongoing_balance: Whether to compute the ongoing balance now. Default: false.
         """
 
     def get_of_customer(self, external_id: str, code: str, *, current_ongoing_balance: bool | None = ...) -> Wallet:
@@ -571,7 +571,7 @@ class Wallets(Resource):
 
         external_id: Your own id of it.
         code: Its code.
-        current_ongoing_balance: Whether the ongoing balance is worked out now. Default: false.
+        current_ongoing_balance: Whether to compute the ongoing balance now. Default: false.
         """
 
     def list_of_customer(
@@ -588,8 +588,8 @@ class Wallets(Resource):
 
         external_id: Your own id of it.
         external_customer_id: The customer, by your own id.
-        currency: Keeps those of this currency, ISO 4217.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        currency: Only those of this currency, ISO 4217.
+        billing_entity_codes: Only those of one of these billing entities, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -615,7 +615,7 @@ class Wallets(Resource):
         """Make what is sent the whole metadata of the wallet; without it nothing changes. Raises `NotFound`, `Invalid`.
 
         wallet_id: The wallet, by id.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def replace_metadata_of_customer(
@@ -625,7 +625,7 @@ class Wallets(Resource):
 
         external_id: Your own id of it.
         code: Its code.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def merge_metadata(
@@ -634,7 +634,7 @@ class Wallets(Resource):
         """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`.
 
         wallet_id: The wallet, by id.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def merge_metadata_of_customer(
@@ -644,7 +644,7 @@ class Wallets(Resource):
 
         external_id: Your own id of it.
         code: Its code.
-        metadata: Values of your own by key, kept and shown with it.
+        metadata: Your own values by key, stored and returned with it.
         """
 
     def delete_metadata(self, wallet_id: str) -> None:
@@ -687,8 +687,8 @@ class Wallets(Resource):
         """Wallets, latest first, terminated ones too. Raises `NotFound` for an unknown customer or billing entity.
 
         external_customer_id: The customer, by your own id.
-        currency: Keeps those of this currency, ISO 4217.
-        billing_entity_codes: Keeps those of one of these billing entities, by code.
+        currency: Only those of this currency, ISO 4217.
+        billing_entity_codes: Only those of one of these billing entities, by code.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

@@ -19,7 +19,7 @@ class EventSources(Resource):
     def refused(self, *, source: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[RefusedEvent]:
         """What sources held and could not be taken as events, latest first.
 
-        source: Keeps what stood in this source.
+        source: Only those from this source.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -89,12 +89,12 @@ class Events(Resource):
     ) -> Pages[Event] | Pages[UnbilledEvent]:
         """Events, or only those that are not billed: by timestamp, latest first, then by transaction id.
 
-        code: The code that it is named by, unique among its kind.
+        code: The code that identifies it, unique among its kind.
         external_subscription_id: The subscription, by your own id.
-        timestamp_from: Keeps events of this instant or later.
-        timestamp_to: Keeps events of this instant or earlier.
-        timestamp_from_started_at: Whether to begin with the start of the subscription. Default: false.
-        unbilled: Keeps events that no charge counts as things stand, each with the reason. Default: false.
+        timestamp_from: Only events at or after this instant.
+        timestamp_to: Only events at or before this instant.
+        timestamp_from_started_at: Whether to start at the start of the subscription. Default: false.
+        unbilled: Only events that no charge bills at present, each with the reason. Default: false.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -111,10 +111,10 @@ class Events(Resource):
     ) -> Pages[UnbilledEvent]:
         """The events that no charge counts as things stand, each with its reason: latest first, then by transaction id.
 
-        code: The code that it is named by, unique among its kind.
+        code: The code that identifies it, unique among its kind.
         external_subscription_id: The subscription, by your own id.
-        timestamp_from: Keeps events of this instant or later.
-        timestamp_to: Keeps events of this instant or earlier.
+        timestamp_from: Only events at or after this instant.
+        timestamp_to: Only events at or before this instant.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -129,10 +129,10 @@ class Events(Resource):
     ) -> list[UnbilledTally]:
         """How many events are not billed: for each reason, external subscription id and code, the most first.
 
-        code: The code that it is named by, unique among its kind.
+        code: The code that identifies it, unique among its kind.
         external_subscription_id: The subscription, by your own id.
-        timestamp_from: Keeps events of this instant or later.
-        timestamp_to: Keeps events of this instant or earlier.
+        timestamp_from: Only events at or after this instant.
+        timestamp_to: Only events at or before this instant.
         """
 
     def list(
@@ -148,11 +148,11 @@ class Events(Resource):
     ) -> Pages[Event]:
         """Events by timestamp, latest first, then by transaction id.
 
-        code: The code that it is named by, unique among its kind.
+        code: The code that identifies it, unique among its kind.
         external_subscription_id: The subscription, by your own id.
-        timestamp_from: Keeps events of this instant or later.
-        timestamp_to: Keeps events of this instant or earlier.
-        timestamp_from_started_at: Whether to begin with the start of the subscription. Default: false.
+        timestamp_from: Only events at or after this instant.
+        timestamp_to: Only events at or before this instant.
+        timestamp_from_started_at: Whether to start at the start of the subscription. Default: false.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """
@@ -229,7 +229,7 @@ class Usage(Resource):
 
         external_customer_id: The customer, by your own id.
         external_subscription_id: The subscription, by your own id.
-        apply_taxes: Whether taxes are worked out too. Default: true.
+        apply_taxes: Whether to compute taxes. Default: true.
         charge_id: The charge, by id.
         filter_by_charge_id: The same as `charge_id`.
         charge_code: The charge, by code.
@@ -237,10 +237,10 @@ class Usage(Resource):
         billable_metric_code: The billable metric, by code.
         filter_by_metric_code: The same as `billable_metric_code`.
         group: The same as `filter_by_group`.
-        filter_by_group: Keeps the group with these values of the pricing group keys.
+        filter_by_group: Only the group with these values of the pricing group keys.
         filter_by_presentation: The presentation keys to break units down by.
-        skip_grouping: Whether groups are put together. Default: false.
-        full_usage: Whether usage of all the period is shown, invoiced already or not. Default: false.
+        skip_grouping: Whether groups are added up. Default: false.
+        full_usage: Whether to include usage of the period that is already invoiced. Default: false.
         """
 
     def projected(
@@ -250,7 +250,7 @@ class Usage(Resource):
 
         external_customer_id: The customer, by your own id.
         external_subscription_id: The subscription, by your own id.
-        apply_taxes: Whether taxes are worked out too. Default: true.
+        apply_taxes: Whether to compute taxes. Default: true.
         """
 
     def past(
@@ -270,7 +270,7 @@ class Usage(Resource):
         external_customer_id: The customer, by your own id.
         external_subscription_id: The subscription, by your own id.
         billable_metric_code: The billable metric, by code.
-        periods_count: How many past periods. In periods.
+        periods_count: The number of past periods. In periods.
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
         """

@@ -54,7 +54,7 @@ FAILED_CHARGES = (PaymentEvent.CHARGE_FAILED, PaymentEvent.NOTICE_FAILED)
 
 
 class Telling(StrEnum):
-    """Whether listeners are told of the new status."""
+    """Whether a webhook announces the new status."""
 
     NEVER = "never"
     ON_CHANGE = "on_change"

@@ -83,7 +83,7 @@ def receipt_source(reader: Reader, receipt: PaymentReceipt) -> ReceiptSource:
     return ReceiptSource(
         receipt=receipt,
         payment=payment,
-        # What was paid is told in the language of the receipt.
+        # The payment is described in the receipt's language.
         invoices=tuple(
             replace(invoice_source(reader, invoice), locale=locale) for invoice in paid_invoices(reader, payment)
         ),
