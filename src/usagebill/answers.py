@@ -1,4 +1,4 @@
-"""What others have to say before work can go on: fetched while no transaction is open; then the work is run again."""
+"""Answers of outside services that work needs: fetched while no transaction is open; then the work is run again."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class ClockWatch:
         return self._newest
 
     def problem(self) -> ClockRefused | None:
-        """What is wrong with the clock now; logged once a minute."""
+        """The problem with the clock now; logged once a minute."""
         if not self._is_watched:
             return None
         disagreement = self._disagreement()

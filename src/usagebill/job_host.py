@@ -1,4 +1,4 @@
-"""What leased jobs need: the billing system that they are done for, and those outside whom it talks to."""
+"""The environment of leased jobs: the billing system and the outside services it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is logged by the day: events that are not billed."""
+"""The daily log of events that are not billed."""
 
 from __future__ import annotations
 

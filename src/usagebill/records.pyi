@@ -353,7 +353,7 @@ class FixedCharge(_FixedCharge):
     def taxes(self) -> list[TaxView]: ...
 
 class InstantFee(_InstantFee):
-    """What one event costs by itself under one charge."""
+    """The price of one event under one charge, regardless of other usage."""
 
     @property
     def amount_cents(self) -> int: ...

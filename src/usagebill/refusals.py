@@ -256,7 +256,7 @@ class _Request:
         return any(part.lower() in self._secrets for part in _PLACE.findall(place))
 
     def _prices(self, place: str, value: object) -> Iterator[Any]:
-        """What is wrong with the prices at this place, if there are any: the charge beside them names the model."""
+        """Errors in the prices at this place, if there are any: the charge beside them names the model."""
         if place.rpartition(".")[2] != "properties" or not isinstance(value, Mapping):
             return
         parts = _PLACE.findall(place)[:-1]

@@ -154,7 +154,7 @@ class Sandbox:
 
     @property
     def now(self) -> datetime:
-        """What the clock shows."""
+        """The current time of the clock."""
         return self.clock.now()
 
     def request(

@@ -1,4 +1,4 @@
-"""What the commands for tax, sync and payment connections share: listing, deleting and printing connections."""
+"""Shared by the commands for tax, sync and payment connections: listing, deleting and printing connections."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _message(problem: Mapping[str, object]) -> str:
 
 
 def _unbilled_lines(outcome: Outcome) -> Iterator[str]:
-    """What was imported and is not billed, a line for each reason, with the names that it is about."""
+    """Imported events that are not billed, a line for each reason, with the names that it is about."""
     by_reason: dict[Reason, Counter[str]] = {}
     for (reason, name, code), count in outcome.unbilled.items():
         about = code if reason in ABOUT_CODES else name or ""

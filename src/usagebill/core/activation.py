@@ -56,7 +56,7 @@ class ActivationRule:
 
 
 def rule_errors(rules: object) -> dict[str, object]:
-    """What is wrong with rules as sent, as field -> codes; empty if nothing is."""
+    """Errors in rules as sent, as field -> codes; empty if there are none."""
     if not isinstance(rules, Sequence) or isinstance(rules, str):
         return {"activation_rules": ["invalid_format"]}
     if not all(isinstance(rule, Mapping) for rule in rules):

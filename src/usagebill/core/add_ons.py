@@ -30,7 +30,7 @@ class AddOn:
 
 
 def definition_errors(add_on: AddOn) -> dict[str, list[str]]:
-    """What is wrong with an add-on by itself, as field -> codes; empty if nothing is."""
+    """Errors in the fields of an add-on, as field -> codes; empty if there are none."""
     errors: dict[str, list[str]] = {}
     if not add_on.name:
         errors["name"] = ["value_is_mandatory"]

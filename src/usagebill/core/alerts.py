@@ -48,7 +48,7 @@ MOST_STEPS_LISTED = 1_000
 
 
 class AlertType(StrEnum):
-    """What an alert watches."""
+    """The value that an alert watches."""
 
     CURRENT_USAGE_AMOUNT = "current_usage_amount"
     METRIC_CURRENT_USAGE_AMOUNT = "billable_metric_current_usage_amount"
@@ -226,7 +226,7 @@ def _text(sent: object) -> str | None:
 
 
 def definition_errors(alert: Alert) -> dict[str, list[str]]:
-    """What is wrong with an alert by itself, as field -> codes; empty if nothing is."""
+    """Errors in the fields of an alert, as field -> codes; empty if there are none."""
     errors: dict[str, list[str]] = {}
     if not alert.code:
         errors["code"] = ["value_is_mandatory"]

@@ -34,7 +34,7 @@ _WEEKS_OF_A_MONTH = Fraction(433, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrossRevenue:
-    """What was invoiced in a month, less what was refunded of it. `invoices_count` leaves out fees without invoice."""
+    """The amount invoiced in a month, less refunds. `invoices_count` leaves out fees without invoice."""
 
     month: date
     currency: str
@@ -66,7 +66,7 @@ class InvoicedUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurringRevenue:
-    """What subscription fees bring in a month, with taxes, rounded once; null for a month without any."""
+    """Revenue from subscription fees in a month, with taxes, rounded once; null for a month without any."""
 
     month: date
     currency: str | None
@@ -75,7 +75,7 @@ class RecurringRevenue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverdueBalance:
-    """What is still due of overdue invoices, by the month in which they were due."""
+    """The amount still due on overdue invoices, by the month in which they were due."""
 
     month: date
     currency: str

@@ -86,7 +86,7 @@ def is_allowed(key: ApiKey, resource: str, mode: str) -> bool:
 
 
 def surplus(permissions: Mapping[str, tuple[str, ...]], held: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What `permissions` allow and those that are `held` do not, as `resource:mode`."""
+    """The permissions in `permissions` beyond those `held`, as `resource:mode`."""
     return sorted(
         f"{resource}:{mode}"
         for resource, modes in permissions.items()
@@ -96,7 +96,7 @@ def surplus(permissions: Mapping[str, tuple[str, ...]], held: Mapping[str, tuple
 
 
 def permission_errors(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What is wrong with a permission map, as codes; empty if nothing is."""
+    """Errors in a permission map, as codes; empty if there are none."""
     if not permissions:
         return ["value_is_mandatory"]
     unknown = sorted(set(permissions) - set(RESOURCES))

@@ -56,7 +56,7 @@ class BillableMetric:
 
 
 def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
-    """What is wrong with a metric by itself, as field -> codes; empty if nothing is.
+    """Errors in the fields of a metric, as field -> codes; empty if there are none.
 
     Codes: value_is_mandatory, value_is_invalid, not_compatible_with_aggregation_type, invalid_expression. Whether its
     code is taken is checked by the operation.
@@ -87,7 +87,7 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
 
 
 def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict[str, list[str]]:
-    """What is wrong with the filters sent for a metric, each (key, values): the first mistake counts."""
+    """Errors in the filters sent for a metric, each (key, values): the first mistake counts."""
     sent = list(filters)
     for key, values in sent:
         if not values:

@@ -101,7 +101,7 @@ def default_document_number_prefix(name: str, id: str) -> str:
 
 
 def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
-    """What is wrong with a billing entity by itself, as field -> codes; empty if nothing is.
+    """Errors in the fields of a billing entity, as field -> codes; empty if there are none.
 
     Names of time zones are checked elsewhere.
     """

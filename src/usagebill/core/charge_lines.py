@@ -34,7 +34,7 @@ __all__ = [
 
 
 def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None = None) -> FeeItem:
-    """What a usage fee is for."""
+    """The item of a usage fee."""
     return FeeItem(
         type=FeeType.CHARGE,
         item_type="BillableMetric",

@@ -40,7 +40,7 @@ _HOURLY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collectable:
-    """What is to be collected, an invoice or a payment request; cents of `currency`.
+    """An invoice or a payment request to collect; cents of `currency`.
 
     `is_collectable` is False where nothing may be charged whatever is due: voided, self-billed. `is_gated`: a
     subscription waits for it, or it is hidden until it is paid. `choice` is how the caller wants it paid, if not with
@@ -154,7 +154,7 @@ def charge_key(payment_id: str) -> str:
 
 
 def display_name(customer: Customer) -> str | None:
-    """What a provider calls the customer: its name, else its first and last name."""
+    """The customer's name at a provider: its name, else first and last name."""
     return customer.name or " ".join(part for part in (customer.firstname, customer.lastname) if part) or None
 
 

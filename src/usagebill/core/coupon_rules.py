@@ -1,4 +1,4 @@
-"""What a coupon, and a coupon applied to a customer, may be: field -> codes, empty if nothing is wrong."""
+"""What a coupon, and a coupon applied to a customer, may be: field -> codes; empty if there are none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_NUMBER = ["value_is_mandatory", "is not a number"]
 
 
 def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
-    """What is wrong with a coupon. Whether its code is taken is checked elsewhere."""
+    """Errors in a coupon. Whether its code is taken is checked elsewhere."""
     problems: dict[str, list[str]] = {}
     if not coupon.name:
         problems["name"] = ["value_is_mandatory"]
@@ -83,7 +83,7 @@ def _fixed_problems(amount_cents: int | None, currency: str | None) -> dict[str,
 
 
 def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
-    """What is wrong with a coupon to be applied to a customer. It may be worth nothing."""
+    """Errors in a coupon to be applied to a customer. It may be worth nothing."""
     problems: dict[str, list[str]] = {}
     if applied.frequency not in FREQUENCIES:
         problems["frequency"] = ["value_is_invalid"]

@@ -46,7 +46,7 @@ class CouponStatus(StrEnum):
 
 
 class CouponType(StrEnum):
-    """What a coupon takes off: an amount, or a percentage."""
+    """The kind of discount: an amount, or a percentage."""
 
     FIXED_AMOUNT = "fixed_amount"
     PERCENTAGE = "percentage"
@@ -68,7 +68,7 @@ class CouponExpiration(StrEnum):
 
 
 class CouponEvent(StrEnum):
-    """What can happen to it."""
+    """Events that change its status."""
 
     USED_UP = "used_up"
     TERMINATE = "terminate"

@@ -50,16 +50,16 @@ class Balance:
         return next((fee for fee in self.fees if fee.id == fee_id), None)
 
     def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
-        """What is left to credit of a fee, before taxes and coupons. `pending` items count as credited."""
+        """The creditable amount of a fee, before taxes and coupons. `pending` items count as credited."""
         left = creditable_fee(fee, [*self.items, *pending])
         return left if self.unused_cents is None else min(left, self.unused_cents)
 
     def left_of_fees(self) -> dict[str, int]:
-        """What is left to credit of each fee, by id."""
+        """The creditable amount of each fee, by id."""
         return {fee.id: self.left_of(fee) for fee in self.fees}
 
     def creditable(self, pending: Sequence[CreditNoteItem] = ()) -> Decimal:
-        """What is left to credit of the invoice, taxes included; zero for a draft or a top-up."""
+        """The creditable amount of the invoice, taxes included; zero for a draft or a top-up."""
         invoice = self.invoice
         if invoice.status == InvoiceStatus.DRAFT or invoice.invoice_type == InvoiceType.CREDIT:
             return ZERO
@@ -72,7 +72,7 @@ class Balance:
 
     @property
     def refundable(self) -> int:
-        """What may still be refunded of the invoice."""
+        """The amount of the invoice that may still be refunded."""
         invoice = self.invoice
         paid = invoice.total_paid_amount_cents
         if invoice.status == InvoiceStatus.DRAFT or (
@@ -96,7 +96,7 @@ class Balance:
 
     @property
     def offsettable(self) -> int:
-        """What credit notes may offset of the invoice: at most the amount due."""
+        """The amount of the invoice that credit notes may offset: at most the amount due."""
         invoice, due = self.invoice, self.invoice.due_cents
         if invoice.status == InvoiceStatus.VOIDED:
             return 0
@@ -106,7 +106,7 @@ class Balance:
 
     @property
     def remainder(self) -> Remainder:
-        """What is left to credit of the invoice after all its notes, in whole cents."""
+        """The creditable amount of the invoice after all its notes, in whole cents."""
         invoice = self.invoice
         sub_total, taxes = invoice.sub_total_excluding_taxes_amount_cents, invoice.taxes_amount_cents
         return remainder(sub_total, taxes, invoice.applied_taxes, self.notes)
@@ -125,7 +125,7 @@ class Balance:
         return [(fee, Decimal(cents)) for fee in self.fees if (cents := self.left_of(fee)) > 0]
 
     def worth(self, items: Sequence[tuple[Fee, Decimal]]) -> int:
-        """What items come to, taxes included and coupons taken off, in whole cents."""
+        """The total of items in whole cents, with taxes and less coupons."""
         # The tax lines, which have ids and a date, are dropped.
         return self.credited(items, None, now=self.invoice.created_at, new_id=str).total_cents
 

@@ -94,7 +94,7 @@ CREDITED = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
 class CreditNoteEvent(StrEnum):
-    """What can happen to a note's balance."""
+    """Events that change the status of a note's balance."""
 
     USE_UP = "use_up"
     VOID = "void"
@@ -203,7 +203,7 @@ class Credited:
 
     @property
     def coupons_adjustment_cents(self) -> int:
-        """What coupons had taken off the items, in whole cents."""
+        """The discount of coupons on the items, in whole cents."""
         return round_cents(self.coupons_adjustment_precise)
 
     @property
@@ -227,14 +227,14 @@ class Estimate:
 
 
 def creditable_fee(fee: Fee, items: Sequence[CreditNoteItem]) -> int:
-    """What is left to credit of a fee (cents, before taxes and coupons); items of all notes count, voided ones too."""
+    """The creditable amount of a fee (cents, before taxes and coupons); items of all notes count, voided ones too."""
     return fee.amount_cents - sum(item.amount_cents for item in items if item.fee_id == fee.id)
 
 
 def creditable_invoice(
     fees: Sequence[Fee], items: Sequence[CreditNoteItem], reductions_cents: int, fees_amount_cents: int
 ) -> Decimal:
-    """What is left to credit of an invoice, taxes included, in (fractions of) cents.
+    """The creditable amount of an invoice, taxes included, in (fractions of) cents.
 
     `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together. The
     rest of a fee is worth its amount less its own share of these.
@@ -263,7 +263,7 @@ def _tax_of(net: Decimal, fee: Fee) -> Decimal:
 
 
 def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:
-    """What is left to refund of an invoice: at most what was paid and not refunded, and at most what is creditable."""
+    """The refundable amount of an invoice: at most what was paid and not refunded, and at most what is creditable."""
     return max(0, truncate_cents(min(Decimal(paid_cents - refunded_cents), creditable)))
 
 

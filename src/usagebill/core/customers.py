@@ -90,7 +90,7 @@ class MetadataItem:
 
 
 class IntegrationCategory(StrEnum):
-    """What another system does for a customer."""
+    """The categories of other systems."""
 
     TAX = "tax"  # it says what invoices are taxed with
     ACCOUNTING = "accounting"  # it keeps the books
@@ -129,7 +129,7 @@ class IntegrationCustomer:
 
     @property
     def category(self) -> IntegrationCategory:
-        """What the system does for the customer."""
+        """The category of the system."""
         return INTEGRATION_CATEGORIES[self.integration_type]
 
 
@@ -240,7 +240,7 @@ def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) ->
 
 
 def definition_errors(customer: Customer) -> dict[str, list[str]]:
-    """What is wrong with a customer by itself, as field -> codes; empty if nothing is.
+    """Errors in the fields of a customer, as field -> codes; empty if there are none.
 
     Names of time zones are checked elsewhere.
     """
@@ -270,7 +270,7 @@ def definition_errors(customer: Customer) -> dict[str, list[str]]:
 
 
 def metadata_errors(item: MetadataItem, others: Sequence[MetadataItem]) -> dict[str, list[str]]:
-    """What is wrong with an item beside the `others` of its customer, as field -> codes."""
+    """Errors in an item beside the `others` of its customer, as field -> codes."""
     errors: dict[str, list[str]] = {}
     if not item.key:
         errors["key"] = ["value_is_mandatory"]

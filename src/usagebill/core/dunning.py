@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DunningThreshold:
-    """What must be overdue in a currency, in cents, for a customer to be asked for it."""
+    """The overdue amount in a currency, in cents, for a customer to be asked for it."""
 
     amount_cents: int
     currency: str
@@ -71,7 +71,7 @@ class DunningProgress:
 
 
 def campaign_errors(campaign: DunningCampaign) -> dict[str, object]:
-    """What is wrong with a campaign by itself, as field -> codes, or place -> field -> codes; empty if nothing is."""
+    """Errors in the fields of a campaign, as field -> codes, or place -> field -> codes; empty if there are none."""
     errors: dict[str, object] = {}
     for name in ("name", "code"):
         if not getattr(campaign, name).strip():
@@ -115,7 +115,7 @@ def _threshold_errors(thresholds: Sequence[DunningThreshold]) -> dict[str, dict[
 
 
 def overdue_balances(invoices: Iterable[Invoice]) -> dict[str, int]:
-    """What overdue invoices come to in each currency, in cents: their totals, whatever was paid of them."""
+    """The totals of overdue invoices by currency, in cents, regardless of partial payments."""
     balances: dict[str, int] = {}
     for invoice in invoices:
         balances[invoice.currency] = balances.get(invoice.currency, 0) + invoice.total_amount_cents
@@ -123,7 +123,7 @@ def overdue_balances(invoices: Iterable[Invoice]) -> dict[str, int]:
 
 
 def threshold_of(campaign: DunningCampaign, currency: str) -> int | None:
-    """What must be overdue in the currency, in cents; None if the campaign does not ask for it."""
+    """The overdue amount in the currency, in cents; None if the campaign does not ask for it."""
     return next(
         (threshold.amount_cents for threshold in campaign.thresholds if threshold.currency == currency),
         None,

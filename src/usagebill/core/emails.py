@@ -112,7 +112,7 @@ def read_list(field_value: object) -> tuple[str, ...] | None:
 
 
 def list_problems(addresses: tuple[str, ...]) -> list[str]:
-    """What is wrong with a list of addresses, as one text; empty if each is a single address."""
+    """Errors in a list of addresses, as one text; empty if each is a single address."""
     wrong = [address for address in addresses if "," in address or not is_email(address)]
     return [f"invalid email format: {', '.join(wrong)}"] if wrong else []
 

@@ -50,7 +50,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 class ValueType(StrEnum):
-    """What the values of a privilege are."""
+    """The types of privilege values."""
 
     INTEGER = "integer"
     BOOLEAN = "boolean"
@@ -150,7 +150,7 @@ class SubscriptionFeature:
 
 
 def feature_errors(feature: Feature) -> dict[str, list[str]]:
-    """What is wrong with a feature's own fields, as field -> codes. Whether its code is free only the store knows."""
+    """Errors in a feature's own fields, as field -> codes. Whether its code is free only the store knows."""
     errors: dict[str, list[str]] = {}
     if not feature.code:
         errors["code"] = ["value_is_mandatory"]
@@ -176,7 +176,7 @@ def options_of(config: object) -> tuple[str, ...] | None:
 
 
 def privilege_errors(code: str, name: str | None, value_type: str, options: Sequence[str] | None) -> dict[str, str]:
-    """What is wrong with a new privilege, as `privilege.<field>` -> code. `options` are None for a malformed config."""
+    """Errors in a new privilege, as `privilege.<field>` -> code. `options` are None for a malformed config."""
     errors: dict[str, str] = {}
     if not code:
         errors["privilege.code"] = "value_is_mandatory"

@@ -1,4 +1,4 @@
-"""What every error code means, and what to do about it: one table for messages, OpenAPI and the page of errors."""
+"""The meaning of every error code, and its remedy: one table for messages, OpenAPI and the page of errors."""
 
 from __future__ import annotations
 

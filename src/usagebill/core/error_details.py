@@ -30,7 +30,7 @@ TAX_VOIDING_ERROR = "tax_voiding_error"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetail:
-    """What went wrong: a code for the kind of error, and the details of this one."""
+    """An error: the code of its kind, and its details."""
 
     id: str
     error_code: str

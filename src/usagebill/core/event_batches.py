@@ -143,7 +143,7 @@ class ReceivedProblems:
 
 
 def received_problems(events: Iterable[Event], metrics: Mapping[str, BillableMetric]) -> ReceivedProblems:
-    """What is wrong with stored events; `metrics` are all there are, by code."""
+    """Errors in stored events; `metrics` are all there are, by code."""
     declared = {code: declared_values(metric) for code, metric in metrics.items()}
     unknown_code: dict[str, None] = {}
     missing_property: dict[str, None] = {}

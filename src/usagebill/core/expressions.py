@@ -333,7 +333,7 @@ class _Parser:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """What variables stand for."""
+    """The values of variables."""
 
     code: str
     timestamp: datetime

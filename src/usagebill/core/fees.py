@@ -24,7 +24,7 @@ __all__ = [
 
 
 class FeeType(StrEnum):
-    """What a fee is for."""
+    """The kind of item a fee is for."""
 
     CHARGE = "charge"
     ADD_ON = "add_on"
@@ -84,7 +84,7 @@ class AppliedTax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeItem:
-    """What the fee is for, copied when the fee was made. `item_type` names the record."""
+    """The billed item, copied when the fee was created. `item_type` names the record."""
 
     type: FeeType
     item_type: str

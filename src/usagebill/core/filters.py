@@ -250,7 +250,7 @@ def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequenc
 
 
 def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """What is wrong with the `values` of one filter, as field -> codes; empty if nothing is."""
+    """Errors in the `values` of one filter, as field -> codes; empty if there are none."""
     if not values or not all(values.values()):
         return {"values": ["value_is_mandatory"]}
     if not values.keys() <= declared.keys():

@@ -15,7 +15,7 @@ __all__ = ["PaidInAdvance", "less_paid_before", "paid_before_cents"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidInAdvance:
-    """What was paid in advance for `days`, of which `days_left` have yet to come."""
+    """The part for `days_left` of an amount paid in advance for `days`."""
 
     cents: int
     days: int
@@ -23,7 +23,7 @@ class PaidInAdvance:
 
     @property
     def left_cents(self) -> int:
-        """What was paid for the days to come."""
+        """The part of a payment for future days."""
         return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
 
 

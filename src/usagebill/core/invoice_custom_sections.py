@@ -44,7 +44,7 @@ class Selection:
 
 
 def definition_errors(section: InvoiceCustomSection) -> dict[str, list[str]]:
-    """What is wrong with a section by itself, as field -> codes; empty if nothing is."""
+    """Errors in the fields of a section, as field -> codes; empty if there are none."""
     return {field: ["value_is_mandatory"] for field in ("name", "code") if not getattr(section, field)}
 
 

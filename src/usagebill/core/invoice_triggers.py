@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Trigger(Enum):
-    """What makes an invoice."""
+    """The occasions for an invoice."""
 
     RUN = "run"  # a billing day
     START = "start"  # a subscription starts, and its plan is paid in advance

@@ -14,7 +14,7 @@ _LONGEST_VALUE = 255
 
 
 def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
-    """What is wrong with `metadata`, in words, in the order found; empty if nothing is."""
+    """Errors in `metadata`, in words, in the order found; empty if there are none."""
     errors: list[str] = []
     if len(metadata) > _MOST_KEYS:
         errors.append(f"cannot have more than {_MOST_KEYS} keys")

@@ -39,7 +39,7 @@ _HEX = re.compile(r"([0-9A-Fa-f]{2})+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderKind:
-    """What providers of a kind can do, and what a connection to one needs.
+    """The abilities of a kind of provider, and the fields of a connection to it.
 
     `required` and `optional` name the credentials; `settings` what else a connection of the kind has.
     `notices_need` is the credential that notices are checked with; `fetches` says that `Connect` can get it.
@@ -221,7 +221,7 @@ class PaymentConnection:
 
     @property
     def traits(self) -> ProviderKind:
-        """What providers of its kind can do."""
+        """The abilities of its kind of provider."""
         return KINDS[self.kind]
 
     @property
@@ -245,7 +245,7 @@ def redirect_url(connection: PaymentConnection) -> str:
 
 
 def connection_errors(connection: PaymentConnection) -> dict[str, list[str]]:
-    """What is wrong with a connection by itself, as field -> codes; empty if nothing is."""
+    """Errors in the fields of a connection, as field -> codes; empty if there are none."""
     kind = KINDS.get(connection.kind)
     if kind is None:
         return {"kind": ["value_is_invalid"]}

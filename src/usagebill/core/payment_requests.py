@@ -70,12 +70,12 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
 
 
 def dues(invoices: Iterable[Invoice]) -> list[int]:
-    """What is due of each invoice, in cents: nothing of one that was overpaid."""
+    """The amount due on each invoice, in cents: nothing of one that was overpaid."""
     return [max(0, invoice.due_cents) for invoice in invoices]
 
 
 def dues_by_currency(invoices: Iterable[Invoice]) -> dict[str, int]:
-    """What is due of invoices in each currency, in cents, in the order of currencies; none of which nothing is due.
+    """The amount due on invoices in each currency, in cents, in the order of currencies; none of which nothing is due.
 
     What was overpaid of one counts against the others.
     """

@@ -36,7 +36,7 @@ class AskPaymentProvider(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectPayment(Task):
-    """What is due of an invoice or payment request is charged. Of each, one such job waits or is being done.
+    """The amount due on an invoice or payment request is charged. Of each, one such job waits or is being done.
 
     `method_kind` and `method_id` are what the caller wants it paid with.
     """

@@ -113,7 +113,7 @@ class Payment:
 
     @property
     def payable_type(self) -> PayableType:
-        """What it pays."""
+        """The record it pays."""
         return PayableType.INVOICE if self.payment_request_id is None else PayableType.PAYMENT_REQUEST
 
     @property
@@ -187,7 +187,7 @@ class RefundAttempt:
 
 
 class NoticeStatus(StrEnum):
-    """What became of something that a provider reported."""
+    """The outcome of a provider's notice."""
 
     PENDING = "pending"
     SUCCEEDED = "succeeded"

@@ -199,7 +199,7 @@ def plan_errors(
     pay_in_advance: bool | None,
     trial_period: Decimal | None = None,
 ) -> Errors:
-    """What is wrong with a plan's own fields, as field -> codes.
+    """Errors in a plan's own fields, as field -> codes.
 
     Whether its code is taken is checked by the operation.
     """
@@ -239,7 +239,7 @@ def generated_code(name: str, used: Iterable[str]) -> str:
 
 
 def threshold_errors(thresholds: Sequence[tuple[int | None, bool]]) -> Errors:
-    """What is wrong with usage thresholds, each (amount in cents, whether recurring): the first mistake counts."""
+    """Errors in usage thresholds, each (amount in cents, whether recurring): the first mistake counts."""
     if any(amount is None for amount, _ in thresholds):
         return {"usage_thresholds": ["missing_amount_cents"]}
     if len(set(thresholds)) < len(thresholds):
@@ -252,7 +252,7 @@ def threshold_errors(thresholds: Sequence[tuple[int | None, bool]]) -> Errors:
 
 
 def commitment_errors(amount_cents: int | None) -> Errors:
-    """What is wrong with the amount of a minimum commitment, in cents."""
+    """Errors in the amount of a minimum commitment, in cents."""
     if amount_cents is None:
         return {"amount_cents": ["is not a number"]}
     return {} if COMMITMENT.holds(amount_cents) else {"amount_cents": ["value_is_out_of_range"]}

@@ -48,7 +48,7 @@ class AvailableWallet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletShare:
-    """What a wallet pays of an invoice, in whole cents: in all, and of each fee."""
+    """The amounts that a wallet pays for an invoice, in whole cents: in total and by fee."""
 
     wallet: Wallet
     amount_cents: int
@@ -96,7 +96,7 @@ class _Bucket:
 
 
 def payable(fee: Fee) -> Decimal:
-    """What wallets may pay of a fee, in (fractions of) cents: it and its taxes, less coupons and credit notes."""
+    """The amount of a fee that wallets may pay, in (fractions of) cents: with taxes, less coupons and credit notes."""
     net = net_of_coupons(fee)
     if net == ZERO:
         return ZERO

@@ -59,7 +59,7 @@ class ComparedLine:
 
     @property
     def difference_cents(self) -> int:
-        """What the new price list adds; negative if it is cheaper."""
+        """The difference in price; negative if the new price list is cheaper."""
         return self.new_cents - self.old_cents
 
 
@@ -80,17 +80,17 @@ class ComparedSubscription:
 
     @property
     def old_cents(self) -> int:
-        """What it comes to under the old price list."""
+        """The amount under the old price list."""
         return sum(line.old_cents for line in self.lines)
 
     @property
     def new_cents(self) -> int:
-        """What it comes to under the new one."""
+        """The amount under the new price list."""
         return sum(line.new_cents for line in self.lines)
 
     @property
     def difference_cents(self) -> int:
-        """What the new price list adds; negative if it is cheaper."""
+        """The difference in price; negative if the new price list is cheaper."""
         return self.new_cents - self.old_cents
 
 

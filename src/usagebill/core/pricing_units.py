@@ -29,7 +29,7 @@ class PricingUnit:
 
 
 def pricing_unit_definition_errors(unit: PricingUnit) -> dict[str, list[str]]:
-    """What is wrong with a unit by itself, as field -> codes. Whether its code is taken is checked by the operation."""
+    """Errors in the fields of a unit, as field -> codes. Whether its code is taken is checked by the operation."""
     errors: dict[str, list[str]] = {}
     for name in ("name", "code", "short_name"):
         if not str(getattr(unit, name)).strip():

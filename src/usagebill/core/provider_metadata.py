@@ -1,4 +1,4 @@
-"""What we write on charges and pages at payment providers, so that their notices can be matched to what was paid."""
+"""Metadata of charges and pages at payment providers, which match their notices to records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GOCARDLESS_KEYS = 3
 
 
 def charge_metadata(kind: str, payable: Payable, payer: Payer, payment_id: str) -> dict[str, str]:
-    """What goes with a charge at a provider of this kind."""
+    """Metadata of a charge at a provider of this kind."""
     metadata = _invoice(payable, payer) if payable.type is PayableType.INVOICE else _request(payable, payer)
     if kind == "gocardless":
         return dict(list(metadata.items())[:_GOCARDLESS_KEYS])
@@ -32,7 +32,7 @@ def charge_metadata(kind: str, payable: Payable, payer: Payer, payment_id: str) 
 
 
 def page_metadata(payable: Payable, payer: Payer) -> dict[str, str]:
-    """What goes with a page on which the customer pays once."""
+    """Metadata of a page for a single payment."""
     metadata = _invoice(payable, payer) if payable.type is PayableType.INVOICE else _request(payable, payer)
     return metadata | {"payment_type": ONE_TIME}
 

@@ -1,4 +1,4 @@
-"""What payment providers are asked, what they answer, why they do not, and what they report by themselves.
+"""Requests to payment providers, their responses and failures, and their notices.
 
 A request says all that a provider needs, in our own words: amounts are whole cents of `currency`, ids without more are
 ours, and `provider_...` ids are the provider's. `key` is the idempotency key: the same request repeated has the same
@@ -68,7 +68,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 class PayableType(StrEnum):
-    """What is paid."""
+    """The record that is paid."""
 
     INVOICE = "Invoice"
     PAYMENT_REQUEST = "PaymentRequest"
@@ -135,7 +135,7 @@ class Payable:
 
 
 class Request(Generic[A_co]):
-    """What a provider is asked; the parameter is the type of the answer."""
+    """A request to a provider; the parameter is the type of the response."""
 
     __slots__ = ()
 

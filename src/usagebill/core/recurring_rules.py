@@ -43,7 +43,7 @@ class RuleStatus(StrEnum):
 
 
 class RuleTrigger(StrEnum):
-    """What triggers a top-up: a day of the calendar, or a low ongoing balance."""
+    """The trigger of a top-up: a calendar day, or a low ongoing balance."""
 
     INTERVAL = "interval"
     THRESHOLD = "threshold"

@@ -18,7 +18,7 @@ _UNDER_WAY = (MoneyBack.PENDING, MoneyBack.DONE, SurplusBack.PENDING, SurplusBac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundBook:
-    """What a customer paid and was paid back through providers.
+    """A customer's payments and refunds through providers.
 
     `notes` are the customer's credit notes by their ids; `closed` the invoices that nobody is to pay; `asked` the ids
     of attempts, and of what payments pay, for which a job waits that asks their provider.

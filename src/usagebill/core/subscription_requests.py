@@ -23,7 +23,7 @@ _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
 class Wanted(Enum):
-    """What a request to put a customer on a plan comes to."""
+    """The effect of a request to put a customer on a plan."""
 
     NEW = "new"  # a new subscription
     NOTHING = "nothing"  # it is on that plan already
@@ -32,7 +32,7 @@ class Wanted(Enum):
 
 
 def wanted_of(current: Subscription | None, plan_id: str) -> Wanted:
-    """What a request for a plan comes to; `current` is the live subscription with the external id, if there is one."""
+    """The effect of a request for a plan; `current` is the live subscription with the external id, if there is one."""
     if current is None:
         return Wanted.NEW
     if current.plan_id == plan_id:
@@ -44,7 +44,7 @@ def wanted_of(current: Subscription | None, plan_id: str) -> Wanted:
 def date_problems(
     starts: datetime | None, ending_at: datetime | None, now: datetime, *, has_ending: bool
 ) -> dict[str, object]:
-    """What is wrong with the dates of a request, by field; None stands for what is no date.
+    """Errors in the dates of a request, by field; None stands for what is no date.
 
     A subscription ends on a later day (in UTC) than it starts, and than today.
     """

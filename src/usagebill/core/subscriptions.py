@@ -174,7 +174,7 @@ HOLDING_ID = (SubscriptionStatus.ACTIVE, SubscriptionStatus.PENDING, Subscriptio
 
 
 class Event(Enum):
-    """What can happen to a subscription."""
+    """Events that change the status of a subscription."""
 
     ACTIVATE = "activate"
     AWAIT_PAYMENT = "await_payment"

@@ -46,7 +46,7 @@ _REFUSED_ALTOGETHER = ("status_401", "status_403")
 
 
 class SyncSubject(StrEnum):
-    """What a synced document is about."""
+    """The subjects of synced documents."""
 
     CUSTOMER = "customer"
     INVOICE = "invoice"
@@ -213,7 +213,7 @@ def sync_error(link: IntegrationCustomer, document: SyncedDocument) -> ErrorDeta
 
 
 def targeted_object(connection: SyncConnection, customer: Customer, sent: str | None) -> str | None:
-    """What HubSpot is to keep the customer as; None for other systems."""
+    """The HubSpot object for the customer; None for other systems."""
     if connection.kind != "hubspot":
         return None
     by_type = {"individual": "contacts", "company": "companies"}

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class SyncEvent(Enum):
-    """What happens to a document."""
+    """Events in the life of a document."""
 
     ORDER = "order"  # its record is new, or has changed
     ACCEPT = "accept"  # the system has it as it is

@@ -58,7 +58,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a job does. `kind` is its name in stored rows, and never changes.
+    """The task of a job. `kind` is its name in stored rows, and never changes.
 
     `subject_field` names the field with the id of the job's subject. A task about a customer has the customer as its
     subject, so that a customer's backlog can be looked up. All other fields are the job's payload. `identity` names the
@@ -447,7 +447,7 @@ class RetryLimitedTaxes(Task):
 class AskTaxProvider(Task):
     """A tax provider is asked about a record: the invoice, fee or credit note with this id.
 
-    `attempts` have had no answer so far. `request_id` is what an invoice waits for, and `purpose` how a void is reported.
+    `attempts` have had no answer so far. An invoice waits for `request_id`; a void is reported as `purpose`.
     """
 
     kind = "ask_tax_provider"

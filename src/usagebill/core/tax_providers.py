@@ -102,7 +102,7 @@ class AddressedConnection(Protocol):
 
 
 def connection_errors(connection: AddressedConnection, kinds: Collection[str] = KINDS) -> dict[str, list[str]]:
-    """What is wrong with a connection by itself, as field -> codes; empty if nothing is."""
+    """Errors in the fields of a connection, as field -> codes; empty if there are none."""
     errors: dict[str, list[str]] = {}
     if connection.kind not in kinds:
         errors["kind"] = ["value_is_invalid"]
@@ -121,7 +121,7 @@ def connection_errors(connection: AddressedConnection, kinds: Collection[str] = 
 
 
 class Purpose(StrEnum):
-    """What a provider is requested to do."""
+    """The kinds of requests to a provider."""
 
     DRAFT = "draft"  # the taxes of a document that is not issued yet
     FINALIZED = "finalized"  # the taxes of an invoice that is issued with them

@@ -234,7 +234,7 @@ def usage_taxes_cents(amounts: Iterable[tuple[int, Sequence[Tax]]]) -> int:
 def tax_problems(
     name: str | None, code: str | None, rate: Decimal | None, *, code_is_taken: bool
 ) -> dict[str, list[str]]:
-    """What is wrong with a tax, by field. `code_is_taken`: another one has it."""
+    """Errors in a tax, by field. `code_is_taken`: another one has it."""
     problems: dict[str, list[str]] = {}
     if not name:
         problems["name"] = ["value_is_mandatory"]

@@ -264,7 +264,7 @@ def property_reason(metric: BillableMetric, event: Event) -> Reason:
 
 
 def message_of(reason: Reason, event: Event, field_name: str | None = None, near: str | None = None) -> str:
-    """What is wrong with the event, for a person; `near` is a name that may have been meant."""
+    """Errors in the event, for a person; `near` is a name that may have been meant."""
     texts = {
         Reason.SUBSCRIPTION_MISSING: "the event names no subscription",
         Reason.SUBSCRIPTION_NOT_FOUND: f"no subscription has the external id {event.external_subscription_id!r}",

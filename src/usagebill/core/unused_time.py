@@ -34,7 +34,7 @@ _DECIMALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeCredit:
-    """What to credit of a fee, in (fractions of) cents before taxes and coupons; without `parts` it is all balance."""
+    """The amount of a fee to credit, in (fractions of) cents before taxes and coupons; all balance without `parts`."""
 
     fee: Fee
     amount: Decimal

@@ -51,7 +51,7 @@ def credit_amount(sent: object) -> Decimal | None:
 
 
 def metadata_pairs_code(sent: object, most: int) -> str | None:
-    """What is wrong with pairs of metadata; None if nothing is."""
+    """The error in pairs of metadata; None if there is none."""
     if not isinstance(sent, Sequence) or isinstance(sent, str):
         return "invalid_type"
     if len(sent) > most:
@@ -96,7 +96,7 @@ def are_fee_types(sent: Iterable[str]) -> bool:
 
 
 def wallet_problems(wallet: Wallet) -> dict[str, list[str]]:
-    """What is wrong with a wallet by itself, as field -> codes; whether its code is taken is checked elsewhere."""
+    """Errors in the fields of a wallet, as field -> codes; whether its code is taken is checked elsewhere."""
     problems: dict[str, list[str]] = {}
     rate = wallet.rate_amount
     if not WALLET_RATE.holds(rate):

@@ -56,7 +56,7 @@ class WalletTransactionStatus(StrEnum):
 
 
 class WalletTransactionEvent(StrEnum):
-    """What can happen to it, by way of its top-up invoice."""
+    """Events of its top-up invoice that change its status."""
 
     PAID = "paid"
     PAYMENT_FAILED = "payment_failed"

@@ -68,7 +68,7 @@ class WalletStatus(StrEnum):
 
 
 class WalletEvent(StrEnum):
-    """What can happen to it."""
+    """Events that change its status."""
 
     TERMINATE = "terminate"
 
@@ -140,7 +140,7 @@ def floored_credits(credits: Decimal) -> Decimal:
 
 
 def cents_of_credits(credits: Decimal, rate: Decimal, currency: str) -> int:
-    """What credits are worth, in whole cents, half away from zero."""
+    """The value of credits in whole cents, half away from zero."""
     return rounded_cents(multiply(credits, rate), currency)
 
 
@@ -155,7 +155,7 @@ def credits_of_cents(cents: Decimal | int, rate: Decimal, currency: str) -> Deci
 
 
 def whole_cent_credits(credits: Decimal, rate: Decimal, currency: str) -> tuple[int, Decimal]:
-    """What a top-up of `credits` comes to: whole cents, and the credits that these are worth.
+    """The price of a top-up of `credits` in whole cents, and the credits that price is worth.
 
     Nobody buys or is granted a fraction of a cent: 4.399999 credits of 0.01 EUR are 4 cents, and so 4 credits.
     """

@@ -220,7 +220,7 @@ _HTTP_URL = re.compile(
 
 
 def endpoint_errors(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
-    """What is wrong with an endpoint by itself, as field -> codes; empty if nothing is."""
+    """Errors in the fields of an endpoint, as field -> codes; empty if there are none."""
     errors: dict[str, list[str]] = {}
     if not endpoint.webhook_url:
         errors["webhook_url"] = ["value_is_mandatory", "url_is_invalid"]
@@ -238,7 +238,7 @@ def normalized_event_types(sent: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def event_types_errors(event_types: Sequence[str]) -> list[str]:
-    """What is wrong with kept event types: names that the catalogue does not have."""
+    """Errors in kept event types: names that the catalogue does not have."""
     unknown = [name for name in event_types if name not in OBJECT_TYPES]
     listed = ", ".join(f'"{name}"' for name in unknown)
     return [f"contains invalid types: [{listed}]"] if unknown else []

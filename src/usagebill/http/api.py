@@ -152,7 +152,7 @@ class _Exchange:
 
     @property
     def client(self) -> str:
-        """What the client says of itself."""
+        """The client's `User-Agent`."""
         return self.request.headers.get("user-agent", "")
 
 

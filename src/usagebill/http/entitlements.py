@@ -1,4 +1,4 @@
-"""What plans and subscriptions are entitled to, over HTTP."""
+"""Entitlements of plans and subscriptions over HTTP."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _RETRY_SECONDS = 60
 
 
 def error_body(problem: BillingError) -> JsonObject:
-    """What is said about a refusal, for every endpoint alike."""
+    """The body of an error, the same for every endpoint."""
     if isinstance(problem, BadRequest):
         return {"status": 400, "error": problem.code, "message": problem.message}
     if isinstance(problem, Unauthorized):

@@ -1,4 +1,4 @@
-"""What payment providers report, over HTTP: no API key, but a signature that only the provider can make."""
+"""Notices of payment providers over HTTP: no API key, but a signature that only the provider can make."""
 
 from __future__ import annotations
 

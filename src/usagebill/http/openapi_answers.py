@@ -1,4 +1,4 @@
-"""What is answered, in the description of the API: the schemas of objects, pages and errors."""
+"""Responses in the API description: the schemas of objects, pages and errors."""
 
 from __future__ import annotations
 

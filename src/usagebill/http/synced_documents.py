@@ -1,4 +1,4 @@
-"""What accounting systems and CRMs have over HTTP."""
+"""Synced documents of accounting systems and CRMs over HTTP."""
 
 from __future__ import annotations
 

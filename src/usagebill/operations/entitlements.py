@@ -1,4 +1,4 @@
-"""What plans entitle to, and what subscriptions change of that."""
+"""Entitlements of plans, and their overrides by subscriptions."""
 
 from __future__ import annotations
 

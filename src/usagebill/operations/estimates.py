@@ -39,7 +39,7 @@ __all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estima
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantFee:
-    """What one event costs by itself under one charge."""
+    """The price of one event under one charge, regardless of other usage."""
 
     subscription: Subscription
     definition: PlanDefinition

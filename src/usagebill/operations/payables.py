@@ -1,4 +1,4 @@
-"""What is collected: invoices and payment requests, found, changed by their payments, and announced."""
+"""Amounts to collect: invoices and payment requests, found, changed by their payments, and announced."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ PAYABLES: Mapping[PayableType, Payables] = {
 
 
 def find_payable(reader: Reader, payable_type: PayableType, id: str) -> Collectable | None:
-    """What is to be paid; None if there is nothing of this id that can be."""
+    """The record to pay; None if there is nothing of this id that can be."""
     kind = PAYABLES.get(payable_type)
     return None if kind is None else kind.find(reader, id)
 

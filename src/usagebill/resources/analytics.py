@@ -1,4 +1,4 @@
-"""What invoices and usage come to."""
+"""Reports on invoices and usage."""
 
 from __future__ import annotations
 

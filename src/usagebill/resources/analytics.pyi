@@ -20,7 +20,7 @@ class Analytics(Resource):
         external_customer_id: str | None = ...,
         billing_entity_code: str | None = ...,
     ) -> list[GrossRevenue]:
-        """What finalized invoices come to, by the month of their date, currency and billing entity; oldest first.
+        """Totals of finalized invoices, by the month of their date, currency and billing entity; oldest first.
 
         Refunds are taken off the month of their invoice. Fees paid in advance without an invoice count in the month in
         which they were made, before taxes. Self-billed invoices and lost disputes are left out.
@@ -95,7 +95,7 @@ class Analytics(Resource):
         external_customer_id: str | None = ...,
         billing_entity_code: str | None = ...,
     ) -> list[OverdueBalance]:
-        """What is still due of overdue invoices, by the month in which they were due, currency and billing entity.
+        """The amount still due on overdue invoices, by the month in which they were due, currency and billing entity.
 
         Oldest month first. Payments and finalized offsets are taken off. Self-billed invoices are left out.
 

@@ -1,4 +1,4 @@
-"""What a seller offers: metrics, plans, add-ons, coupons, taxes."""
+"""The catalogue of a seller: metrics, plans, add-ons, coupons, taxes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from usagebill.work import Reader
 
 
 class AddOns(Resource):
-    """What one-off invoices and fixed charges sell."""
+    """Items of one-off invoices and fixed charges."""
 
     views: ClassVar[Views] = {AddOn: add_on_view}
 

@@ -26,7 +26,7 @@ from usagebill.fields import (
 from usagebill.records import AddOn, BillableMetric, Charge, Coupon, FixedCharge, Pages, Plan, Tax
 
 class AddOns(Resource):
-    """What one-off invoices and fixed charges sell."""
+    """Items of one-off invoices and fixed charges."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

@@ -62,7 +62,7 @@ class SyncConnections(Resource):
 
 
 class SyncedDocuments(Resource):
-    """What accounting systems and CRMs have, or are to have."""
+    """Documents sent, or to be sent, to accounting systems and CRMs."""
 
     views: ClassVar[Views] = {SyncedDocument: synced_document_view}
 

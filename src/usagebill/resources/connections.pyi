@@ -220,7 +220,7 @@ class SyncConnections(Resource):
         """All connections, oldest first."""
 
 class SyncedDocuments(Resource):
-    """What accounting systems and CRMs have, or are to have."""
+    """Documents sent, or to be sent, to accounting systems and CRMs."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

@@ -1,4 +1,4 @@
-"""What subscriptions are entitled to, in memory: for a program that asks on every request."""
+"""Entitlements of subscriptions in memory, for programs that check them on every request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What customers may do: features, and what plans and subscriptions have of them."""
+"""Features, and the entitlements of plans and subscriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from usagebill.views.entitlements import (
 
 
 class Features(Resource):
-    """What plans sell besides usage, with typed privileges."""
+    """Features that plans include, with typed privileges."""
 
     views: ClassVar[Views] = {Feature: feature_view}
     messages: ClassVar[Messages] = {
@@ -38,7 +38,7 @@ class Features(Resource):
 
 
 class Entitlements(Resource):
-    """What plans entitle to, what subscriptions change of that, and what comes of it."""
+    """Entitlements of plans, overrides by subscriptions, and the result."""
 
     views: ClassVar[Views] = {PlanFeature: plan_entitlement_view, SubscriptionFeature: subscription_entitlement_view}
 

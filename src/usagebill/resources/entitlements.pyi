@@ -9,7 +9,7 @@ from usagebill.fields import PrivilegeFields
 from usagebill.records import Pages, PlanFeature, SubscriptionFeature
 
 class Entitlements(Resource):
-    """What plans entitle to, what subscriptions change of that, and what comes of it."""
+    """Entitlements of plans, overrides by subscriptions, and the result."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -135,7 +135,7 @@ class Entitlements(Resource):
         """
 
 class Features(Resource):
-    """What plans sell besides usage, with typed privileges."""
+    """Features that plans include, with typed privileges."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

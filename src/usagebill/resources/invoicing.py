@@ -86,7 +86,7 @@ class Fees(Resource):
 
 
 class Invoices(Resource):
-    """What customers owe."""
+    """Invoices and their fees."""
 
     views: ClassVar[Views] = {
         Invoice: invoice_view,

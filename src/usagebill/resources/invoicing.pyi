@@ -70,7 +70,7 @@ class CreditNotes(Resource):
     def estimate(
         self, *, invoice_id: str, items: Sequence[CreditNoteItemFields | Mapping[str, Any]]
     ) -> CreditNoteEstimate:
-        """What a note over these items would come to. Raises as `create` does for the invoice and the items.
+        """The estimate of a note over these items. Raises as `create` does for the invoice and the items.
 
         invoice_id: The invoice, by id. Required.
         items: The credited amount of each fee. Required.
@@ -344,7 +344,7 @@ class Fees(Resource):
         """
 
 class Invoices(Resource):
-    """What customers owe."""
+    """Invoices and their fees."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

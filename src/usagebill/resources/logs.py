@@ -1,4 +1,4 @@
-"""What happened, and who did it."""
+"""Logs of changes, requests and security events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from usagebill.views.security_logs import security_log_view
 
 
 class ActivityLogs(Resource):
-    """What has changed, by whom, with the values before and after."""
+    """The log of changes: by whom, with the values before and after."""
 
     views: ClassVar[Views] = {ActivityLog: activity_log_view}
 
@@ -33,7 +33,7 @@ class ApiLogs(Resource):
 
 
 class SecurityLogs(Resource):
-    """What happened to keys, endpoints, connections and billing entities."""
+    """The log of keys, endpoints, connections and billing entities."""
 
     views: ClassVar[Views] = {SecurityLog: security_log_view}
 

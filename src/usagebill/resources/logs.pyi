@@ -8,7 +8,7 @@ from usagebill.bindings import Messages, Resource, Views
 from usagebill.records import ActivityLog, ApiLog, Pages, SecurityLog
 
 class ActivityLogs(Resource):
-    """What has changed, by whom, with the values before and after."""
+    """The log of changes: by whom, with the values before and after."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -86,7 +86,7 @@ class ApiLogs(Resource):
         """
 
 class SecurityLogs(Resource):
-    """What happened to keys, endpoints, connections and billing entities."""
+    """The log of keys, endpoints, connections and billing entities."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

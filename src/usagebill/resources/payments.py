@@ -1,4 +1,4 @@
-"""What was paid."""
+"""Payments and payment methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from usagebill.views.payments import PaymentView, payment_view
 
 
 class Payments(Resource):
-    """What was paid of invoices."""
+    """Payments of invoices."""
 
     views: ClassVar[Views] = {Payment: payment_view}
     messages: ClassVar[Messages] = {
@@ -38,7 +38,7 @@ class Payments(Resource):
 
 
 class PaymentMethods(Resource):
-    """What customers can be charged with, as their payment providers say."""
+    """Customers' payment methods, from their payment providers."""
 
     views: ClassVar[Views] = {PaymentMethod: payment_method_view}
 
@@ -48,7 +48,7 @@ class PaymentMethods(Resource):
 
 
 class PaymentReceipts(Resource):
-    """What customers get for money received."""
+    """Receipts of payments."""
 
     views: ClassVar[Views] = {PaymentReceipt: payment_receipt_view}
     messages: ClassVar[Messages] = {
@@ -64,7 +64,7 @@ class PaymentReceipts(Resource):
 
 
 class PaymentRequests(Resource):
-    """What customers are asked to pay of overdue invoices."""
+    """Requests to pay overdue invoices."""
 
     views: ClassVar[Views] = {PaymentRequest: payment_request_view}
     messages: ClassVar[Messages] = {

@@ -84,7 +84,7 @@ class DunningCampaigns(Resource):
         """
 
 class PaymentMethods(Resource):
-    """What customers can be charged with, as their payment providers say."""
+    """Customers' payment methods, from their payment providers."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -112,7 +112,7 @@ class PaymentMethods(Resource):
         """
 
 class PaymentReceipts(Resource):
-    """What customers get for money received."""
+    """Receipts of payments."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -162,7 +162,7 @@ class PaymentReceipts(Resource):
         """
 
 class PaymentRequests(Resource):
-    """What customers are asked to pay of overdue invoices."""
+    """Requests to pay overdue invoices."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -234,7 +234,7 @@ class PaymentRequests(Resource):
         """
 
 class Payments(Resource):
-    """What was paid of invoices."""
+    """Payments of invoices."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

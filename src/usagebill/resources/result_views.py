@@ -99,7 +99,7 @@ def top_up_page_view(reader: Reader, shown: TopUpPage) -> TopUpPaymentView:
 
 
 def instant_fee_details(reader: Reader, fee: InstantFee) -> InstantFeeView:
-    """What one event costs by itself."""
+    """The price of one event, regardless of other usage."""
     return instant_fee_view(
         reader,
         fee.subscription,

@@ -37,7 +37,7 @@ from usagebill.views.events import EventErrorView, EventsErrors, event_view, lis
 
 
 class Events(Resource):
-    """What customers did."""
+    """Usage events of customers."""
 
     views: ClassVar[Views] = {
         Event: event_view,
@@ -80,7 +80,7 @@ class Events(Resource):
             return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
 
     def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
-        """What an event costs by itself, whatever was used before it."""
+        """The price of an event on its own, regardless of earlier usage."""
         event = read(events.EventInput, _event(fields))
         with worded(self._runner, fields, events.EventInput):
             return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))

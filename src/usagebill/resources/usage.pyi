@@ -65,7 +65,7 @@ class EventSources(Resource):
         """
 
 class Events(Resource):
-    """What customers did."""
+    """Usage events of customers."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -197,7 +197,7 @@ class Events(Resource):
         precise_total_amount_cents: Number | None = ...,
         properties: Mapping[str, object] | None = ...,
     ) -> Sequence[InstantFee]:
-        """What an event costs by itself, whatever was used before it."""
+        """The price of an event on its own, regardless of earlier usage."""
 
 class Usage(Resource):
     """What customers have used, and what it comes to."""

@@ -1,4 +1,4 @@
-"""What engines have in common, independent of their SQL."""
+"""Code shared by all engines, independent of their SQL."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _month_text(month: date) -> str:
 
 
 def gross_revenue_view(reader: Reader, row: GrossRevenue) -> GrossRevenueView:
-    """What was invoiced in a month."""
+    """The amount invoiced in a month."""
     return {
         "month": _month_text(row.month),
         "amount_cents": row.amount_cents,
@@ -124,7 +124,7 @@ def mrr_view(reader: Reader, row: RecurringRevenue) -> MrrView:
 
 
 def overdue_balance_view(reader: Reader, row: OverdueBalance) -> OverdueBalanceView:
-    """What is overdue since a month."""
+    """The amount overdue since a month."""
     return {
         "month": _month_text(row.month),
         "amount_cents": row.amount_cents,
@@ -149,7 +149,7 @@ def usage_of_metric_view(reader: Reader, row: UsageOfMetric) -> UsageOfMetricVie
 
 
 def gross_revenues_view(reader: Reader, rows: Sequence[GrossRevenue]) -> list[GrossRevenueView]:
-    """What was invoiced, by month."""
+    """Invoiced amounts by month."""
     return [gross_revenue_view(reader, row) for row in rows]
 
 
@@ -169,7 +169,7 @@ def mrrs_view(reader: Reader, rows: Sequence[RecurringRevenue]) -> list[MrrView]
 
 
 def overdue_balances_view(reader: Reader, rows: Sequence[OverdueBalance]) -> list[OverdueBalanceView]:
-    """What is overdue, by the month in which it was due."""
+    """Overdue amounts by the month in which they were due."""
     return [overdue_balance_view(reader, row) for row in rows]
 
 

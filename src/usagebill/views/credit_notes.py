@@ -217,7 +217,7 @@ def _estimated_tax_view(line: AppliedTax) -> EstimatedTaxView:
 
 
 def credit_note_estimate_view(_: Reader, estimate: CreditNoteEstimate) -> CreditNoteEstimateView:
-    """What a credit note would come to."""
+    """The estimated amounts of a credit note."""
     result, amounts, invoice = estimate.result, estimate.amounts, estimate.invoice
     return {
         "svc_invoice_id": invoice.id,

@@ -71,7 +71,7 @@ def dunning_campaign_view(_: Reader, campaign: DunningCampaign) -> DunningCampai
 def dunning_finished_view(
     reader: Reader, customer: Customer, campaign: DunningCampaign, balances: Mapping[str, int]
 ) -> DunningFinished:
-    """What is overdue of the customer, in its own currency and in each, when no attempt is left."""
+    """The overdue amount of the customer, in its own currency and in each, when no attempt is left."""
     currency = customer.currency or entity_of(reader, customer).default_currency
     return {
         "external_customer_id": customer.external_id,

@@ -77,7 +77,7 @@ class EventErrorView(TypedDict):
 
 
 def event_error_view(reader: Reader, event: Event, problem: Mapping[str, Sequence[str]]) -> EventErrorView:
-    """What is wrong with an event."""
+    """Errors in an event."""
     return {
         "status": 422,
         "error": "Unprocessable entity",

@@ -168,7 +168,7 @@ def gaps(source: InvoiceSource) -> dict[str, list[str]]:
 
 
 def type_code_of(invoice: Invoice) -> str:
-    """What kind of invoice it is, by UNTDID 1001."""
+    """The type code of the invoice, UNTDID 1001."""
     if invoice.self_billed:
         return SELF_BILLED
     return CREDIT_INVOICE if invoice.invoice_type == InvoiceType.CREDIT else INVOICE

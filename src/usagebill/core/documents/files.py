@@ -19,7 +19,7 @@ __all__ = [
 
 
 class DocumentKind(StrEnum):
-    """What kind of file a document is."""
+    """The file type of a document."""
 
     PDF = "pdf"
     XML = "xml"

@@ -53,7 +53,7 @@ def update_refusal(
 
 
 def metadata_problems(items: Sequence[InvoiceMetadata]) -> Mapping[str, object]:
-    """What is wrong with an invoice's metadata, as field -> codes."""
+    """Errors in an invoice's metadata, as field -> codes."""
     problems: dict[str, object] = {}
     for field, longest in (("key", _LONGEST_KEY), ("value", _LONGEST_VALUE)):
         texts = [getattr(item, field) for item in items]

@@ -45,7 +45,7 @@ __all__ = [
 
 
 class InvoiceType(StrEnum):
-    """What an invoice bills."""
+    """The types of invoices."""
 
     SUBSCRIPTION = "subscription"
     ADVANCE_CHARGES = "advance_charges"  # fees that were paid before any invoice held them

@@ -17,7 +17,7 @@ __all__ = ["draft_number", "new_fee", "new_invoice"]
 
 
 def draft_number(entity: BillingEntity) -> str:
-    """What an invoice shows before it has a number."""
+    """The number shown on an invoice that has none yet."""
     return f"{entity.document_number_prefix}-DRAFT"
 
 

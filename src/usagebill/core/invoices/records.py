@@ -193,7 +193,7 @@ class BilledPlan:
 
     @property
     def shown_name(self) -> str:
-        """What invoices call the plan."""
+        """The plan's name on invoices."""
         return self.invoice_display_name or self.name
 
 

@@ -129,7 +129,7 @@ def parse_properties(charge_model: str, properties: Mapping[str, object], *, sub
 
 
 def price(charge_model: str, properties: Properties, usage: Usage) -> Price:
-    """What `usage` costs under `properties`; never fails for properties of this model, whatever the units."""
+    """The price of `usage` under `properties`; never fails for properties of this model, whatever the units."""
     return MODELS[charge_model].price(properties, usage)
 
 

@@ -19,7 +19,7 @@ __all__ = ["AdvancePrice", "pay_in_advance_price"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvancePrice:
-    """What one event costs: `amount` in major units, unrounded and never negative, and how it came about.
+    """The price of one event: `amount` in major units, unrounded and never negative, and how it came about.
 
     `basis` is for explanations: the two prices whose difference it is, or the prorated units, where neither the units
     nor the details say so.

@@ -1,4 +1,4 @@
-"""What is wrong with the prices of a charge, for people: the place within its properties, and what to do about it."""
+"""Errors in the prices of a charge, for people: the place within its properties, and what to do about it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Complaint(NamedTuple):
 
 
 def complaints(model: Model[Any], properties: Mapping[str, object]) -> Iterator[Complaint]:
-    """What is wrong with the prices in raw properties of this model."""
+    """Errors in the prices in raw properties of this model."""
     for key in model.keys:
         value = properties.get(key)
         if key in _RANGES:
@@ -111,7 +111,7 @@ def _of_ranges(key: str, raw: object) -> Iterator[Complaint]:
 def _bounds_text(
     fields: Mapping[str, object], before: object, *, first: bool, last: bool, counts_on: bool
 ) -> str | None:
-    """What is wrong with where a range begins and ends; None if nothing is. `before` is the end of the one before."""
+    """The error in the bounds of a range; None if there is none. `before` is the end of the previous range."""
     start, end, previous = number(fields.get("from_value")), fields.get("to_value"), number(before)
     if start is None:
         shown = fields.get("from_value")

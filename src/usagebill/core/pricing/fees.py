@@ -141,7 +141,7 @@ def _in_currency(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueUp:
-    """What a charge's minimum adds, in cents of what the charge is priced in: rounded, and with 15 decimals."""
+    """The amount added by a charge's minimum, in cents (of its pricing unit): rounded, and with 15 decimals."""
 
     amount_cents: int
     precise_amount_cents: Decimal
@@ -150,7 +150,7 @@ class TrueUp:
 def true_up(
     min_amount_cents: int, days: int, duration_days: int, used_cents: int, used_precise_cents: Decimal
 ) -> TrueUp | None:
-    """What is missing to a charge's minimum for `days` of a period of `duration_days`; None if nothing is.
+    """The shortfall to a charge's minimum for `days` of a period of `duration_days`; None if nothing is.
 
     `used_cents` and `used_precise_cents` are the sums over all fees of the charge. Everything is in cents of the
     currency or pricing unit that the charge is priced in.

@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 
 class Price(NamedTuple):
-    """What usage costs: `amount` in major units, unrounded. `divisor` is the quantity that shares it, per unit."""
+    """The price of usage: `amount` in major units, unrounded. `divisor` is the quantity that shares it, per unit."""
 
     amount: Decimal
     divisor: Decimal

@@ -145,7 +145,7 @@ def bounded(properties: PercentageProperties, value: Decimal) -> Decimal:
 
 
 def amount_details(properties: PercentageProperties, usage: Usage) -> dict[str, object]:
-    """What was free, what was paid, and how much of the amount each part is."""
+    """The free and the paid units, and the amount of each part."""
     parts = split(properties, usage)
     return {
         "units": decimal_text(parts.units),

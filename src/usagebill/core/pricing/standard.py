@@ -37,7 +37,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def instant_price(properties: StandardProperties, units: Decimal) -> Decimal:
-    """What one event of so many units costs."""
+    """The price of one event of so many units."""
     return multiply(units, properties.amount)
 
 

@@ -1,4 +1,4 @@
-"""What callers send about alerts."""
+"""Inputs of operations on alerts."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["estimate"]
 
 
 def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate:
-    """What a note over these items would come to. Raises as `create` does for the invoice and the items."""
+    """The estimate of a note over these items. Raises as `create` does for the invoice and the items."""
     invoice = credited_invoice(work, request.invoice_id)
     if invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status != PaymentStatus.SUCCEEDED:
         raise NotAllowed(

@@ -1,4 +1,4 @@
-"""What callers send to make or estimate a credit note."""
+"""Inputs for creating and estimating credit notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers send for plans and what belongs to them."""
+"""Inputs of operations on plans and their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plan operations share: looking records up, writing them, and what depends on a plan that has changed."""
+"""Shared by plan operations: looking up and writing records, and updating dependents of a changed plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["changed_plans", "code_errors", "reconsider_changes", "refuse", "remo
 
 
 def code_errors(reader: Reader, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
-    """What is wrong with the code of a charge, as field -> codes. Charges of overrides share their parents' codes."""
+    """Errors in the code of a charge, as field -> codes. Charges of overrides share their parents' codes."""
     if not charge.code:
         return {"code": ("value_is_mandatory",)}
     if charge.parent_id is not None:

@@ -1,4 +1,4 @@
-"""What callers send about subscriptions."""
+"""Inputs of operations on subscriptions."""
 
 from __future__ import annotations
 

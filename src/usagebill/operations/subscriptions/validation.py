@@ -30,7 +30,7 @@ def request_errors(
     subscription_at: object,
     customer_id: str | None,
 ) -> dict[str, object]:
-    """What is wrong with the dates and the payment method of a request, by field.
+    """Errors in the dates and the payment method of a request, by field.
 
     `customer_id` is whose method it must be; null for a customer that does not exist yet, who has none.
     """

@@ -1,4 +1,4 @@
-"""What callers send about wallets."""
+"""Inputs of operations on wallets."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _PLAN = (*_SUBSCRIPTION, (Plan, "plan_id"))
 
 
 def gross_revenue(reader: Reader, options: AnalyticsFilters) -> list[GrossRevenue]:
-    """What finalized invoices come to, by the month of their date, currency and billing entity; oldest first.
+    """Totals of finalized invoices, by the month of their date, currency and billing entity; oldest first.
 
     Refunds are taken off the month of their invoice. Fees paid in advance without an invoice count in the month in
     which they were made, before taxes. Self-billed invoices and lost disputes are left out.
@@ -203,7 +203,7 @@ def _instant(text: object) -> datetime | None:
 
 
 def overdue_balance(reader: Reader, options: AnalyticsFilters) -> list[OverdueBalance]:
-    """What is still due of overdue invoices, by the month in which they were due, currency and billing entity.
+    """The amount still due on overdue invoices, by the month in which they were due, currency and billing entity.
 
     Oldest month first. Payments and finalized offsets are taken off. Self-billed invoices are left out.
     """

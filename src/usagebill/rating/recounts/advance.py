@@ -74,7 +74,7 @@ def _added_units(
 def _line_findings(
     fee: Fee, number: str, id: str, expected: Fee | None, doubt: Callable[[], str | None], notes: Recounts
 ) -> Iterator[Finding]:
-    """What is wrong with a single line."""
+    """Errors in a single line."""
     findings = list(differences(number, id, expected, fee))
     reason = doubt() if findings else None
     if reason is not None:

@@ -1,4 +1,4 @@
-"""What was recounted, and what was not."""
+"""The report of recounted fees, and of those that were not."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class Recounts:
 
     @property
     def left(self) -> tuple[Left, ...]:
-        """What could not be recounted, by kind and reason."""
+        """Fees that could not be recounted, by kind and reason."""
         return tuple(Left(kind=kind, reason=reason, count=count) for (kind, reason), count in self._left.items())
