@@ -49,7 +49,7 @@ def test_an_invoice_has_what_the_api_shows(billed: Scenario) -> None:
 def test_help_says_what_the_fields_of_a_record_mean(billed: Scenario) -> None:
     (invoice,) = billed.billing.invoices.list().items
     help_text = inspect.getdoc(invoice) or ""
-    assert "total_due_amount_cents: What is still to be paid." in help_text
+    assert "total_due_amount_cents: The amount due." in help_text
     assert "status: Where the invoice stands." in help_text
 
 

@@ -80,7 +80,7 @@ MISTAKES = {
         "customers.upsert",
         {"name": "Acme"},
         codes={"external_id": ["value_is_mandatory"]},
-        message="external_id: is missing; send it (your own id of the customer: sent again, it changes that one), "
+        message="external_id: is missing; send it (your own id of the customer; an existing id updates that customer), "
         'for instance "acme"',
     ),
     "country by name": Mistake(

@@ -66,7 +66,7 @@ def test_an_answer_says_its_fields(described: dict[str, Any]) -> None:
     shapes = described["components"]["schemas"]
     assert shapes["Plan"]["properties"]["charges"]["items"] == {"$ref": "#/components/schemas/Charge"}
     assert shapes["Charge"]["properties"]["created_at"] == {
-        "description": "When it was made.",
+        "description": "When it was created.",
         "type": "string",
         "format": "date-time",
     }

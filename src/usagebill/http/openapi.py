@@ -291,7 +291,9 @@ class _Inputs:
                 **({"description": about} if about and not about.startswith("Method generated") else {}),
                 **({"required": [prefixed(field, self.prefix) for field in required]} if required else {}),
                 "properties": {
-                    prefixed(field, self.prefix): _needed(self.field(kind, field, new=new), field in required)
+                    prefixed(field, self.prefix): _needed(
+                        self.field(kind, field, new=new), field in required and not field_of(kind, field).nullable
+                    )
                     for field in hints_of(kind)
                 },
                 **self._by_charge_model(kind),
@@ -377,8 +379,8 @@ class _Inputs:
 
 
 def _needed(schema: JsonObject, needed: bool) -> JsonObject:
-    """The schema of a field, which null does not do for if it is needed; the bound of an open range is null."""
-    if not needed or not isinstance(schema.get("type"), list) or "null is" in schema["description"]:
+    """The schema of a field, without null if a value is needed."""
+    if not needed or not isinstance(schema.get("type"), list):
         return schema
     kinds = [kind for kind in schema["type"] if kind != "null"]
     strict = {**schema, "type": kinds[0] if len(kinds) == 1 else kinds}

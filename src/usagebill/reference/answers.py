@@ -87,7 +87,6 @@ SHOWN: Mapping[str, Field] = {
     "message": Field("The error message."),
     "error_code": Field("The error code."),
     "error_details": Field("Its unresolved errors."),
-    "applied_to_organization": Field("Whether it applies to all customers without taxes of their own."),
     "is_default": Field("Whether it is the default."),
     "customer": Field("The customer."),
     "file_url": Field(_FILE.format("PDF")),

@@ -157,7 +157,9 @@ FIELDS: Mapping[str, Field] = {
     "from_value": Field(
         "The first unit of the range: 0, or one above the end of the previous range.", unit="units", example=0
     ),
-    "to_value": Field("The last unit of the range, inclusive; null for the last range.", unit="units", example=10),
+    "to_value": Field(
+        "The last unit of the range, inclusive; null for the last range.", unit="units", example=10, nullable=True
+    ),
     "per_unit_amount": Field("The price of each unit in the range.", unit="major units", example="0.25"),
     "flat_amount": Field("Added once the range is reached.", unit="major units", example="0"),
     "rate": Field("The rate.", unit="percent", example="1.5"),
