@@ -50,7 +50,7 @@ def test_help_says_what_the_fields_of_a_record_mean(billed: Scenario) -> None:
     (invoice,) = billed.billing.invoices.list().items
     help_text = inspect.getdoc(invoice) or ""
     assert "total_due_amount_cents: The amount due." in help_text
-    assert "status: Where the invoice stands." in help_text
+    assert "status: The status of the invoice." in help_text
 
 
 def test_a_plan_has_its_charges_and_a_subscription_its_plan(billed: Scenario) -> None:

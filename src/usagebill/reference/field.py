@@ -12,8 +12,8 @@ __all__ = ["Field"]
 class Field:
     """The meaning of a field. `unit` is that of its number, `default` the value if it is not sent, in words.
 
-    `values` are all that it takes (of each item, if it is a list); `example` is a value that works. `nullable`: null is a
-    value even if the field is required.
+    `values` are all that it takes (of each item, if it is a list); `example` is a value that works.
+    `nullable`: null is a value even if the field is required.
     """
 
     about: str
