@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.event_rows import START, sent
-from benchmarks.usage_growth import opened
+from benchmarks.usage_growth import opened, plan_of
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
@@ -261,15 +261,7 @@ def filter_plans(billing: Billing, plans: Mapping[str, Sequence[dict[str, Any]]]
     """A subscription to each plan, whose periods begin on that day of each month."""
     metric = billing.billable_metrics.get("api_calls")
     for code, charges in plans.items():
-        billing.plans.create(
-            name=code,
-            code=code,
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=[{"billable_metric_id": metric.id, **charge} for charge in charges],
-        )
+        plan_of(billing, metric.id, code, charges)
         billing.subscriptions.create(
             external_customer_id="acme",
             external_id=code,

@@ -62,17 +62,22 @@ def opened(path: Path, metric: Mapping[str, Any], plans: Mapping[str, Sequence[M
     billing.customers.upsert(external_id="acme", currency="EUR")
     made = billing.billable_metrics.create(name="Calls", code="api_calls", **metric)
     for code, charges in plans.items():
-        billing.plans.create(
-            name=code,
-            code=code,
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=[{"billable_metric_id": made.id, **charge} for charge in charges],
-        )
+        plan_of(billing, made.id, code, charges)
         billing.subscriptions.create(external_customer_id="acme", external_id=f"sub-{code}", plan_code=code)
     return billing
+
+
+def plan_of(billing: Billing, metric_id: str, code: str, charges: Sequence[Mapping[str, Any]]) -> None:
+    """A monthly plan without a fee, with these charges for a metric."""
+    billing.plans.create(
+        name=code,
+        code=code,
+        interval="monthly",
+        amount_cents=0,
+        amount_currency="EUR",
+        pay_in_advance=False,
+        charges=[{"billable_metric_id": metric_id, **charge} for charge in charges],
+    )
 
 
 def load(billing: Billing, subscription: str, first: int, count: int) -> None:
