@@ -39,7 +39,7 @@ from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import Shard
 from usagebill.storage.clickhouse.shipping import BLOCK
 from usagebill.storage.event_queries import EventQuery
-from usagebill.storage.sqlite.events.rows import microseconds
+from usagebill.storage.event_rows import microseconds
 from usagebill.storage.stores import emptied_events
 from usagebill.work import Work
 

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.now("2024-03-10T10:00:00Z")
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few events have states too."""
     monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-    monkeypatch.setattr(states, "_WORTHWHILE", 1)
-    monkeypatch.setattr(state_answers, "_WORTH_A_SERIES", 0)
+    monkeypatch.setattr(states, "MIN_WAITING", 1)
+    monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
 
 
 def plant(store: Any, more: int = 1000) -> None:

@@ -69,8 +69,8 @@ def test_a_free_part_is_used_up_as_if_every_event_was_read(
     with pytest.MonkeyPatch.context() as patch, Scenario(START) as box:
         if kept:
             patch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-            patch.setattr(states, "_WORTHWHILE", 1)
-            patch.setattr(state_answers, "_WORTH_A_SERIES", 0)
+            patch.setattr(states, "MIN_WAITING", 1)
+            patch.setattr(state_answers, "WORTH_A_SERIES", 0)
         sold(box, free, grouped=grouped, filtered=filtered, recurring=recurring)
         box.travel_to("2024-03-10T00:00:00Z")
         box.events(

@@ -22,10 +22,10 @@ from usagebill.storage.event_queries import EventFilter, EventQuery
 from usagebill.storage.ports import Store, UnusableServer
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
-from usagebill.storage.postgresql.events.states import READY
 from usagebill.storage.postgresql.migration import MigrationFailed, migrate
 from usagebill.storage.sqlite.events import state_answers, states
 from usagebill.storage.tables import TABLES
+from usagebill.storage.usage_series import READY
 
 pytestmark = pytest.mark.second_engine
 
@@ -119,7 +119,7 @@ def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path,
 
 def test_running_states_are_made_again_on_the_other_side(file: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-    monkeypatch.setattr(state_answers, "_WORTH_A_SERIES", 0)
+    monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
     question = EventQuery(
         code="gb", external_subscription_id="s1", aggregation_type="sum_agg", field_name="value", group_keys=("region",)
     )

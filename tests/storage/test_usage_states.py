@@ -104,13 +104,13 @@ def eager() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (states, postgres_states):
             patch.setattr(module, "_is_dense", lambda connection, pair, shape: True)
-            patch.setattr(module, "_AT_ONCE", 3)
-            patch.setattr(module, "_WAITING_AT_MOST", 5)
-            patch.setattr(module, "_WORTHWHILE", 1)
-            patch.setattr(module, "_EVENTS_A_STATE", 0)
-            patch.setattr(module, "_SERIES_AT_MOST", 1000)
-        patch.setattr(state_answers, "_WORTH_A_SERIES", 0)
-        patch.setattr(postgres_state_answers, "_WORTH_A_SERIES", 0)
+            patch.setattr(module, "AT_ONCE", 3)
+            patch.setattr(module, "MAX_WAITING", 5)
+            patch.setattr(module, "MIN_WAITING", 1)
+            patch.setattr(module, "EVENTS_PER_STATE", 0)
+            patch.setattr(module, "MAX_SERIES", 1000)
+        patch.setattr(state_answers, "WORTH_A_SERIES", 0)
+        patch.setattr(postgres_state_answers, "WORTH_A_SERIES", 0)
         patch.setattr(state_answers, "_is_large", lambda connection, organization_id, subscription: True)
         yield
 
@@ -272,7 +272,7 @@ def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
         organization.ask(partial(tallies_of, varied))
     with pytest.MonkeyPatch.context() as patch:
         for module in (states, postgres_states):
-            patch.setattr(module, "_AT_ONCE", 40)
+            patch.setattr(module, "AT_ONCE", 40)
         rolled_up(store)
     return organization, question
 
@@ -482,7 +482,7 @@ def test_states_of_an_undone_write_are_undone_with_it(few: AnyStore) -> None:
 
 def test_many_different_questions_have_no_end_of_series(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (states, postgres_states):
-        monkeypatch.setattr(module, "_SERIES_AT_MOST", 3)
+        monkeypatch.setattr(module, "MAX_SERIES", 3)
     organization, question = prepared(few)
     for number in range(10):
         organization.ask(lambda tx: tx.events.tallies(replace(question, group_keys=(f"key-{number}",))))  # noqa: B023
@@ -495,8 +495,8 @@ def test_many_different_questions_have_no_end_of_series(few: AnyStore, monkeypat
 
 def test_states_that_save_nothing_are_given_up(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (states, postgres_states):
-        monkeypatch.setattr(module, "_EVENTS_A_STATE", 4)
-        monkeypatch.setattr(module, "_DENSE", 4)
+        monkeypatch.setattr(module, "EVENTS_PER_STATE", 4)
+        monkeypatch.setattr(module, "DENSE", 4)
     organization, question = prepared(few, group_keys=("transaction",))
     organization.append(
         *(event(organization.id, 100 + n, {"value": 1, "transaction": f"{n}"}, at=second(n)) for n in range(40))

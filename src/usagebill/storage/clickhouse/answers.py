@@ -26,7 +26,7 @@ from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.clickhouse.servers import EventServers, Shard, literal
 from usagebill.storage.event_queries import COUNTED, Arrival, CountedAs, EventQuery, Group
-from usagebill.storage.sqlite.events.rows import instant, microseconds
+from usagebill.storage.event_rows import instant, microseconds
 
 __all__ = ["answers", "answers_of"]
 

@@ -15,8 +15,8 @@ from usagebill.storage.clickhouse.rows import FINGERPRINT, fingerprint
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.clickhouse.shipping import BLOCK
 from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Snapshot
-from usagebill.storage.sqlite.events.rows import microseconds
 
 __all__ = ["Difference", "TooFarBehind", "UsageDifference", "differences", "usage_differences"]
 

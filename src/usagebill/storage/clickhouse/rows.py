@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from usagebill.core.events import Event, numeric_text, property_text
-from usagebill.storage.sqlite.events.rows import microseconds
+from usagebill.storage.event_rows import microseconds
 
 __all__ = ["FINGERPRINT", "fingerprint", "lines_of"]
 

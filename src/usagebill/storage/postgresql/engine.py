@@ -29,7 +29,7 @@ from usagebill.storage.postgresql.schema import bring_forward, check_version, id
 from usagebill.storage.postgresql.searches import has_text_indexes
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
-from usagebill.storage.sqlite.events.states import Wants
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
 
@@ -100,7 +100,7 @@ class PostgresStore:
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
         # Queries of this process that running states would have answered.
-        self.wants = Wants()
+        self.missing_series = MissingSeries()
         self._reservations = Reservations(url)
         self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
             url,
@@ -161,7 +161,7 @@ class PostgresStore:
 
     def memory(self) -> Memory:
         """What a new transaction knows."""
-        return Memory(self.wants, has_text_indexes=self._has_text_indexes)
+        return Memory(self.missing_series, has_text_indexes=self._has_text_indexes)
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
@@ -362,7 +362,7 @@ class PostgresStore:
             return False
         if self._statistics.is_time and self.ask(self._statistics.are_behind):
             self.transact(self._statistics.renew)
-        organization_id = self.ask(lambda connection: behind(connection, self.wants))
+        organization_id = self.ask(lambda connection: behind(connection, self.missing_series))
         if organization_id is None:
             return False
         self.write(organization_id, lambda tx: tx.events.roll_up())

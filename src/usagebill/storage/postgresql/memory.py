@@ -10,7 +10,7 @@ from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.postgresql.jobs import Claims
 from usagebill.storage.postgresql.observing import Answer, Statement
 from usagebill.storage.postgresql.siblings import Siblings
-from usagebill.storage.sqlite.events.states import Wants
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["Memory", "Question"]
 
@@ -24,9 +24,9 @@ class Memory:
     stored with the count.
     """
 
-    def __init__(self, wants: Wants | None = None, *, has_text_indexes: bool = False) -> None:
+    def __init__(self, missing_series: MissingSeries | None = None, *, has_text_indexes: bool = False) -> None:
         self.has_text_indexes = has_text_indexes
-        self.states = KnownStates(wants)
+        self.states = KnownStates(missing_series)
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[Question, tuple[int, list[Any]]] = {}
         self.writes: Counter[type] = Counter()

@@ -13,10 +13,11 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.every_engine import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
-from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, row_of
+from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.events.states import begin_again
 from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of

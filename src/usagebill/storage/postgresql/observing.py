@@ -14,11 +14,11 @@ from typing import Any
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventQuery, concerns
+from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.every_engine import NotedQuestions
 from usagebill.storage.postgresql.changes import Touched, is_logged
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
-from usagebill.storage.postgresql.events.rows import COLUMNS, event_of
 from usagebill.storage.postgresql.events.state_answers import KnownStates
 
 __all__ = ["Observation", "ObservedEvents", "Observer", "hashable", "observation_holds"]

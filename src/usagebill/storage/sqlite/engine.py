@@ -19,12 +19,12 @@ from usagebill.core.jobs import Job
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.every_engine import OneTransaction
 from usagebill.storage.sqlite.events import prepare
-from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
 from usagebill.storage.sqlite.texts import folded, short_tokens
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["SqliteStore", "functions"]
 
@@ -208,7 +208,7 @@ class SqliteStore:
         if not self._memory:
             path = os.path.realpath(self.path)
             self._entitling_commits = _entitling_commits.setdefault(path, self._entitling_commits)
-        self._wants = Wants()
+        self._missing_series = MissingSeries()
         # The open transaction of each thread.
         self._transactions = OneTransaction()
         self._readers: list[sqlite3.Connection] = []
@@ -307,7 +307,9 @@ class SqliteStore:
         changes = connection.total_changes
         self._begin_read(connection)
         try:
-            answer = question(SqliteTransaction(connection, organization_id, version=version, wants=self._wants))
+            answer = question(
+                SqliteTransaction(connection, organization_id, version=version, missing_series=self._missing_series)
+            )
         finally:
             self._undo(connection)
         # Memory has one connection for reads and writes, which cannot be `query_only`.
@@ -373,14 +375,14 @@ class SqliteStore:
                 if not self._sharing:
                     # A single change is rolled back with the transaction.
                     sole = SqliteTransaction(
-                        connection, write.organization_id, version=self._version, wants=self._wants
+                        connection, write.organization_id, version=self._version, missing_series=self._missing_series
                     )
                     transactions.append(sole)
                     write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
                 # It has only the methods that are called here.
-                tx = SqliteTransaction(alone, write.organization_id, wants=self._wants)  # type: ignore[arg-type]
+                tx = SqliteTransaction(alone, write.organization_id, missing_series=self._missing_series)  # type: ignore[arg-type]
                 transactions.append(tx)
                 try:
                     write.result = alone.run(partial(_flushed, write, tx))

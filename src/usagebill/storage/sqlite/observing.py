@@ -17,10 +17,10 @@ from typing import Any
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventQuery, concerns
+from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.every_engine import NotedQuestions
 from usagebill.storage.sqlite.events import SqliteEvents
-from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
-from usagebill.storage.sqlite.events.states import Wants
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["TRACKED", "Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
 
@@ -131,11 +131,11 @@ class ObservedEvents(NotedQuestions, SqliteEvents):
         observer: Observer,
         organization_id: str | None,
         observation: Observation,
-        wants: Wants | None,
+        missing_series: MissingSeries | None,
     ) -> None:
         # An observer has the methods of a connection that read.
         SqliteEvents.__init__(self, observer, organization_id)  # type: ignore[arg-type]
-        NotedQuestions.__init__(self, SqliteEvents(connection, organization_id, wants), observation.questions)
+        NotedQuestions.__init__(self, SqliteEvents(connection, organization_id, missing_series), observation.questions)
 
 
 def latest_event(connection: sqlite3.Connection) -> int:

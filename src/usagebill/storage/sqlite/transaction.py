@@ -18,7 +18,7 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.events import SqliteEvents
-from usagebill.storage.sqlite.events.states import Wants, is_behind, roll_up
+from usagebill.storage.sqlite.events.states import is_behind, roll_up
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.kept import Kept
 from usagebill.storage.sqlite.lists import Lists
@@ -38,6 +38,7 @@ from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_nu
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["SqliteTransaction"]
 
@@ -168,17 +169,17 @@ class SqliteTransaction:
         memory: _Memory | None = None,
         *,
         version: Version | None = None,
-        wants: Wants | None = None,
+        missing_series: MissingSeries | None = None,
     ) -> None:
         self._connection = connection
-        self._wants = wants
+        self._missing_series = missing_series
         self._organization_id = organization_id
         self._memory = memory or _Memory(connection, version)
         self._kept = self._memory.kept
         self._known = self._memory.records
         self._lists = None if organization_id is None else Lists(connection, organization_id, self._kept.flush)
         self.jobs = SqliteJobs(connection, organization_id)
-        self.events = SqliteEvents(connection, organization_id, wants)
+        self.events = SqliteEvents(connection, organization_id, missing_series)
 
     @property
     def organization_id(self) -> str | None:
@@ -189,7 +190,7 @@ class SqliteTransaction:
 
     def scoped(self, organization_id: str) -> SqliteTransaction:
         """The same transaction, within `organization_id`."""
-        return SqliteTransaction(self._connection, organization_id, self._memory, wants=self._wants)
+        return SqliteTransaction(self._connection, organization_id, self._memory, missing_series=self._missing_series)
 
     def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
         """The result of `make`, with the observation that it depends on."""
@@ -198,7 +199,7 @@ class SqliteTransaction:
         # A snapshot uses only what an observer supports.
         tx = SqliteTransaction(observer, self._organization_id)  # type: ignore[arg-type]
         tx._memory.decoded = self._memory.shared
-        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._wants)
+        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._missing_series)
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
@@ -234,11 +235,13 @@ class SqliteTransaction:
 
     def is_usage_behind(self) -> bool:
         """Whether events wait to be rolled up into running states, states to be built, or texts to be counted."""
-        return is_behind(self._connection, self._wants or Wants()) or is_counting_behind(self._connection)
+        return is_behind(self._connection, self._missing_series or MissingSeries()) or is_counting_behind(
+            self._connection
+        )
 
     def roll_up_usage(self) -> None:
         """Do some of it."""
-        roll_up(self._connection, self._wants or Wants())
+        roll_up(self._connection, self._missing_series or MissingSeries())
         count_common(self._connection)
 
     def savepoint(self, change: Callable[[], T]) -> T:

@@ -26,14 +26,15 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
+from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import Buckets, answer, answer_of, counted, results
-from usagebill.storage.postgresql.events.rows import COLUMNS, STORED, event_of, microseconds, row_of
+from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.events.sql_texts import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.state_answers import KnownStates, StateAnswers
 from usagebill.storage.postgresql.events.states import faults, keep_up, rebuild, roll_up
-from usagebill.storage.sqlite.events.states import Wants
 from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["PostgresEvents"]
 
@@ -117,7 +118,7 @@ class PostgresEvents:
 
     def _keep_up(self, last: int, done: int | None) -> None:
         """Bring running states closer to the last event, `done` being rolled up."""
-        keep_up(self._connection, self._organization_id, self._known.wants, done, last)
+        keep_up(self._connection, self._organization_id, self._known.missing_series, done, last)
 
     def _store(
         self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]
@@ -323,7 +324,7 @@ class PostgresEvents:
 
     def roll_up(self) -> None:
         """Do the next slice of what running states need."""
-        roll_up(self._connection, self._organization_id, self._known.wants or Wants())
+        roll_up(self._connection, self._organization_id, self._known.missing_series or MissingSeries())
 
     # Who sends events, and events in ranges of time
 

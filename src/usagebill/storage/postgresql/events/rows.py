@@ -7,21 +7,17 @@ numbers (`core.events.numeric_value`), so that SQL never has to decide that. Bot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-import msgspec
+from usagebill.core.events import Event, numeric_text
+from usagebill.storage.event_rows import COLUMNS, encode_json, microseconds, texts_of
 
-from usagebill.core.events import Event, JsonValue, numeric_text, property_text
-from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, instant, microseconds
-
-__all__ = ["COLUMNS", "STORED", "event_of", "instant", "microseconds", "row_of"]
+__all__ = ["STORED", "row_of"]
 
 STORED = f"sequence, {COLUMNS}, texts, numbers, in_advance, uncounted"
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 _STARTS = frozenset("-0123456789")
 
 # All events of a batch are received at one instant.
@@ -39,7 +35,7 @@ def row_of(sequence: int, event: Event, in_advance: bool, uncounted: bool) -> tu
                 numbers[key] = value
             continue
         if texts is None:
-            texts = _texts(properties)
+            texts = texts_of(properties)
         if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and numeric_text(texts[key]):
             numbers[key] = texts[key]
     amount = event.precise_total_amount_cents
@@ -51,15 +47,11 @@ def row_of(sequence: int, event: Event, in_advance: bool, uncounted: bool) -> tu
         event.code,
         event.external_subscription_id,
         microseconds(event.timestamp),
-        _encode(properties).decode(),
+        encode_json(properties).decode(),
         None if amount is None else str(amount),
         _received(event.created_at),
-        None if texts is None else _encode(texts).decode(),
-        _encode(numbers).decode() if numbers else None,
+        None if texts is None else encode_json(texts).decode(),
+        encode_json(numbers).decode() if numbers else None,
         in_advance,
         uncounted,
     )
-
-
-def _texts(properties: Mapping[str, JsonValue]) -> dict[str, str]:
-    return {key: text for key, value in properties.items() if (text := property_text(value)) is not None}

@@ -11,7 +11,7 @@ from typing import Any
 from usagebill.core.events import EventOrder
 from usagebill.core.filters import EventScope
 from usagebill.storage.event_queries import Arrival, Counted, EventQuery
-from usagebill.storage.postgresql.events.rows import microseconds
+from usagebill.storage.event_rows import microseconds
 
 __all__ = ["Sql", "amount_sql", "changes_sql", "number_sql", "properties_sql", "rows_sql", "text_sql", "where_sql"]
 

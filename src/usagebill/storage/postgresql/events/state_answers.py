@@ -1,4 +1,4 @@
-"""Aggregations from running states, by the rules of `storage.sqlite.events.state_answers`.
+"""Aggregations from running states, as `storage.sqlite.events.state_answers` makes them.
 
 Slices that count as a whole come from their states; events of other slices, and those that are not rolled up yet, one
 by one; a single statement brings them together. If states cannot answer the query, or that saves nothing, the result is
@@ -25,37 +25,35 @@ from usagebill.storage.postgresql.events.answers import (
     results,
 )
 from usagebill.storage.postgresql.events.sql_texts import Sql, number_sql, properties_sql, text_sql, where_sql
-from usagebill.storage.postgresql.events.states import FORM, READY, shape_digest
-from usagebill.storage.sqlite.events.state_answers import Bounds, shape_of, stretches_of
-from usagebill.storage.sqlite.events.states import (
-    COUNT,
+from usagebill.storage.postgresql.events.states import FORM, shape_digest
+from usagebill.storage.usage_series import (
     DAY,
     HOUR,
+    MAX_STRETCHES,
     NUMBERS,
+    READY,
     VALUES,
+    WORTH_A_SERIES,
+    Bounds,
+    MissingSeries,
     Shape,
-    Wants,
     days_of,
-    least_events,
+    min_events,
+    shape_of,
+    stretches_of,
 )
 
 __all__ = ["KnownStates", "StateAnswers"]
 
-_KINDS: Final = frozenset({COUNT, NUMBERS, VALUES})
-_NO_FILTERS: Final = FilterIndex([], {})
-# Up to this many stretches of time are read event by event; with more, everything is.
-_STRETCHES_AT_MOST: Final = 20
 # If more days than this need hourly states, all days use them.
 _DAYS_AT_MOST: Final = 20
-# Counting this many events is worth a series.
-_WORTH_A_SERIES: Final = 10_000
 
 
 @dataclass(slots=True)
 class KnownStates:
-    """What a transaction has learnt of states: what it missed, and the organizations that have none at all."""
+    """What a transaction has learnt of states: the series it missed, and whether an organization has none at all."""
 
-    wants: Wants | None = None
+    missing_series: MissingSeries | None = None
     stateless: dict[str, bool] = field(default_factory=dict)
 
 
@@ -113,10 +111,10 @@ class StateAnswers:
 
     def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
         """Note that `events` were counted for a query that a series could have answered."""
-        wants = self._known.wants
-        shape = None if wants is None else _shape(question, filters)
-        if wants is not None and shape is not None and events >= least_events(shape, _WORTH_A_SERIES):
-            wants.note(self._organization_id, question.external_subscription_id, question.code, shape)
+        missing = self._known.missing_series
+        shape = None if missing is None else shape_of(question, filters)
+        if missing is not None and shape is not None and events >= min_events(shape, WORTH_A_SERIES):
+            missing.note(self._organization_id, question.external_subscription_id, question.code, shape)
 
     def _has_none(self) -> bool:
         """Whether the organization has no series at all: then states are not queried again."""
@@ -145,7 +143,7 @@ class StateAnswers:
     def _answers(
         self, question: EventQuery, filters: FilterIndex | None
     ) -> dict[int, dict[Group, AggregateResult]] | None:
-        shape = _shape(question, filters)
+        shape = shape_of(question, filters)
         series = None if shape is None else self._series(question, shape)
         if shape is None or series is None:
             return None
@@ -178,7 +176,7 @@ class StateAnswers:
                 if reaches_in and any(start <= slot <= end for start, end in ranges)
             ]
         )
-        if len(stretches) > _STRETCHES_AT_MOST:
+        if len(stretches) > MAX_STRETCHES:
             return None
         for start, end in ranges:
             whole += _without(partial, series.id, start, end)
@@ -355,12 +353,6 @@ class StateAnswers:
             return None
         groups = len(question.group_keys)
         return {0: {row[:groups]: AggregateResult(units=Decimal(row[-2]), events_count=row[-2]) for row in rows}}
-
-
-def _shape(question: EventQuery, filters: FilterIndex | None) -> Shape | None:
-    """The shape of the series that can answer a query; None if none can."""
-    shape = None if question.amounts else shape_of(question, filters or _NO_FILTERS)
-    return shape if shape is not None and shape.kind in _KINDS else None
 
 
 def _dimensions(shape: Shape) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Running states of usage on PostgreSQL: the series, slices and rules of `storage.sqlite.events.states`.
+"""Running states of usage on PostgreSQL, by the rules of `storage.usage_series`.
 
-What differs: sums and extremes are `numeric`, so that every number is kept in the same columns; each organization has
-its own position up to which events are rolled up, as their order of arrival is its own; and whoever rolls up or edits
-states holds the organization's lock, so that a writer never reads states of two moments.
+Unlike in SQLite, sums and extremes are `numeric`, so that every number is kept in the same columns; each organization
+has its own position up to which events are rolled up, as their order of arrival is its own; and whoever rolls up or
+edits states holds the organization's lock, so that a writer never reads states of two moments.
 
 An event that is deleted or changed by hand drops the organization's series (triggers), and events are counted until
 the series are rebuilt. Events added by the product get places that nobody had before, so nothing has to watch them.
@@ -21,22 +21,35 @@ import structlog
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.sql_texts import Sql, number_sql, text_sql
-from usagebill.storage.sqlite.events.states import (
+from usagebill.storage.usage_series import (
+    AGES,
+    AT_ONCE,
+    BUILDING,
     COUNT,
     DAY,
+    DENSE,
+    EDITED,
+    EVENTS_PER_KEYED_STATE,
+    EVENTS_PER_STATE,
     HOUR,
+    MANY_MORE,
+    MAX_SERIES,
+    MAX_WAITING,
+    MIN_WAITING,
     NUMBERS,
+    READY,
+    USELESS,
     VALUES,
+    MissingSeries,
+    Pair,
     Shape,
-    Wants,
+    counts_by_keys,
     days_of,
-    least_events,
+    min_events,
 )
 
 __all__ = [
-    "BUILDING",
     "FORM",
-    "READY",
     "STATE_STATEMENTS",
     "STATE_TABLES",
     "begin_again",
@@ -52,23 +65,6 @@ _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
 FORM: Final = 1
-BUILDING, READY, _USELESS = 0, 1, 2
-_AGES: Final = 1_000_000 * DAY
-_DENSE: Final = 10_000
-_SERIES_AT_MOST: Final = 16
-# Events rolled up per transaction, so that no writer waits long.
-_AT_ONCE: Final = 5_000
-# With this many waiting, the writer that stores events rolls them up itself.
-_WAITING_AT_MOST: Final = 10_000
-# Fewer waiting events are not worth a transaction.
-_WORTHWHILE: Final = 1_000
-# A series needs at least this many events per state to pay off; fewer if it is keyed by properties and has no sums.
-_EVENTS_A_STATE: Final = 4
-_EVENTS_A_STATE_APART: Final = 2
-# A series that was given up is tried again at this many times the events.
-_MANY_MORE: Final = 2
-# Replaces the position after events were edited.
-_EDITED: Final = -1
 
 _C: Final = 'text COLLATE "C"'
 # Texts of properties may be longer than an index takes, so states and series are named by digests.
@@ -92,7 +88,7 @@ CREATE TABLE IF NOT EXISTS usage_dropped (series bigint PRIMARY KEY, organizatio
 """
 _DROP_EDITED: Final = (
     "DELETE FROM usage_series s USING usage_rolled_up r"
-    f" WHERE r.organization_id = s.organization_id AND r.sequence = {_EDITED};"
+    f" WHERE r.organization_id = s.organization_id AND r.sequence = {EDITED};"
 )
 
 
@@ -114,21 +110,21 @@ STATE_STATEMENTS: Final = (
     *_trigger(
         "usage_events_deleted",
         "AFTER DELETE ON events REFERENCING OLD TABLE AS gone FOR EACH STATEMENT",
-        f"UPDATE usage_rolled_up r SET sequence = {_EDITED} FROM (SELECT organization_id, MIN(sequence) AS first"
+        f"UPDATE usage_rolled_up r SET sequence = {EDITED} FROM (SELECT organization_id, MIN(sequence) AS first"
         " FROM gone GROUP BY organization_id) g WHERE g.organization_id = r.organization_id AND g.first <= r.sequence;"
         f" {_DROP_EDITED}",
     ),
     *_trigger(
         "usage_event_changed",
         f"AFTER UPDATE OF {_COUNTED_COLUMNS} ON events FOR EACH ROW",
-        f"UPDATE usage_rolled_up SET sequence = {_EDITED} WHERE (organization_id = OLD.organization_id AND sequence >="
+        f"UPDATE usage_rolled_up SET sequence = {EDITED} WHERE (organization_id = OLD.organization_id AND sequence >="
         " OLD.sequence) OR (organization_id = NEW.organization_id AND sequence >= NEW.sequence);"
         f" IF FOUND THEN {_DROP_EDITED} END IF;",
     ),
     *_trigger(
         "usage_events_truncated",
         "AFTER TRUNCATE ON events FOR EACH STATEMENT",
-        f"UPDATE usage_rolled_up SET sequence = {_EDITED}; {_DROP_EDITED}",
+        f"UPDATE usage_rolled_up SET sequence = {EDITED}; {_DROP_EDITED}",
     ),
     # Their states are deleted later, some at a time. Ids of series are never reused.
     *_trigger(
@@ -139,13 +135,11 @@ STATE_STATEMENTS: Final = (
     ),
 )
 
-_Pair = tuple[str, str, str]  # organization, external subscription and code
-
 
 @dataclass(frozen=True, slots=True)
 class _Series:
     id: int
-    pair: _Pair
+    pair: Pair
     shape: Shape
     width: int
     base: int
@@ -161,7 +155,7 @@ _OF_PAIR: Final = "organization_id = ? AND external_subscription_id = ? AND code
 
 def _series_of(row: tuple[Any, ...]) -> _Series:
     id, organization_id, external_subscription_id, code, kind, field, keys, width, base, built_to = row
-    shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+    shape = Shape.of_columns(kind, field, keys)
     return _Series(id, (organization_id, external_subscription_id, code), shape, width, base, built_to)
 
 
@@ -199,10 +193,10 @@ def _note(connection: Connection, organization_id: str, sequence: int) -> None:
 # Making series
 
 
-def _make_wanted(connection: Connection, organization_id: str, wants: Wants) -> None:
+def _start_missing(connection: Connection, organization_id: str, missing: MissingSeries) -> None:
     """Start the series that were missing, for subscriptions with many events."""
-    wanted = wants.take(organization_id)
-    if wanted and _rolled_up_to(connection, organization_id) == _EDITED:
+    lacked = missing.take(organization_id)
+    if lacked and _rolled_up_to(connection, organization_id) == EDITED:
         _log.warning(
             "usage_states_are_off",
             organization_id=organization_id,
@@ -210,35 +204,35 @@ def _make_wanted(connection: Connection, organization_id: str, wants: Wants) -> 
             remedy="usagebill usage rebuild",
         )
         return
-    for pair, shape in wanted:
+    for pair, shape in lacked:
         if not _is_dense(connection, pair, shape):
             continue
         if _is_worth_another_try(connection, pair, shape):
             _drop(connection, pair, shape)
-        if (_scalar(connection, f"SELECT COUNT(*) FROM usage_series WHERE {_OF_PAIR}", pair) or 0) < _SERIES_AT_MOST:
+        if (_scalar(connection, f"SELECT COUNT(*) FROM usage_series WHERE {_OF_PAIR}", pair) or 0) < MAX_SERIES:
             _begin(connection, pair, shape, HOUR)
 
 
-def _drop(connection: Connection, pair: _Pair, shape: Shape) -> None:
+def _drop(connection: Connection, pair: Pair, shape: Shape) -> None:
     connection.execute(f"DELETE FROM usage_series WHERE {_OF_PAIR} AND digest = ?", (*pair, shape_digest(shape)))
 
 
-def _is_worth_another_try(connection: Connection, pair: _Pair, shape: Shape) -> bool:
+def _is_worth_another_try(connection: Connection, pair: Pair, shape: Shape) -> bool:
     """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
     least = _scalar(
         connection,
-        f"SELECT {_MANY_MORE} * built_to FROM usage_series WHERE {_OF_PAIR} AND digest = ? AND stage = {_USELESS}",
+        f"SELECT {MANY_MORE} * built_to FROM usage_series WHERE {_OF_PAIR} AND digest = ? AND stage = {USELESS}",
         (*pair, shape_digest(shape)),
     )
     return least is not None and _count_up_to(connection, pair, least) >= least
 
 
-def _is_dense(connection: Connection, pair: _Pair, shape: Shape) -> bool:
-    least = least_events(shape, _DENSE)
+def _is_dense(connection: Connection, pair: Pair, shape: Shape) -> bool:
+    least = min_events(shape, DENSE)
     return _count_up_to(connection, pair, least) >= least
 
 
-def _count_up_to(connection: Connection, pair: _Pair, most: int) -> int:
+def _count_up_to(connection: Connection, pair: Pair, most: int) -> int:
     """How many events the pair has, if they are fewer than `most`."""
     return int(
         _scalar(
@@ -249,7 +243,7 @@ def _count_up_to(connection: Connection, pair: _Pair, most: int) -> int:
     )
 
 
-def _begin(connection: Connection, pair: _Pair, shape: Shape, width: int) -> None:
+def _begin(connection: Connection, pair: Pair, shape: Shape, width: int) -> None:
     organization_id = pair[0]
     if not _scalar(
         connection, "SELECT EXISTS (SELECT 1 FROM usage_series WHERE organization_id = ?)", (organization_id,)
@@ -259,10 +253,10 @@ def _begin(connection: Connection, pair: _Pair, shape: Shape, width: int) -> Non
     begin_again(connection, pair, shape.columns, width)
 
 
-def begin_again(connection: Connection, pair: _Pair, columns: tuple[str, str, str], width: int = HOUR) -> None:
+def begin_again(connection: Connection, pair: Pair, columns: tuple[str, str, str], width: int = HOUR) -> None:
     """Begin a series whose shape has these `columns`, unless it is there; the organization has a position."""
     kind, field, keys = columns
-    digest = shape_digest(Shape(kind, json.loads(field), tuple(json.loads(keys))))
+    digest = shape_digest(Shape.of_columns(kind, field, keys))
     connection.execute(
         "INSERT INTO usage_series (organization_id, external_subscription_id, code, digest, kind, field, keys, form,"
         f" width, stage, base) SELECT ?, ?, ?, ?, ?, ?, ?, ?::integer, ?::bigint, {BUILDING}, sequence"
@@ -286,11 +280,13 @@ def rebuild(connection: Connection, organization_id: str) -> int:
 # Rolling up
 
 
-def keep_up(connection: Connection, organization_id: str, wants: Wants | None, done: int | None, last: int) -> None:
+def keep_up(
+    connection: Connection, organization_id: str, missing: MissingSeries | None, done: int | None, last: int
+) -> None:
     """Roll up within the transaction that stores events, if nobody else has for long; `done` is rolled up of `last`."""
-    if wants and organization_id in wants.organizations():
-        _make_wanted(connection, organization_id, wants)
-    if done is not None and done != _EDITED and last - done >= _WAITING_AT_MOST:
+    if missing and organization_id in missing.organizations():
+        _start_missing(connection, organization_id, missing)
+    if done is not None and done != EDITED and last - done >= MAX_WAITING:
         _roll_window(connection, organization_id, last - done)
 
 
@@ -304,15 +300,15 @@ ORDER BY q.value - r.sequence DESC NULLS LAST LIMIT 1
 """
 
 
-def behind(connection: Connection, wants: Wants) -> str | None:
+def behind(connection: Connection, missing: MissingSeries) -> str | None:
     """An organization for which `roll_up` has something to do that is worth a transaction."""
-    for organization_id in wants.organizations():
+    for organization_id in missing.organizations():
         return organization_id
-    organization: str | None = _scalar(connection, _BEHIND, (_WORTHWHILE,))
+    organization: str | None = _scalar(connection, _BEHIND, (MIN_WAITING,))
     return organization
 
 
-def roll_up(connection: Connection, organization_id: str, wants: Wants) -> None:
+def roll_up(connection: Connection, organization_id: str, missing: MissingSeries) -> None:
     """Do the next slice of work: start series, roll up new events, backfill series, delete states of dropped ones."""
     # Series of another version are rebuilt, as that version does with ours.
     outdated = connection.execute(
@@ -320,9 +316,9 @@ def roll_up(connection: Connection, organization_id: str, wants: Wants) -> None:
     ).fetchall()
     for series in map(_series_of, outdated):
         _drop(connection, series.pair, series.shape)
-    _make_wanted(connection, organization_id, wants)
+    _start_missing(connection, organization_id, missing)
     if _scalar(connection, "SELECT EXISTS (SELECT 1 FROM usage_series WHERE organization_id = ?)", (organization_id,)):
-        _roll_window(connection, organization_id, _AT_ONCE)
+        _roll_window(connection, organization_id, AT_ONCE)
         row = connection.execute(
             f"{_SERIES} WHERE organization_id = ? AND stage = {BUILDING} ORDER BY id LIMIT 1", (organization_id,)
         ).fetchone()
@@ -336,7 +332,7 @@ def _drop_slice(connection: Connection, organization_id: str) -> None:
     id = _scalar(connection, "SELECT series FROM usage_dropped WHERE organization_id = ? LIMIT 1", (organization_id,))
     if id is None:
         return
-    at_once = 10 * _AT_ONCE
+    at_once = 10 * AT_ONCE
     gone = connection.execute(
         "DELETE FROM usage_states WHERE ctid = ANY(ARRAY("
         "SELECT ctid FROM usage_states WHERE series IN (?, ?) LIMIT ?))",
@@ -353,7 +349,7 @@ def _roll_window(connection: Connection, organization_id: str, at_most: int) -> 
         connection, "SELECT sequence FROM usage_rolled_up WHERE organization_id = ? FOR UPDATE", (organization_id,)
     )
     last = _last(connection, organization_id)
-    if done is None or done == _EDITED or done >= last:
+    if done is None or done == EDITED or done >= last:
         return
     top = min(done + at_most, last)
     window = organization_id, done, top
@@ -362,7 +358,7 @@ def _roll_window(connection: Connection, organization_id: str, at_most: int) -> 
     present = connection.execute(
         "SELECT DISTINCT kind, field, keys FROM usage_series s JOIN (SELECT DISTINCT external_subscription_id, code"
         f" FROM {events}) e ON s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
-        f" WHERE s.organization_id = ? AND s.stage < {_USELESS}",
+        f" WHERE s.organization_id = ? AND s.stage < {USELESS}",
         (*window, organization_id),
     ).fetchall()
     for kind, field, keys in present:
@@ -370,7 +366,7 @@ def _roll_window(connection: Connection, organization_id: str, at_most: int) -> 
         source = Sql().add(
             f"{events} JOIN usage_series s ON s.organization_id = e.organization_id AND s.digest = ?"
             " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
-            f" AND s.stage < {_USELESS}",
+            f" AND s.stage < {USELESS}",
             *window,
             shape_digest(shape),
         )
@@ -383,7 +379,7 @@ def _build_slice(connection: Connection, series: _Series) -> None:
     begin = -(2**62) if series.built_to is None else series.built_to
     row = connection.execute(
         f"SELECT timestamp FROM events WHERE {_OF_PAIR} AND timestamp > ? ORDER BY timestamp LIMIT 1 OFFSET ?",
-        (*series.pair, begin, _AT_ONCE),
+        (*series.pair, begin, AT_ONCE),
     ).fetchone()
     end = 2**62 if row is None else int(row[0])
     source = Sql().add(
@@ -402,9 +398,8 @@ def _build_slice(connection: Connection, series: _Series) -> None:
     ).fetchone()
     assert sizes is not None
     states, events = map(int, sizes)
-    is_apart = series.shape.kind == COUNT and bool(series.shape.keys)
-    least = min(_EVENTS_A_STATE, _EVENTS_A_STATE_APART) if is_apart else _EVENTS_A_STATE
-    if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
+    least = min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if counts_by_keys(series.shape) else EVENTS_PER_STATE
+    if states * least <= events or states < DENSE // EVENTS_PER_STATE:
         connection.execute(f"UPDATE usage_series SET stage = {READY} WHERE id = ?", (series.id,))
         return
     # Slices too short for the number of combinations.
@@ -412,7 +407,7 @@ def _build_slice(connection: Connection, series: _Series) -> None:
     _begin(connection, series.pair, series.shape, DAY)
     if series.width == DAY or series.shape.kind == VALUES:
         connection.execute(
-            f"UPDATE usage_series SET stage = {_USELESS}, built_to = ? WHERE {_OF_PAIR} AND digest = ?",
+            f"UPDATE usage_series SET stage = {USELESS}, built_to = ? WHERE {_OF_PAIR} AND digest = ?",
             (events, *series.pair, shape_digest(series.shape)),
         )
 
@@ -420,11 +415,10 @@ def _build_slice(connection: Connection, series: _Series) -> None:
 def _fresh(shape: Shape, source: Sql, series: str, width: str) -> Sql:
     """The query for the states of the events of `source`, in slices of `width`."""
     sql = Sql().add(f"SELECT {series} AS series, {width} AS width, ")
-    # Shifted beyond the year 0, because `/` rounds towards zero.
-    slot = f"(timestamp + {_AGES}) / {width} - {_AGES} / {width}"
+    slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}"
     if shape.kind == VALUES:
         # Calendar months: a value counts once however often it occurs, so fewer slices are better.
-        second = f"to_timestamp(((timestamp + {_AGES}) / 1000000 - {_AGES // 1_000_000})::double precision)"
+        second = f"to_timestamp(((timestamp + {AGES}) / 1000000 - {AGES // 1_000_000})::double precision)"
         slot = (
             f"(extract(year FROM {second} AT TIME ZONE 'UTC') * 100"
             f" + extract(month FROM {second} AT TIME ZONE 'UTC'))::bigint"

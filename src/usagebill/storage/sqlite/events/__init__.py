@@ -22,15 +22,17 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
+from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.filter_values import number_of
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
-from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
+from usagebill.storage.sqlite.events.rows import row_of
 from usagebill.storage.sqlite.events.state_answers import StateAnswers
-from usagebill.storage.sqlite.events.states import Wants, faults, keep_up, rebuild
+from usagebill.storage.sqlite.events.states import faults, keep_up, rebuild
 from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["SqliteEvents", "prepare"]
 
@@ -50,10 +52,12 @@ _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 class SqliteEvents:
     """See `storage.ports.EventStore`."""
 
-    def __init__(self, connection: sqlite3.Connection, organization_id: str | None, wants: Wants | None = None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, organization_id: str | None, missing_series: MissingSeries | None = None
+    ) -> None:
         self._connection = connection
         self._opened_for = organization_id
-        self._wants = wants
+        self._missing_series = missing_series
         self._kept: StateAnswers | None = None
 
     @property
@@ -105,7 +109,7 @@ class SqliteEvents:
                 raise
             return taken
         count_new_events(self._connection, last, len(events))
-        keep_up(self._connection, self._wants)
+        keep_up(self._connection, self._missing_series)
         return []
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
@@ -265,7 +269,7 @@ class SqliteEvents:
 
     def _states(self) -> StateAnswers:
         if self._kept is None:
-            self._kept = StateAnswers(self._connection, self._organization_id, self._wants)
+            self._kept = StateAnswers(self._connection, self._organization_id, self._missing_series)
         return self._kept
 
     def rebuild_states(self) -> int:

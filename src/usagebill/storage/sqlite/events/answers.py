@@ -22,7 +22,8 @@ from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import EventScope
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.event_queries import Arrival, Counted, CountedAs, EventQuery, Group
-from usagebill.storage.sqlite.events.rows import member_in, microseconds
+from usagebill.storage.event_rows import microseconds
+from usagebill.storage.sqlite.events.rows import member_in
 
 __all__ = [
     "BILLION",

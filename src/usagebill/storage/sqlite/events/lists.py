@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventFilter
-from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds
+from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 from usagebill.storage.sqlite.rows import bounded
 
 __all__ = ["EventLists", "count_all_events", "count_new_events"]

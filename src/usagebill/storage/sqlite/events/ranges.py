@@ -14,7 +14,7 @@ from typing import Any
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventRange
-from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds
+from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 
 __all__ = ["count_in_ranges", "has_code", "in_ranges", "mark", "mark_all", "senders"]
 

@@ -9,44 +9,24 @@ the last two is not a number, so SQL never has to decide that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from usagebill.core.events import Event, JsonValue, numeric_text, property_text
+from usagebill.core.events import Event, numeric_text
+from usagebill.storage.event_rows import encode_json, microseconds, texts_of
 
-__all__ = ["COLUMNS", "event_of", "instant", "member_in", "microseconds", "row_of"]
+__all__ = ["member_in", "row_of"]
 
-COLUMNS = (
-    "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
-    " precise_total_amount_cents, created_at"
-)
-
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_MICROSECONDS = 86_400_000_000
-_MILLION = 1_000_000
 _SHORT_TEXT = 12
 _STARTS = frozenset("-0123456789")
 
 
-def microseconds(value: datetime) -> int:
-    """Whole microseconds since 1970-01-01T00:00Z: how event instants are stored."""
-    since = value - _EPOCH
-    return since.days * _DAY_MICROSECONDS + since.seconds * _MILLION + since.microseconds
-
-
 # All events of a batch are received at one instant.
 _received = lru_cache(maxsize=16)(microseconds)
-
-
-def instant(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
 
 
 def row_of(event: Event) -> tuple[Any, ...]:
@@ -62,7 +42,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
             text = value
         else:
             if texts is None:
-                texts = _texts(properties)
+                texts = texts_of(properties)
             if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
                 continue
             text = texts[key]
@@ -80,32 +60,12 @@ def row_of(event: Event) -> tuple[Any, ...]:
         event.code,
         event.external_subscription_id,
         microseconds(event.timestamp),
-        _encode(properties).decode(),
+        encode_json(properties).decode(),
         None if event.precise_total_amount_cents is None else str(event.precise_total_amount_cents),
         _received(event.created_at),
-        None if texts is None else _encode(texts).decode(),
-        _encode(millionths).decode() if millionths else None,
-        _encode(long_numbers).decode() if long_numbers else None,
-    )
-
-
-def _texts(properties: Mapping[str, JsonValue]) -> dict[str, str]:
-    return {key: text for key, value in properties.items() if (text := property_text(value)) is not None}
-
-
-def event_of(row: tuple[Any, ...]) -> Event:
-    """The event whose `COLUMNS` are `row`."""
-    id, organization_id, transaction_id, code, subscription, timestamp, properties, amount, created_at = row
-    return Event(
-        id,
-        organization_id,
-        transaction_id,
-        code,
-        subscription,
-        instant(timestamp),
-        _decode(properties),
-        None if amount is None else Decimal(amount),
-        instant(created_at),
+        None if texts is None else encode_json(texts).decode(),
+        encode_json(millionths).decode() if millionths else None,
+        encode_json(long_numbers).decode() if long_numbers else None,
     )
 
 

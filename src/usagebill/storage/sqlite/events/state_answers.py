@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence, Set
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,41 +21,29 @@ from usagebill.storage.event_queries import CountedAs, EventQuery, Group
 from usagebill.storage.sqlite.events.answers import BILLION, MILLION, Asked, from_millionths, places_sql
 from usagebill.storage.sqlite.events.bucket_answers import Cell, Place, Spread, fill_in_latest
 from usagebill.storage.sqlite.events.lists import EventLists
-from usagebill.storage.sqlite.events.rows import microseconds
-from usagebill.storage.sqlite.events.states import (
-    COUNT,
+from usagebill.storage.sqlite.events.states import FORM, rolled_up_to, slices_of
+from usagebill.storage.usage_series import (
     DAY,
-    FORM,
+    MAX_STRETCHES,
+    NO_FILTERS,
     NUMBERS,
     READY,
     VALUES,
+    WORTH_A_SERIES,
+    Bounds,
+    MissingSeries,
     Shape,
-    Wants,
-    least_events,
-    rolled_up_to,
-    slices_of,
+    min_events,
+    shape_of,
+    stretches_of,
 )
 
-__all__ = ["Bounds", "StateAnswers", "shape_of", "stretches_of"]
+__all__ = ["StateAnswers"]
 
-_KINDS: Final[Mapping[str, str]] = {
-    CountedAs.COUNT: COUNT,
-    CountedAs.SUM: NUMBERS,
-    CountedAs.MAX: NUMBERS,
-    CountedAs.LATEST: NUMBERS,
-    CountedAs.UNIQUE_COUNT: VALUES,
-}
-_NO_FILTERS: Final = FilterIndex([], {})
-# Up to this many stretches of time are read event by event; with more, everything is.
-_STRETCHES_AT_MOST: Final = 20
 # If more slices of a width than this need narrower ones, all of them use narrower ones.
 _OPENED_AT_MOST: Final = 20
-# Most properties by which states are keyed.
-_KEYS_AT_MOST: Final = 8
 # Slices wider than this are only used for periods of at least twice their width.
 _WIDE: Final = DAY
-# Counting this many events is worth a series.
-_WORTH_A_SERIES: Final = 10_000
 
 _Series = tuple[int, int]  # its id, and the width of its slices
 
@@ -64,17 +51,17 @@ _Series = tuple[int, int]  # its id, and the width of its slices
 class StateAnswers:
     """Queries over the states of one organization."""
 
-    def __init__(self, connection: sqlite3.Connection, organization_id: str, wants: Wants | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, organization_id: str, missing: MissingSeries | None) -> None:
         self._connection = connection
         self._organization_id = organization_id
-        self._wants = wants
+        self._missing_series = missing
         # Subscriptions without any series: if one is started meanwhile, counting their events is still correct.
         self._without: set[str] = set()
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult] | None:
         """See `storage.ports.EventLog.tallies`; None if the events are to be counted."""
-        shape = shape_of(question, _NO_FILTERS)
-        cells = None if shape is None else self._cells(question, _NO_FILTERS, shape)
+        shape = shape_of(question)
+        cells = None if shape is None else self._cells(question, NO_FILTERS, shape)
         if cells is None:
             return None
         tallies = {group: cell.result() for (_, group), cell in cells.items()}
@@ -104,16 +91,16 @@ class StateAnswers:
 
     def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
         """Note that `events` were counted for a query that a series could have answered."""
-        shape = None if self._wants is None else shape_of(question, filters or _NO_FILTERS)
-        if shape is None or self._wants is None:
+        shape = None if self._missing_series is None else shape_of(question, filters)
+        if shape is None or self._missing_series is None:
             return
         if shape.kind == VALUES:
             # The estimate is of values, not of events.
             is_worth_it = _is_large(self._connection, self._organization_id, question.external_subscription_id)
         else:
-            is_worth_it = events >= least_events(shape, _WORTH_A_SERIES)
+            is_worth_it = events >= min_events(shape, WORTH_A_SERIES)
         if is_worth_it:
-            self._wants.note(self._organization_id, question.external_subscription_id, question.code, shape)
+            self._missing_series.note(self._organization_id, question.external_subscription_id, question.code, shape)
 
     def _series(self, question: EventQuery, shape: Shape) -> _Series | None:
         if question.external_subscription_id in self._without:
@@ -231,7 +218,7 @@ class StateAnswers:
                 for first, last in opened
             ]
             stretches = opened
-        if len(stretches) > _STRETCHES_AT_MOST:
+        if len(stretches) > MAX_STRETCHES:
             return None
         return slots, [(first * width, (last + 1) * width - 1) for first, last in stretches]
 
@@ -316,32 +303,12 @@ def _is_large(connection: sqlite3.Connection, organization_id: str, external_sub
     return EventLists(connection, organization_id).has_counts(external_subscription_id)
 
 
-class Bounds:
-    """The instants, both inclusive, between which events may count, and those between which all do.
-
-    All are in microseconds, `known_at` too, by which they were received.
-    """
-
-    def __init__(self, question: EventQuery) -> None:
-        self.earliest = _or(question.earliest, _FIRST)
-        ends = [event.timestamp for event in (question.up_to, question.before) if event is not None]
-        self.latest = min([_or(question.latest, _LAST), *map(microseconds, ends)])
-        self.known_at = _or(question.known_at, _LAST)
-        self.whole_from = self.earliest
-        if question.after is not None and question.first_end is not None:
-            self.whole_from = max(self.earliest, microseconds(question.first_end))
-        strict = [*ends, *([] if question.last_start is None else [question.last_start])]
-        self.whole_to = min([self.latest, *(microseconds(end) - 1 for end in strict)])
-
-
 def _slots(asked: Asked, series: int, among: str, without: Collection[int]) -> str:
     """The condition for the states of a series in some of its slots, `without` others."""
     left_out = f" AND slot NOT IN {asked.query.listed_numbers(list(without))}" if without else ""
     return f"series = {series} AND {among}{left_out}"
 
 
-_FIRST: Final = -(2**62)
-_LAST: Final = 2**62
 _SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "last_at")
 _FIRST_EVENT: Final = ("first_at", "first_sequence")
 # How the columns of states are put together.
@@ -377,24 +344,6 @@ class _LongNumbers(Exception):
     """There are numbers of more digits than the columns that were asked for hold."""
 
 
-def _or(instant: datetime | None, otherwise: int) -> int:
-    return otherwise if instant is None else microseconds(instant)
-
-
-def shape_of(question: EventQuery, filters: FilterIndex) -> Shape | None:
-    """The shape of the series that can answer a query; None if none can."""
-    kind = _KINDS.get(question.aggregation_type)
-    if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
-        return None
-    if question.stored_after is not None:
-        return None
-    scopes = (question.bucket.matches, *question.bucket.excludes, question.only)
-    keys = {*question.group_keys, *filters.keys, *(key for scope in scopes for key in scope)}
-    if len(keys) > _KEYS_AT_MOST:
-        return None
-    return Shape(kind, None if kind == COUNT else question.field_name, tuple(sorted(keys)))
-
-
 def _dimensions(shape: Shape) -> Mapping[str, str]:
     return {key: f"(s.dims ->> '$[{place}]')" for place, key in enumerate(shape.keys)}
 
@@ -415,17 +364,6 @@ def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str],
     by = f" GROUP BY {places_sql(len(names))}" if names else ""
     order = " ORDER BY MIN(first_at), MIN(first_sequence)" if in_order else ""
     return f"SELECT {chosen} FROM ({' UNION ALL '.join(parts)}){by}{order}"
-
-
-def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and last slots of each run of consecutive slots."""
-    stretches: list[tuple[int, int]] = []
-    for slot in slots:
-        if stretches and stretches[-1][1] == slot - 1:
-            stretches[-1] = (stretches[-1][0], slot)
-        else:
-            stretches.append((slot, slot))
-    return stretches
 
 
 def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
 """Running states of usage: partial aggregates by slices of time, so that usage is not counted from the start.
 
-A series is kept for an external subscription and a code with many events, and for what has been asked about them: a
-count, the numbers of one field, or the values of one field, each by the texts of some properties. Its states are sums,
-extremes and counts, which can be put together in any order. Events are rolled up into them in the order of storing, so
-that everything up to `usage_rolled_up` is in them and the rest is read as it is (`state_answers`). A new series takes
-part from then on; what was stored before is added slice by slice, and until that is done the series answers nothing.
+A series (`storage.usage_series`) is kept for an external subscription and a code with many events, if queries could use
+it. Its states are sums, extremes and counts, which can be merged in any order. Events are rolled up into them in the
+order of storing, so that everything up to `usage_rolled_up` is in them and the rest is read as it is (`state_answers`).
+A new series takes part from then on; what was stored before is added slice by slice, and until that is done the series
+answers nothing.
 
 Series by the hour are kept by the day as well, so that a month of hours is not added up for each answer, and those that
 tell events apart by 8 and by 64 days, so that neither is a month of days for each of their values: `slices_of` says
@@ -16,7 +16,6 @@ counted until the series are rebuilt.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,69 +26,56 @@ import structlog
 
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.sqlite.events.answers import BILLION, EventSql
-from usagebill.storage.sqlite.events.wanted_series import Pair, Shape, Wants
+from usagebill.storage.usage_series import (
+    AGES,
+    AT_ONCE,
+    BUILDING,
+    COUNT,
+    DAY,
+    DENSE,
+    EDITED,
+    EVENTS_PER_KEYED_STATE,
+    EVENTS_PER_STATE,
+    HOUR,
+    MANY_MORE,
+    MAX_SERIES,
+    MAX_WAITING,
+    MIN_WAITING,
+    NUMBERS,
+    READY,
+    USELESS,
+    VALUES,
+    MissingSeries,
+    Pair,
+    Shape,
+    days_of,
+    min_events,
+)
 
 __all__ = [
-    "COUNT",
-    "DAY",
     "FORM",
-    "HOUR",
-    "NUMBERS",
-    "READY",
     "STATE_TABLES",
     "STATE_TRIGGERS",
-    "VALUES",
-    "Shape",
-    "Wants",
-    "days_of",
     "faults",
     "is_behind",
     "keep_up",
-    "least_events",
-    "make_wanted",
     "rebuild",
     "roll_up",
     "rolled_up_to",
     "slices_of",
+    "start_missing",
 ]
 
 _log = structlog.get_logger("usagebill.usage")
 
-COUNT: Final = "count"
-NUMBERS: Final = "numbers"
-VALUES: Final = "values"
-
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
 FORM: Final = 3
-_BUILDING, READY, _USELESS = 0, 1, 2
-HOUR: Final = 3_600_000_000
-DAY: Final = 24 * HOUR
 # Wider slices of series that have keys. Each width is a multiple of the one before.
 _WIDER: Final = (8 * DAY, 64 * DAY)
 # Ids of series are below this. Wider slices are stored under the id plus this (8 days) or twice this (64 days).
 _IDS: Final = 2**40
-# More whole days than have passed since the year 1.
-_AGES: Final = 1_000_000 * DAY
-# Fewer events of a code are counted fast enough without a series.
-_DENSE: Final = 10_000
-# A plain count only reads an index. Counting by filters or groups takes several times as long, so fewer events suffice.
-_DENSE_APART: Final = 3_000
-# Most series of one subscription and code.
-_SERIES_AT_MOST: Final = 16
-# Events rolled up per transaction, so that no writer waits long.
-_AT_ONCE: Final = 5_000
-# With this many waiting, the writer that stores events rolls them up itself.
-_WAITING_AT_MOST: Final = 10_000
-# Fewer waiting events are not worth a transaction.
-_WORTHWHILE: Final = 1_000
 # Up to this many series of a shape each query the new events; with more, series are looked up per event.
 _ONE_BY_ONE: Final = 4
-# A series needs at least this many events per state to pay off; fewer if it has keys, as its answers come mostly from
-# wider slices.
-_EVENTS_A_STATE: Final = 4
-_EVENTS_A_STATE_APART: Final = 2
-# A series that was given up is tried again at this many times the events.
-_MANY_MORE: Final = 2
 
 STATE_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS usage_series (
@@ -110,9 +96,8 @@ CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1
 """
 # States of dropped series are deleted later, slice by slice. Ids of series are never reused.
 _ROLLED_UP: Final = "(SELECT sequence FROM usage_rolled_up WHERE id = 1)"
-# Replaces the position after events were edited: freed sequence numbers may be reused by events nobody notices.
-_EDITED: Final = -1
-_DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequence = {_EDITED}; END"
+# After events were edited, no position holds: freed sequence numbers may be reused by events nobody notices.
+_DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequence = {EDITED}; END"
 # There is none for what is inserted, which costs 3 % of ingestion: while no event is gone, all places are taken.
 # Marks do not affect counts.
 _COUNTED_COLUMNS: Final = (
@@ -152,13 +137,8 @@ _NAMED: Final = (
 
 def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int | None]) -> _Series:
     id, organization_id, external_subscription_id, code, kind, field, keys, width, stage, base, built_to = row
-    shape = Shape(kind, json.loads(field), tuple(json.loads(keys)))
+    shape = Shape.of_columns(kind, field, keys)
     return _Series(id, (organization_id, external_subscription_id, code), shape, width, stage, base, built_to)
-
-
-def days_of(id: int) -> int:
-    """The number of the days of an hourly series, which are in the same tables as its hours."""
-    return -id
 
 
 def slices_of(id: int, width: int, shape: Shape) -> list[tuple[int, int]]:
@@ -194,45 +174,36 @@ def _note(connection: sqlite3.Connection, sequence: int) -> None:
 # Making series
 
 
-def make_wanted(connection: sqlite3.Connection, wants: Wants) -> None:
+def start_missing(connection: sqlite3.Connection, missing: MissingSeries) -> None:
     """Start the series that were missing, for subscriptions with many events."""
-    if rolled_up_to(connection) == _EDITED:
-        if wants.take():
+    if rolled_up_to(connection) == EDITED:
+        if missing.take():
             _log.warning("usage_states_are_off", reason="events were edited", remedy="usagebill usage rebuild")
         return
-    for (organization_id, external_subscription_id, code), shape in wants.take():
+    for (organization_id, external_subscription_id, code), shape in missing.take():
         pair = (organization_id, external_subscription_id, code)
         if not _is_dense(connection, pair, shape):
             continue
         if _is_worth_another_try(connection, pair, shape):
             connection.execute(f"DELETE FROM usage_series {_NAMED}", (*pair, *shape.columns))
-        there = connection.execute(
+        series_count = connection.execute(
             "SELECT COUNT(*) FROM usage_series WHERE organization_id = ? AND external_subscription_id = ? AND code = ?",
             pair,
         ).fetchone()[0]
-        if there < _SERIES_AT_MOST:
+        if series_count < MAX_SERIES:
             _begin(connection, pair, shape, HOUR)
 
 
 def _is_worth_another_try(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
     """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
     row = connection.execute(f"SELECT stage, built_to FROM usage_series {_NAMED}", (*pair, *shape.columns)).fetchone()
-    if row is None or row[0] != _USELESS:
+    if row is None or row[0] != USELESS:
         return False
-    return _count_up_to(connection, pair, _MANY_MORE * int(row[1])) >= _MANY_MORE * int(row[1])
-
-
-def least_events(shape: Shape, dense: int) -> int:
-    """How many events a series of the shape needs to pay off; `dense` are enough for any shape."""
-    return min(dense, _DENSE_APART) if _counts_apart(shape) else dense
-
-
-def _counts_apart(shape: Shape) -> bool:
-    return shape.kind == COUNT and bool(shape.keys)
+    return _count_up_to(connection, pair, MANY_MORE * int(row[1])) >= MANY_MORE * int(row[1])
 
 
 def _is_dense(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
-    least = least_events(shape, _DENSE)
+    least = min_events(shape, DENSE)
     return _count_up_to(connection, pair, least) >= least
 
 
@@ -253,13 +224,13 @@ def _begin(connection: sqlite3.Connection, pair: Pair, shape: Shape, width: int)
     connection.execute(
         "INSERT OR IGNORE INTO usage_series (organization_id, external_subscription_id, code, kind, field, keys, form,"
         " width, stage, base) VALUES (?,?,?,?,?,?,?,?,?,?)",
-        (*pair, *shape.columns, FORM, width, _BUILDING, rolled_up_to(connection)),
+        (*pair, *shape.columns, FORM, width, BUILDING, rolled_up_to(connection)),
     )
 
 
 def rebuild(connection: sqlite3.Connection, organization_id: str) -> int:
     """Drop all states of an organization and begin its series again; returns how many there are."""
-    if rolled_up_to(connection) == _EDITED:
+    if rolled_up_to(connection) == EDITED:
         _note(connection, _last(connection))
     rows = connection.execute(f"{_SERIES} WHERE organization_id = ? ORDER BY id", (organization_id,)).fetchall()
     connection.execute("DELETE FROM usage_series WHERE organization_id = ?", (organization_id,))
@@ -272,39 +243,39 @@ def rebuild(connection: sqlite3.Connection, organization_id: str) -> int:
 # Rolling up
 
 
-def keep_up(connection: sqlite3.Connection, wants: Wants | None) -> None:
+def keep_up(connection: sqlite3.Connection, missing: MissingSeries | None) -> None:
     """Roll up within the transaction that stores events, if nobody else has for long."""
-    if wants:
-        make_wanted(connection, wants)
+    if missing:
+        start_missing(connection, missing)
     done = rolled_up_to(connection)
     waiting = _last(connection) - done
-    if done != _EDITED and waiting >= _WAITING_AT_MOST:
+    if done != EDITED and waiting >= MAX_WAITING:
         _roll_window(connection, waiting)
 
 
-def is_behind(connection: sqlite3.Connection, wants: Wants) -> bool:
+def is_behind(connection: sqlite3.Connection, missing: MissingSeries) -> bool:
     """Whether `roll_up` has something to do that is worth a transaction."""
-    if wants:
+    if missing:
         return True
     row = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM usage_series), EXISTS (SELECT 1 FROM usage_series WHERE stage = ? OR form <> ?),"
         f" EXISTS (SELECT 1 FROM usage_slots WHERE {_ID_OF} NOT IN (SELECT id FROM usage_series))",
-        (_BUILDING, FORM),
+        (BUILDING, FORM),
     ).fetchone()
     has_any, is_building, has_left_over = row
     if is_building or has_left_over:
         return True
-    return bool(has_any) and _last(connection) - rolled_up_to(connection) >= _WORTHWHILE
+    return bool(has_any) and _last(connection) - rolled_up_to(connection) >= MIN_WAITING
 
 
-def roll_up(connection: sqlite3.Connection, wants: Wants) -> None:
+def roll_up(connection: sqlite3.Connection, missing: MissingSeries) -> None:
     """Do the next slice of work: start series, roll up new events, backfill series, delete states of dropped ones."""
     connection.execute("DELETE FROM usage_series WHERE form <> ?", (FORM,))
-    make_wanted(connection, wants)
+    start_missing(connection, missing)
     if connection.execute("SELECT 1 FROM usage_series LIMIT 1").fetchone() is not None:
         if _last(connection) > rolled_up_to(connection):
-            _roll_window(connection, _AT_ONCE)
-        row = connection.execute(f"{_SERIES} WHERE stage = ? ORDER BY id LIMIT 1", (_BUILDING,)).fetchone()
+            _roll_window(connection, AT_ONCE)
+        row = connection.execute(f"{_SERIES} WHERE stage = ? ORDER BY id LIMIT 1", (BUILDING,)).fetchone()
         if row is not None:
             _build_slice(connection, _series_of(row))
     _drop_slice(connection)
@@ -319,7 +290,7 @@ def _drop_slice(connection: sqlite3.Connection) -> None:
     connection.execute(
         "DELETE FROM usage_states WHERE (series, slot, dims, value) IN (SELECT series, slot, dims, value"
         " FROM usage_states WHERE series = ? AND slot = ? LIMIT ?)",
-        (*row, 10 * _AT_ONCE),
+        (*row, 10 * AT_ONCE),
     )
     left = connection.execute("SELECT 1 FROM usage_states WHERE series = ? AND slot = ? LIMIT 1", row).fetchone()
     if left is None:
@@ -337,7 +308,7 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
             f"{_SERIES} s WHERE stage < ? AND EXISTS (SELECT 1 FROM (SELECT DISTINCT organization_id,"
             f" external_subscription_id, code FROM events WHERE {window}) e WHERE s.organization_id = e.organization_id"
             " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
-            (_USELESS,),
+            (USELESS,),
         )
     ]
     shapes: dict[Shape, list[_Series]] = {}
@@ -355,7 +326,7 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
         source = (
             "events AS e NOT INDEXED JOIN usage_series AS s ON s.organization_id = e.organization_id"
             " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
-            f" AND s.kind = {kind} AND s.field = {field} AND s.keys = {keys} AND s.stage < {_USELESS}"
+            f" AND s.kind = {kind} AND s.field = {field} AND s.keys = {keys} AND s.stage < {USELESS}"
             f" WHERE e.{window.replace('AND ', 'AND e.')}"
         )
         _merge(connection, shape, _gather(connection, query, shape, source, "s.id", "s.width"))
@@ -377,7 +348,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
     row = connection.execute(
         f"SELECT timestamp FROM events INDEXED BY events_usage WHERE {where} AND timestamp > ?"
         " ORDER BY timestamp LIMIT 1 OFFSET ?",
-        (*series.pair, begin, _AT_ONCE),
+        (*series.pair, begin, AT_ONCE),
     ).fetchone()
     end = 2**62 if row is None else int(row[0])
     query = EventSql()
@@ -395,8 +366,9 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         " (SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?)",
         (series.id, series.id),
     ).fetchone()
-    least = min(_EVENTS_A_STATE, _EVENTS_A_STATE_APART) if series.shape.keys else _EVENTS_A_STATE
-    if states * least <= events or states < _DENSE // _EVENTS_A_STATE:
+    # Series with keys answer mostly from wider slices.
+    least = min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if series.shape.keys else EVENTS_PER_STATE
+    if states * least <= events or states < DENSE // EVENTS_PER_STATE:
         connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
         return
     # Slices too short for the number of combinations.
@@ -406,7 +378,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
     if is_last:
         connection.execute(
             f"UPDATE usage_series SET stage = ?, built_to = ? {_NAMED}",
-            (_USELESS, events, *series.pair, *series.shape.columns),
+            (USELESS, events, *series.pair, *series.shape.columns),
         )
 
 
@@ -429,8 +401,7 @@ def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: st
     texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate(shape.keys)]
     keys = [f"key_{place}" for place in range(len(texts))]
     short, long, value, spoken = "NULL", "NULL", "''", "0"
-    # Shifted beyond the year 0, because `/` rounds towards zero.
-    slot = f"(timestamp + {_AGES}) / {width} - {_AGES} / {width}"
+    slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}"
     if shape.kind == NUMBERS and shape.field is not None:
         short, long = f"({query.member('millionths', shape.field)})", f"({query.member('long_numbers', shape.field)})"
     elif shape.kind == VALUES and shape.field is not None:

@@ -1,0 +1,57 @@
+"""The columns of an event that every engine stores alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from usagebill.core.events import Event, JsonValue, property_text
+
+__all__ = ["COLUMNS", "encode_json", "event_of", "instant", "microseconds", "texts_of"]
+
+COLUMNS = (
+    "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
+    " precise_total_amount_cents, created_at"
+)
+
+encode_json = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MICROSECONDS = 86_400_000_000
+_MILLION = 1_000_000
+
+
+def microseconds(value: datetime) -> int:
+    """Whole microseconds since 1970-01-01T00:00Z: how event instants are stored."""
+    since = value - _EPOCH
+    return since.days * _DAY_MICROSECONDS + since.seconds * _MILLION + since.microseconds
+
+
+def instant(value: int) -> datetime:
+    """The inverse of `microseconds`."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def texts_of(properties: Mapping[str, JsonValue]) -> dict[str, str]:
+    """The text forms of the properties that have one."""
+    return {key: text for key, value in properties.items() if (text := property_text(value)) is not None}
+
+
+def event_of(row: tuple[Any, ...]) -> Event:
+    """The event whose `COLUMNS` are `row`."""
+    id, organization_id, transaction_id, code, subscription, timestamp, properties, amount, created_at = row
+    return Event(
+        id,
+        organization_id,
+        transaction_id,
+        code,
+        subscription,
+        instant(timestamp),
+        _decode(properties),
+        None if amount is None else Decimal(amount),
+        instant(created_at),
+    )

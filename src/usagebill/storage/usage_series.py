@@ -1,0 +1,219 @@
+"""Rules of running states that every engine follows: the shapes and slices of series, and when a series pays off.
+
+A series keeps partial aggregates by slices of time for one external subscription and code. Its shape says what they
+keep: a count, the numbers of a field, or the values of a field, each by the texts of some properties.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from usagebill.core.filters import FilterIndex
+from usagebill.storage.event_queries import CountedAs, EventQuery
+from usagebill.storage.event_rows import microseconds
+
+__all__ = [
+    "AGES",
+    "AT_ONCE",
+    "BUILDING",
+    "COUNT",
+    "DAY",
+    "DENSE",
+    "EDITED",
+    "EVENTS_PER_KEYED_STATE",
+    "EVENTS_PER_STATE",
+    "HOUR",
+    "MANY_MORE",
+    "MAX_SERIES",
+    "MAX_STRETCHES",
+    "MAX_WAITING",
+    "MIN_WAITING",
+    "NO_FILTERS",
+    "NUMBERS",
+    "READY",
+    "USELESS",
+    "VALUES",
+    "WORTH_A_SERIES",
+    "Bounds",
+    "MissingSeries",
+    "Pair",
+    "Shape",
+    "counts_by_keys",
+    "days_of",
+    "min_events",
+    "shape_of",
+    "stretches_of",
+]
+
+# What a series keeps.
+COUNT: Final = "count"
+NUMBERS: Final = "numbers"
+VALUES: Final = "values"
+# The stages of a series: its older events are being added; it answers queries; it was given up.
+BUILDING, READY, USELESS = 0, 1, 2
+
+# Slices, in microseconds.
+HOUR: Final = 3_600_000_000
+DAY: Final = 24 * HOUR
+# More whole days than have passed since the year 1: slots are shifted by it, because SQL's `/` rounds towards zero.
+AGES: Final = 1_000_000 * DAY
+
+# Fewer events of a code are counted fast enough without a series.
+DENSE: Final = 10_000
+# A plain count only reads an index. Counting by filters or groups takes several times as long, so fewer events suffice.
+_DENSE_BY_KEYS: Final = 3_000
+# Counting this many events for one query is worth a series.
+WORTH_A_SERIES: Final = 10_000
+# Most series of one subscription and code.
+MAX_SERIES: Final = 16
+# Most properties by which states are keyed.
+_MAX_KEYS: Final = 8
+# A series needs at least this many events per state to pay off; fewer if it is keyed by properties.
+EVENTS_PER_STATE: Final = 4
+EVENTS_PER_KEYED_STATE: Final = 2
+# A series that was given up is tried again at this many times the events.
+MANY_MORE: Final = 2
+
+# Events rolled up per transaction, so that no writer waits long.
+AT_ONCE: Final = 5_000
+# With this many waiting, the writer that stores events rolls them up itself.
+MAX_WAITING: Final = 10_000
+# Fewer waiting events are not worth a transaction.
+MIN_WAITING: Final = 1_000
+# Replaces the position after events were edited by hand.
+EDITED: Final = -1
+
+# Up to this many stretches of time are read event by event; with more, everything is.
+MAX_STRETCHES: Final = 20
+
+NO_FILTERS: Final = FilterIndex([], {})
+
+Pair: TypeAlias = tuple[str, str, str]  # organization, external subscription and code
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a series keeps: a kind, the aggregated field, and the properties by which its states are keyed."""
+
+    kind: str
+    field: str | None
+    keys: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """The columns `kind`, `field` and `keys`."""
+        return self.kind, json.dumps(self.field), json.dumps(self.keys)
+
+    @staticmethod
+    def of_columns(kind: str, field: str, keys: str) -> Shape:
+        """The shape with these `columns`."""
+        return Shape(kind, json.loads(field), tuple(json.loads(keys)))
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    CountedAs.COUNT: COUNT,
+    CountedAs.SUM: NUMBERS,
+    CountedAs.MAX: NUMBERS,
+    CountedAs.LATEST: NUMBERS,
+    CountedAs.UNIQUE_COUNT: VALUES,
+}
+
+
+def shape_of(question: EventQuery, filters: FilterIndex | None = None) -> Shape | None:
+    """The shape of the series that can answer a query; None if none can."""
+    kind = _KINDS.get(question.aggregation_type)
+    if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
+        return None
+    if question.stored_after is not None:
+        return None
+    scopes = (question.bucket.matches, *question.bucket.excludes, question.only)
+    keys = {*question.group_keys, *(filters or NO_FILTERS).keys, *(key for scope in scopes for key in scope)}
+    if len(keys) > _MAX_KEYS:
+        return None
+    return Shape(kind, None if kind == COUNT else question.field_name, tuple(sorted(keys)))
+
+
+def counts_by_keys(shape: Shape) -> bool:
+    """Whether a series of the shape only counts, but keeps events with different properties apart."""
+    return shape.kind == COUNT and bool(shape.keys)
+
+
+def min_events(shape: Shape, dense: int) -> int:
+    """How many events a series of the shape needs to pay off; `dense` are enough for any shape."""
+    return min(dense, _DENSE_BY_KEYS) if counts_by_keys(shape) else dense
+
+
+def days_of(series_id: int) -> int:
+    """The number of the days of an hourly series, which are in the same tables as its hours."""
+    return -series_id
+
+
+def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last slots of each run of consecutive slots."""
+    stretches: list[tuple[int, int]] = []
+    for slot in slots:
+        if stretches and stretches[-1][1] == slot - 1:
+            stretches[-1] = (stretches[-1][0], slot)
+        else:
+            stretches.append((slot, slot))
+    return stretches
+
+
+class Bounds:
+    """The instants, both inclusive, between which events of a query may count, and those between which all do.
+
+    All are in microseconds, and so is `known_at`, the latest instant at which the events were received.
+    """
+
+    def __init__(self, question: EventQuery) -> None:
+        self.earliest = _or(question.earliest, -(2**62))
+        self.latest = _or(question.latest_timestamp, _LAST)
+        self.known_at = _or(question.known_at, _LAST)
+        self.whole_from = self.earliest
+        if question.after is not None and question.first_end is not None:
+            self.whole_from = max(self.earliest, microseconds(question.first_end))
+        # At these instants only some events count.
+        split = [event.timestamp for event in (question.up_to, question.before) if event is not None]
+        split += [] if question.last_start is None else [question.last_start]
+        self.whole_to = min([self.latest, *(microseconds(instant) - 1 for instant in split)])
+
+
+_LAST: Final = 2**62
+
+
+def _or(instant: datetime | None, otherwise: int) -> int:
+    return otherwise if instant is None else microseconds(instant)
+
+
+class MissingSeries:
+    """The series that queries lacked since this process started or last created series."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._missing: dict[tuple[Pair, Shape], None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._missing)
+
+    def note(self, organization_id: str, external_subscription_id: str, code: str, shape: Shape) -> None:
+        """A series of the shape would have answered a query about this pair."""
+        with self._lock:
+            self._missing[(organization_id, external_subscription_id, code), shape] = None
+
+    def take(self, organization_id: str | None = None) -> list[tuple[Pair, Shape]]:
+        """Remove and return all of them, or an organization's; the next query notes them again."""
+        with self._lock:
+            taken = [item for item in self._missing if organization_id in (None, item[0][0])]
+            for item in taken:
+                del self._missing[item]
+        return taken
+
+    def organizations(self) -> list[str]:
+        """Their organizations."""
+        with self._lock:
+            return list(dict.fromkeys(pair[0] for pair, _ in self._missing))
