@@ -33,7 +33,7 @@ def billed() -> Iterator[Scenario]:
 
 def test_an_invoice_has_what_the_api_shows(billed: Scenario) -> None:
     (invoice,) = billed.billing.invoices.list().items
-    assert invoice.total_due_amount_cents == 4700
+    assert invoice.total_due_amount_cents == 600 + 1000 + 3100
     assert sorted((fee.fee_type, fee.amount_cents) for fee in invoice.fees) == [
         ("charge", 600),
         ("fixed_charge", 1000),

@@ -178,7 +178,7 @@ def test_usage_that_comes_meanwhile_has_nothing_counted_under_the_lock(
     use(billing, "acme", 3, at=clock.now())
     billing.run_due(strict=True)
     (invoice,) = billing.invoices.list(invoice_type="progressive_billing").items
-    assert invoice.fees_amount_cents == 2200
+    assert invoice.fees_amount_cents == (5 + 1 + 2 + 3) * 200
 
 
 def test_a_price_that_changes_meanwhile_is_billed(billing: Billing) -> None:

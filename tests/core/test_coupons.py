@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, changed, coupon, fee, fees, settle, tax
-from tests.money import percent, share
+from tests.money import gross, percent, share
 
 from usagebill.core.coupon_rules import overlaps
 from usagebill.core.coupons import (
@@ -83,7 +83,8 @@ def test_each_coupon_takes_from_what_the_ones_before_it_left(
 def test_a_fee_below_zero_takes_its_part_of_a_coupon_too() -> None:
     draft = settle(fees(1000, -500), coupons=[coupon(cents=100)], taxes=[tax("20")])
     assert (_credits(draft), _shares(draft)) == ([100], [200, -100])
-    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (80, 480)
+    net = 1000 - 500 - 100
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (percent(net, 20), gross(net, 20))
 
 
 def test_a_percentage_is_computed_exactly() -> None:
@@ -188,18 +189,22 @@ def test_thirds_of_a_coupon_miss_a_hundred_thousandth() -> None:
     draft = settle(fees(1000, 1000, 1000), [tax("20")], coupons=[coupon(cents=1000)])
     assert _shares(draft) == [Decimal("333.33333")] * 3
     assert [fee.taxes_amount_cents for fee in draft.fees] == [percent(1000 - 333, 20)] * 3
-    assert (draft.invoice.coupons_amount_cents, draft.invoice.taxes_amount_cents) == (1000, 400)
+    assert (draft.invoice.coupons_amount_cents, draft.invoice.taxes_amount_cents) == (
+        1000,
+        percent(3 * 1000 - 1000, 20),
+    )
 
 
 def test_taxed_bases_are_cut_and_the_rate_still_averages() -> None:
     taxes = {"f0": [tax("10")], "f1": [tax("10"), tax("12")]}
+    second = share(2000, 2000, 3000)  # two thirds of the fees less the coupon
     draft = settle(fees(1000, 2000), taxes, coupons=[coupon(cents=1000)])
     lines = draft.invoice.applied_taxes
     assert [(line.amount_cents, line.base_amount_cents) for line in lines] == [
         (percent(3000 - 1000, 10), 3000 - 1000),
-        (percent(1333, 12), share(2000, 2000, 3000)),  # two thirds of what is left are of the second fee
+        (percent(second, 12), second),
     ]
-    assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (360, 18)
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (percent(2000, 10) + percent(second, 12), 18)
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def test_credits_of_every_kind_in_their_order() -> None:
     lines[4] = replace(lines[4], precise_coupons_amount_cents=Decimal(3000))
     coupons = [coupon("half", rate="50", metrics=["m2"]), coupon("all", cents=1000)]
     draft = settle(lines, [tax("10")], coupons=coupons, notes=[note("n", 1000)])
-    assert [line.amount_cents for line in draft.invoice.credits] == [500, 1000, 1000]
+    assert [line.amount_cents for line in draft.invoice.credits] == [1000 // 2, 1000, 1000]
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,8 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees() -> None:
     assert items == {"f0": Decimal("312.5"), "f1": Decimal("104.0625")}
     result = _credited(draft, *[(id, str(amount)) for id, amount in items.items()])
     assert (result.taxes_precise, result.taxes_cents) == (Decimal("83.3125"), 83)
-    assert (result.sub_total_cents, result.total_cents) == (417, 500)
+    # 312.5 + 104.0625 is 416.5625
+    assert (result.sub_total_cents, result.total_cents) == (417, 417 + 83)
 
 
 @given(

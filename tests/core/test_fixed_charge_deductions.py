@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import fee
+from tests.money import share
 
 from usagebill.core.fees import Fee
 from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
@@ -42,7 +43,7 @@ def test_the_fee_says_what_it_came_to_before_and_what_was_paid() -> None:
     owed = less_paid_before(seats(3000), [paid(1000, left=15)], [])
     assert owed.basis == {
         "full_cents": "3000.0",
-        "paid_before_cents": 500,
+        "paid_before_cents": share(1000, 15, 30),
         "paid_before": [{"paid_cents": 1000, "paid_days": 30, "days_left": 15}],
     }
 

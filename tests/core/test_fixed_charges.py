@@ -207,7 +207,7 @@ def test_more_units_at_once_bill_the_days_that_are_left(new: int, billed: int, c
 def test_units_that_were_billed_once_are_not_billed_again_after_a_reduction() -> None:
     at = instant("2024-03-20")
     fees = [added(new, billed, at, month(2024, 3), prorated=False) for new, billed in [(5, 10), (15, 10), (20, 15)]]
-    assert [fee.amount_cents for fee in fees] == [0, 5_000, 5_000]
+    assert [fee.amount_cents for fee in fees] == [0, (15 - 10) * 1_000, (20 - 15) * 1_000]
 
 
 def test_the_day_of_an_addition_is_a_local_date() -> None:

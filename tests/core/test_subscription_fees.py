@@ -380,7 +380,7 @@ def test_a_trial_makes_the_fee_free_until_the_day_it_ends(
 
 def test_a_whole_period_is_cut_by_the_trial_too() -> None:
     window = Window(start=instant("2022-08-31"), end=instant("2022-09-30T23:59:59"), duration=30)
-    assert fee_amount(3_000, FeeRule.FULL, window, UTC, trial_end=instant("2022-09-15")) == 1_600
+    assert fee_amount(3_000, FeeRule.FULL, window, UTC, trial_end=instant("2022-09-15")) == share(3_000, 16, 30)
 
 
 def test_an_upgrade_during_a_trial_is_billed_when_the_trial_of_the_new_plan_ends() -> None:

@@ -16,8 +16,8 @@ from usagebill.core.taxes import chosen_taxes, invoice_taxes, net_of_coupons, ta
 
 def test_taxes_stand_side_by_side() -> None:
     taxed = taxed_fee(fee(1000), [tax("10"), tax("12")], NOW, ids())
-    assert [line.amount_cents for line in taxed.applied_taxes] == [100, 120]
-    assert (taxed.taxes_amount_cents, taxed.taxes_rate) == (220, 22)
+    assert [line.amount_cents for line in taxed.applied_taxes] == [percent(1000, 10), percent(1000, 12)]
+    assert (taxed.taxes_amount_cents, taxed.taxes_rate) == (percent(1000, 10 + 12), 10 + 12)
 
 
 def test_a_fee_is_taxed_on_what_coupons_leave() -> None:
@@ -57,8 +57,11 @@ def test_the_average_rate_weighs_what_each_tax_applies_to() -> None:
     taxes = {"f0": [tax("10")], "f1": [tax("10"), tax("12")]}
     draft = settle(fees(1000, 2000), taxes)
     lines = draft.invoice.applied_taxes
-    assert [(line.amount_cents, line.base_amount_cents) for line in lines] == [(300, 3000), (240, 2000)]
-    assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (540, 18)
+    assert [(line.amount_cents, line.base_amount_cents) for line in lines] == [
+        (percent(3000, 10), 1000 + 2000),
+        (percent(2000, 12), 2000),
+    ]
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (percent(3000, 10) + percent(2000, 12), 18)
 
 
 def test_an_invoice_of_nothing_weighs_its_fees_by_number() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.asgi import send
+from tests.money import gross
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -79,7 +80,7 @@ def test_a_year_bills_each_month_once_and_then_nothing_more(folder: Path) -> Non
     assert sum(batch_sizes) == 3
     assert {tuple(sorted(months)) for months in revenue.values()} == {tuple(range(1, 13))}
     # So few flights stay below the minimum: 10,000.00 a month, and 8.875 % tax on it.
-    assert {cents for months in revenue.values() for cents in months.values()} == {1_088_750}
+    assert {cents for months in revenue.values() for cents in months.values()} == {gross(10_000_00, "8.875")}
     before = sum(1 for _ in lived.invoices())
     # Besides the monthly ones, those of the credits that the prepaid airline bought.
     assert before == 24 + 2

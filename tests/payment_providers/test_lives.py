@@ -195,7 +195,7 @@ def test_a_life_with_gocardless(box: Scenario) -> None:
 
         notes = [life.credit_note(invoice, 400), life.credit_note(invoice, 300)]
         assert [note["refund_status"] for note in notes] == ["pending", "pending"]
-        assert gocardless.payments[debit]["amount_refunded"] == 700
+        assert gocardless.payments[debit]["amount_refunded"] == 400 + 300
         first, second = gocardless.refunds
         life.notice(gocardless.batch(gocardless.event("refunds", "paid", {"refund": first})))
         life.notice(gocardless.refund_event(second, "failed"))

@@ -71,7 +71,7 @@ def test_a_group_of_removals_alone_pays_no_flat_amount_where_seats_are_prorated(
     box.event("seats", value="a", agent="x")
     box.event("seats", value="a", agent="y", operation_type="remove")
     assert groups(box) == ["x"]
-    assert box.usage()["amount_cents"] == 600
+    assert box.usage()["amount_cents"] == 1_00 + 5_00
 
 
 def test_aggregated_units_are_never_below_zero(box: Scenario) -> None:
@@ -139,7 +139,7 @@ def test_a_seat_removed_before_the_period_is_in_no_range(box: Scenario) -> None:
     box.event("seats", value="a", operation_type="remove")
     box.event("seats", value="b")
     box.travel_to("2025-07-05T00:00:00Z")
-    assert box.usage()["amount_cents"] == 1100
+    assert box.usage()["amount_cents"] == 10_00 + 1_00
 
 
 def test_a_period_that_ends_the_day_before_clocks_go_forward_has_its_own_days() -> None:
@@ -151,7 +151,7 @@ def test_a_period_that_ends_the_day_before_clocks_go_forward_has_its_own_days() 
         box.travel_to("2024-03-02T12:00:00Z")
         box.event("seats", value="a")
         assert box.usage()["to_datetime"] == "2024-03-30T22:59:59Z"
-        assert box.usage()["amount_cents"] == 2900
+        assert box.usage()["amount_cents"] == share(31_00, 29, 31)
 
 
 def test_what_a_filter_was_billed_for_is_not_what_no_filter_takes(box: Scenario) -> None:
@@ -162,7 +162,7 @@ def test_what_a_filter_was_billed_for_is_not_what_no_filter_takes(box: Scenario)
     box.event("gb", value=4, cloud="aws")
     box.event("gb", value=-4, cloud="aws")
     box.event("gb", value=6)
-    assert sorted(fees(box)) == [0, 400, 600]
+    assert sorted(fees(box)) == [0, 4 * 100, 6 * 100]
 
 
 def test_a_value_that_comes_twice_at_one_instant_is_paid_once(box: Scenario) -> None:
@@ -179,7 +179,7 @@ def test_a_single_event_is_prorated_without_binary_fractions(box: Scenario) -> N
     box.subscribe()
     box.travel_to("2025-06-06T00:00:00Z")
     box.event("seats", value=6)
-    assert fees(box) == [500_000]
+    assert fees(box) == [share(6 * 1000_00, 25, 30)]
 
 
 def test_no_usage_is_projected_at_what_it_will_be_billed(box: Scenario) -> None:
@@ -195,4 +195,4 @@ def test_a_package_that_has_hardly_been_started_counts(box: Scenario) -> None:
     box.plan(charge_on(box.metric("gb"), "package", amount="7", package_size=10, free_units=0))
     box.subscribe()
     box.event("gb", value="10.00000000000000001")
-    assert box.usage()["amount_cents"] == 1400
+    assert box.usage()["amount_cents"] == 2 * 7_00

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import missing
+from tests.money import percent
 from tests.scenarios import Scenario, charge_on, price_ranges
 
 from usagebill.rating import explain
@@ -56,10 +57,10 @@ def test_every_number_from_the_events_to_the_total() -> None:
         assert graduated["taxes"][0]["base_cents"] == "1114.28571"
         steps = [(step["step"], step["amount_cents"], step["result_cents"]) for step in shown["steps"]]
         assert steps == [
-            ("fees", 3500, 3500),
-            ("coupon", -500, 3000),
-            ("tax", 600, 3000),
-            ("taxes", 600, 3600),
+            ("fees", 1000 + 1200 + 1300, 3500),
+            ("coupon", -500, 3500 - 500),
+            ("tax", percent(3000, 20), 3000),
+            ("taxes", 600, 3000 + 600),
             ("total", 3600, 3600),
         ]
 

@@ -72,9 +72,9 @@ def test_a_late_event_of_the_instant_of_the_change_is_billed_by_the_new_plan(box
         "properties": {"value": 3},
     }
     box.post("/events", event=body)
-    assert box.usage()["amount_cents"] == 300
+    assert box.usage()["amount_cents"] == 3 * 100
     box.travel_to(LATER)
-    assert usage_fees(box) == [300]
+    assert usage_fees(box) == [3 * 100]
 
 
 def test_where_nothing_billed_the_end_the_new_subscription_bills_its_instant(box: Scenario) -> None:
@@ -86,7 +86,7 @@ def test_where_nothing_billed_the_end_the_new_subscription_bills_its_instant(box
     assert status == 200
     box.subscribe("large")
     box.travel_to(LATER)
-    assert usage_fees(box) == [700]
+    assert usage_fees(box) == [7 * 100]
 
 
 @pytest.mark.parametrize("how", ["upgrade", "new"])
@@ -98,7 +98,7 @@ def test_tiers_in_advance_restart_after_the_change(box: Scenario, how: str) -> N
     box.event("gb", value=5)
     change(box, how)
     box.event("gb", value=4)
-    assert usage_fees(box) == [400, 500]
+    assert usage_fees(box) == [4 * 100, 5 * 100]
 
 
 def of_other(box: Scenario, **fields: Any) -> Any:
@@ -307,11 +307,11 @@ def test_the_second_of_a_change_is_billed_once_by_the_plan_that_there_was_when_e
     sent(box, 2, "1705312800.500")
     box.travel_to("2024-01-15T10:00:00.900Z")
     sent(box, 1)
-    assert box.usage()["amount_cents"] == 600
+    assert box.usage()["amount_cents"] == (3 + 2 + 1) * 100
     box.travel_to(LATER)
-    assert sum(usage_fees(box)) == 1800
+    assert sum(usage_fees(box)) == (7 + 5 + 3 + 2 + 1) * 100
     if not in_advance:
-        assert usage_fees(box) == [600, 1200]
+        assert usage_fees(box) == [(3 + 2 + 1) * 100, (7 + 5) * 100]
     assert [str(finding) for finding in box.billing.audit().findings] == []
 
 
@@ -325,9 +325,9 @@ def test_what_lies_between_an_end_and_a_new_start_of_the_same_second_is_the_new_
     box.subscribe("large")
     sent(box, 5, "1705312800.450")
     sent(box, 3)
-    assert box.usage()["amount_cents"] == 800
+    assert box.usage()["amount_cents"] == (5 + 3) * 100
     box.travel_to(LATER)
-    assert usage_fees(box) == [700, 800]
+    assert usage_fees(box) == [7 * 100, (5 + 3) * 100]
 
 
 def test_a_level_set_in_the_second_of_the_start_holds_from_the_start() -> None:

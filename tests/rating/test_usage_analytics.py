@@ -91,8 +91,8 @@ def test_what_is_charged_in_advance_counts_on_its_day_and_once(box: Scenario) ->
     box.travel_to("2024-02-02T00:00:00Z")
     rows = usage(box, from_date="2024-01-01", to_date="2024-02-02")
     assert [(row["billable_metric_code"], row["start_of_period_dt"], row["amount_cents"]) for row in rows] == [
-        ("calls", "2024-01-10", 300),
-        ("mails", "2024-01-10", 300),
+        ("calls", "2024-01-10", 3 * 100),
+        ("mails", "2024-01-10", 3 * 100),
     ]
 
 

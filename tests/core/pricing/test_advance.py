@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.money import percent
 
 from usagebill.core.pricing import Properties, parse_properties, price
 from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
@@ -129,7 +130,7 @@ def test_percentage_details_are_what_the_event_adds() -> None:
 
 
 def test_an_event_without_units_still_pays_the_fixed_amount() -> None:
-    assert cents("percentage", {"rate": "5", "fixed_amount": "1"}, "10", "0") == [150, 100]
+    assert cents("percentage", {"rate": "5", "fixed_amount": "1"}, "10", "0") == [percent(10_00, 5) + 1_00, 1_00]
 
 
 def test_events_that_bring_their_price() -> None:
@@ -151,7 +152,11 @@ def test_graduated_percentages_and_their_details() -> None:
     }
     values = [D(50), D(100), D(300)]
     event_prices = prices("graduated_percentage", terms, values)
-    assert [event_price.amount for event_price in event_prices] == [20, 32, 120]
+    assert [event_price.amount for event_price in event_prices] == [
+        percent(50, 20) + 10,
+        percent(50, 20) + percent(50, 30) + 7,
+        percent(50, 30) + percent(250, 40) + 5,
+    ]
     details: Any = event_prices[1].amount_details["graduated_percentage_ranges"]
     shown = [
         (entry["units"], entry["flat_unit_amount"], entry["per_unit_total_amount"], entry["total_with_flat_amount"])
