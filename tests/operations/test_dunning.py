@@ -128,19 +128,19 @@ def test_currencies_are_asked_for_apart(box: Scenario) -> None:
     box.travel_to("2025-01-05T00:00:00Z")
     listed = box.get("/payment_requests")["payment_requests"]
     assert {(request["amount_currency"], request["amount_cents"]) for request in listed} == {
-        ("EUR", 12_000),
-        ("USD", 13_000),
+        ("EUR", 120 * 100),
+        ("USD", 130 * 100),
     }
     (finished,) = [message for message in box.webhooks if message["webhook_type"] == "dunning_campaign.finished"]
     assert finished["dunning_campaign"] == {
         "external_customer_id": "acme",
         "customer_external_id": "acme",
         "dunning_campaign_code": "standard",
-        "overdue_balance_cents": 12_000,
+        "overdue_balance_cents": 120 * 100,
         "overdue_balance_currency": "EUR",
         "overdue_balances": [
-            {"currency": "EUR", "amount_cents": 12_000},
-            {"currency": "USD", "amount_cents": 13_000},
+            {"currency": "EUR", "amount_cents": 120 * 100},
+            {"currency": "USD", "amount_cents": 130 * 100},
         ],
     }
 
@@ -206,7 +206,7 @@ def test_paying_what_was_asked_for_starts_afresh(box: Scenario) -> None:
     assert attempts(box) == {"EUR": 0}
     one_off(box, 6)
     box.travel_to("2025-01-10T00:00:00Z")
-    assert [cents for _, cents in requests_sent(box)] == [14_900, 600]
+    assert [cents for _, cents in requests_sent(box)] == [14_800 + 100, 6 * 100]
 
 
 def test_paying_what_no_campaign_asked_for_changes_nothing(box: Scenario) -> None:

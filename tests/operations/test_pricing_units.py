@@ -54,7 +54,7 @@ def test_usage_is_priced_in_the_unit_and_billed_in_the_currency(box: Scenario) -
         box.post("/events", event=event)
     usage = box.send("GET", "/customers/acme/current_usage?external_subscription_id=sub1")[1]["customer_usage"]
     [shown] = usage["charges_usage"]
-    assert (shown["units"], shown["amount_cents"]) == ("300.0", 15000)
+    assert (shown["units"], shown["amount_cents"]) == ("300.0", 30000 // 2)
     assert shown["pricing_unit_details"] == {"amount_cents": 30000, "short_name": "CRD", "conversion_rate": "0.5"}
 
 

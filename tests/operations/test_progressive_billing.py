@@ -43,11 +43,11 @@ def test_all_thresholds_passed_at_once_make_one_invoice_and_a_message_each(box: 
     assert progressive(box) == []
     box.event("gb", value=12)
     (invoice,) = progressive(box)
-    assert (invoice["status"], invoice["total_amount_cents"]) == ("finalized", 2100)
+    assert (invoice["status"], invoice["total_amount_cents"]) == ("finalized", (9 + 12) * 100)
     assert [fee["item"]["type"] for fee in invoice["fees"]] == ["charge"]
     applied = invoice["applied_usage_thresholds"]
     assert [threshold["usage_threshold"]["amount_cents"] for threshold in applied] == [1000, 2000]
-    assert {threshold["lifetime_usage_amount_cents"] for threshold in applied} == {2100}
+    assert {threshold["lifetime_usage_amount_cents"] for threshold in applied} == {(9 + 12) * 100}
     reached = [m for m in box.webhooks if m["webhook_type"] == "subscription.usage_threshold_reached"]
     assert [m["subscription"]["usage_threshold"]["threshold_display_name"] for m in reached] == ["Ten", None]
 
@@ -62,7 +62,7 @@ def test_usage_paid_in_advance_passes_a_threshold_once(box: Scenario) -> None:
     reached = [m for m in box.webhooks if m["webhook_type"] == "subscription.usage_threshold_reached"]
     assert [m["subscription"]["usage_threshold"]["amount_cents"] for m in reached] == [1000, 500]
     applied = [invoice["applied_usage_thresholds"][0] for invoice in progressive(box)]
-    assert [threshold["lifetime_usage_amount_cents"] for threshold in applied] == [1100, 1600]
+    assert [threshold["lifetime_usage_amount_cents"] for threshold in applied] == [(9 + 2) * 100, (9 + 2 + 1 + 4) * 100]
 
 
 def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(box: Scenario) -> None:
@@ -73,7 +73,7 @@ def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(box: Scenario)
     box.event("gb", value=1)
     assert [invoice["status"] for invoice in progressive(box)] == ["voided"]
     box.event("gb", value=8)
-    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [1200, 2100]
+    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [12 * 100, (12 + 1 + 8) * 100]
 
 
 def test_a_recurring_threshold_whose_invoice_was_voided_leaves_the_usage_to_the_period(box: Scenario) -> None:
@@ -86,7 +86,7 @@ def test_a_recurring_threshold_whose_invoice_was_voided_leaves_the_usage_to_the_
     closing = closed(box)
     assert (closing["progressive_billing_credit_amount_cents"], closing["fees_amount_cents"]) == (0, 100_000 + 3100)
     box.event("gb", value=10)
-    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [1200, 1000]
+    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [12 * 100, 10 * 100]
 
 
 @pytest.mark.parametrize(
@@ -114,19 +114,19 @@ def test_the_period_takes_off_what_stands_of_what_was_billed_ahead(
 def test_thresholds_of_a_subscription_alone(box: Scenario) -> None:
     subscribed(box, usage_thresholds=[{"amount_cents": 1000, "threshold_display_name": "Own"}])
     box.event("gb", value=12)
-    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [1200]
+    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [12 * 100]
 
 
 def test_what_was_billed_ahead_is_credited_on_the_next_invoices(box: Scenario) -> None:
     subscribed(box, {"amount_cents": 1000}, {"amount_cents": 5000})
     box.event("gb", value=10)
     box.event("gb", value=45)
-    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [1000, 4500]
+    assert [invoice["total_amount_cents"] for invoice in progressive(box)] == [10 * 100, 45 * 100]
     box.travel_to("2024-04-01T01:00:00Z")
     (closing,) = box.get("/invoices?invoice_type=subscription")["invoices"]
     # The fee, the usage brought up to its minimum, less what both progressive invoices have billed.
     assert closing["fees_amount_cents"] == 3100 + 100_000
-    assert closing["progressive_billing_credit_amount_cents"] == 5500
+    assert closing["progressive_billing_credit_amount_cents"] == (10 + 45) * 100
 
 
 def test_progressive_billing_can_be_disabled(box: Scenario) -> None:
@@ -156,7 +156,7 @@ def test_lifetime_usage_adds_up_what_was_before_invoiced_and_now(box: Scenario) 
     box.travel_to("2024-04-02T00:00:00Z")
     box.event("gb", value=7)
     usage = box.get("/subscriptions/sub/lifetime_usage")["lifetime_usage"]
-    assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (100_000, 700)
+    assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (100_000, 7 * 100)
     status, answer = box.send(
         "PUT", "/subscriptions/sub/lifetime_usage", {"lifetime_usage": {"external_historical_usage_amount_cents": 300}}
     )
@@ -165,7 +165,11 @@ def test_lifetime_usage_adds_up_what_was_before_invoiced_and_now(box: Scenario) 
     assert changed["external_historical_usage_amount_cents"] == 300
     assert changed["svc_id"] == usage["svc_id"]
     open_step = changed["usage_thresholds"][-1]
-    assert (open_step["amount_cents"], open_step["completion_ratio"], open_step["reached_at"]) == (102_000, 0.8, None)
+    assert (open_step["amount_cents"], open_step["completion_ratio"], open_step["reached_at"]) == (
+        2000 + 20 * 5000,
+        0.8,
+        None,
+    )
 
 
 def test_lifetime_usage_goes_on_from_plan_to_plan(box: Scenario) -> None:
@@ -178,7 +182,7 @@ def test_lifetime_usage_goes_on_from_plan_to_plan(box: Scenario) -> None:
     upgraded = box.subscribe("big")
     box.event("gb", value=2)
     usage = box.get("/subscriptions/sub/lifetime_usage")["lifetime_usage"]
-    assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (500, 200)
+    assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (5 * 100, 2 * 100)
     assert usage["svc_subscription_id"] == upgraded["svc_id"]
     assert (usage["from_datetime"], usage["to_datetime"]) == ("2024-03-01T00:00:00Z", "2024-03-10T10:00:00Z")
     assert "usage_thresholds" not in usage
@@ -274,7 +278,7 @@ def test_a_threshold_is_looked_at_after_the_change_of_plan_that_was_overdue(box:
     (box.jump_to if is_late else box.travel_to)("2024-04-03T00:00:00Z")
     box.event("tb", value=2)
     (invoice,) = progressive(box)
-    assert invoice["total_amount_cents"] == 1000
+    assert invoice["total_amount_cents"] == 2 * 500
     assert [subscription["plan_code"] for subscription in invoice["subscriptions"]] == ["small"]
     box.travel_to("2024-05-02T00:00:00Z")
     assert box.billing.audit().findings == ()
@@ -293,7 +297,7 @@ def test_a_new_threshold_below_the_usage_is_billed_at_the_next_check(box: Scenar
     assert progressive(box) == []
     box.travel_to("2024-03-05T08:05:00Z")
     (invoice,) = progressive(box)
-    assert invoice["total_amount_cents"] == 3000
+    assert invoice["total_amount_cents"] == 30 * 100
     box.event("gb", value=1)
     assert len(progressive(box)) == 1
 

@@ -51,9 +51,9 @@ def used(box: Scenario) -> Scenario:
 
 def test_current_and_projected_usage_are(used: Scenario) -> None:
     plant(used.billing.store)
-    assert used.usage()["amount_cents"] == 101_000
+    assert used.usage()["amount_cents"] == (4 + 6 + 1000) * 100
     projected = used.get("/customers/acme/projected_usage?external_subscription_id=sub")["customer_projected_usage"]
-    assert projected["amount_cents"] == 101_000
+    assert projected["amount_cents"] == (4 + 6 + 1000) * 100
 
 
 def test_the_ongoing_balance_of_wallets_is(used: Scenario) -> None:
@@ -87,7 +87,7 @@ def test_bills_are_and_their_audit_finds_what_is_wrong(used: Scenario) -> None:
     plant(used.billing.store)
     used.travel_to("2024-04-01T01:00:00Z")
     (invoice,) = used.invoices()
-    assert invoice["fees_amount_cents"] == 101_000
+    assert invoice["fees_amount_cents"] == (4 + 6 + 1000) * 100
     (finding,) = (item for item in used.billing.audit().findings if item.check == "usage_states")
     assert str(finding) == (
         "usage_states: usage of sub, numbers of gb: expected what the events come to, found 2 states that differ"

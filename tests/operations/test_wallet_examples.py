@@ -92,18 +92,31 @@ def test_drafts_with_coupons_and_taxes_count_for_the_wallets_that_may_pay_them(b
         wallet(box, code, "10", priority, applies_to={"billable_metric_codes": limit})
     box.events("bm1", {"value": 30})
     box.events("bm2", {"value": 5})
-    assert balances(box, "one", "two", "free") == [(1000, 1000, 0), (1000, 500, 500), (1000, 2000, -1000)]
+    assert balances(box, "one", "two", "free") == [
+        (1000, 1000, 0),
+        (1000, 5 * 100, 1000 - 500),
+        (1000, 30 * 100 - 1000, 1000 - 2000),
+    ]
     box.travel_to("2024-04-01T01:00:00Z")
     # The draft has no taxes and no coupons yet.
-    assert balances(box, "one", "two", "free") == [(1000, 1000, 0), (1000, 500, 500), (1000, 2000, -1000)]
+    assert balances(box, "one", "two", "free") == [
+        (1000, 1000, 0),
+        (1000, 5 * 100, 1000 - 500),
+        (1000, 30 * 100 - 1000, 1000 - 2000),
+    ]
     box.tax(10)
     box.put(f"/invoices/{box.invoices()[0]['svc_id']}/refresh")
     box.run_due()
-    assert balances(box, "one", "two", "free") == [(1000, 1000, 0), (1000, 550, 450), (1000, 2300, -1300)]
+    bm1, bm2 = gross(30 * 100, 10), gross(5 * 100, 10)
+    assert balances(box, "one", "two", "free") == [
+        (1000, 1000, 0),
+        (1000, bm2, 1000 - bm2),
+        (1000, bm1 - 1000, 2000 - bm1),
+    ]
     box.travel_to("2024-04-11T01:00:00Z")
-    assert balances(box, "one", "two", "free") == [(0, 0, 0), (450, 0, 450), (0, 0, 0)]
+    assert balances(box, "one", "two", "free") == [(0, 0, 0), (1000 - bm2, 0, 1000 - bm2), (0, 0, 0)]
     (invoice,) = box.invoices()
-    assert (invoice["prepaid_credit_amount_cents"], invoice["total_amount_cents"]) == (2550, 1300)
+    assert (invoice["prepaid_credit_amount_cents"], invoice["total_amount_cents"]) == (1000 + bm2 + 1000, bm1 - 2000)
 
 
 def test_usage_a_draft_and_its_finalization_take_the_same_credits_once(box: Scenario) -> None:
@@ -111,13 +124,13 @@ def test_usage_a_draft_and_its_finalization_take_the_same_credits_once(box: Scen
     priced(box, "gb", amount_cents=100)
     wallet_id = wallet(box, "default", "10", 1)
     box.event("gb", value=5)
-    assert balances(box, "default") == [(1000, 500, 500)]
+    assert balances(box, "default") == [(1000, 5 * 100, 1000 - 500)]
     box.travel_to("2024-04-01T01:00:00Z")
-    assert balances(box, "default") == [(1000, 600, 400)]
+    assert balances(box, "default") == [(1000, 100 + 5 * 100, 1000 - 600)]
     box.event("gb", value=3)
-    assert balances(box, "default") == [(1000, 900, 100)]
+    assert balances(box, "default") == [(1000, 600 + 3 * 100, 1000 - 900)]
     box.travel_to("2024-04-11T01:00:00Z")
-    assert balances(box, "default") == [(400, 300, 100)]
+    assert balances(box, "default") == [(1000 - 600, 3 * 100, 400 - 300)]
     listed = box.get(f"/wallets/{wallet_id}/wallet_transactions?transaction_status=invoiced")["wallet_transactions"]
     assert [(item["amount"], item["source"], item["svc_invoice_id"]) for item in listed] == [
         ("6.0", "manual", box.invoices()[0]["svc_id"])
@@ -146,9 +159,15 @@ def test_ongoing_credits_are_worth_the_rate_of_the_wallet(box: Scenario) -> None
     box.event("gb", value=100)
     box.event("ops", value=20)
     held = shown(box, "default")
-    assert (held["credits_balance"], held["balance_cents"]) == ("97.8", 97_800)
-    assert (held["ongoing_balance_cents"], held["credits_ongoing_balance"]) == (85_700, "85.7")
-    assert (held["ongoing_usage_balance_cents"], held["credits_ongoing_usage_balance"]) == (12_100, "12.1")
+    assert (held["credits_balance"], held["balance_cents"]) == ("97.8", 100_000 - gross(20 * 100, 10))
+    assert (held["ongoing_balance_cents"], held["credits_ongoing_balance"]) == (
+        97_800 - gross((10 + 100) * 100, 10),
+        "85.7",
+    )
+    assert (held["ongoing_usage_balance_cents"], held["credits_ongoing_usage_balance"]) == (
+        gross((10 + 100) * 100, 10),
+        "12.1",
+    )
     assert box.webhook_types("wallet.depleted_ongoing_balance") == []
 
 
@@ -317,5 +336,5 @@ def test_a_regenerated_invoice_is_paid_from_what_wallets_have_then(box: Scenario
     box.billing.invoices.regenerate(invoice["svc_id"], fees=[{"id": fee["svc_id"]}])
     anew = box.invoices()[-1]
     assert (anew["prepaid_granted_credit_amount_cents"], anew["prepaid_purchased_credit_amount_cents"]) == (100, None)
-    assert anew["total_amount_cents"] == 800
+    assert anew["total_amount_cents"] == 9 * 100 - 100
     assert box.billing.audit().findings == ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests import builders
-from tests.money import gross
+from tests.money import gross, percent, share
 from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason
@@ -63,7 +63,11 @@ def test_a_surplus_is_taken_from_the_largest_fees(box: Scenario) -> None:
     note = surplus(box, stored(box, [80, 40], invoice_type="progressive_billing"), 100)
     assert note is not None
     assert sorted(item.amount_cents for item in note.items) == [20, 80]
-    assert (note.credit_amount_cents, note.taxes_amount_cents, note.reason) == (120, 20, "other")
+    assert (note.credit_amount_cents, note.taxes_amount_cents, note.reason) == (
+        gross(100, 20),
+        percent(100, 20),
+        "other",
+    )
 
 
 def test_no_more_is_given_back_than_was_billed(box: Scenario) -> None:
@@ -94,8 +98,8 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Scenario) -> 
     first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=500, refund_cents=0))
     shares = [Decimal(cents * 500) / invoice.total_amount_cents for cents in (1000, 333)]
     assert [item.precise_amount_cents for item in first.items] == shares
-    # Half a cent is rounded up.
-    assert [item.amount_cents for item in first.items] == [313, 104]
+    total = invoice.total_amount_cents
+    assert [item.amount_cents for item in first.items] == [share(1000, 500, total), share(333, 500, total)]
     assert (first.total_amount_cents, first.taxes_amount_cents) == (500, round(sum(shares) * 20 / 100))
     assert (second.credit_status, second.balance_amount_cents) == ("voided", 0)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.money import percent
+from tests.money import gross, percent
 from tests.scenarios import Scenario, charge_in_advance_on, price_ranges
 
 from usagebill.core.events import Event
@@ -130,9 +130,9 @@ def test_a_batch_is_billed_in_order_of_time_however_it_was_sent(box: Scenario) -
     at = [datetime.fromisoformat(f"2024-03-0{day}T00:00:00Z").timestamp() for day in (2, 3, 4)]
     box.events("gb", {"at": at[2], "value": 8}, {"at": at[0], "value": 10}, {"at": at[1], "value": -4})
     assert [(fee["event_transaction_id"], fee["amount_cents"]) for fee in box.usage_fees()] == [
-        ("t2", 1000),
+        ("t2", 10 * 100),
         ("t3", 0),
-        ("t1", 400),
+        ("t1", (8 - 4) * 100),
     ]
 
 
@@ -201,7 +201,7 @@ def test_a_failure_half_way_leaves_nothing_behind(box: Scenario) -> None:
     assert box.usage_fees() == []
     assert box.get("/invoices")["invoices"] == []
     box.billing.writing(lambda work: bill_event(work, event))
-    assert sorted(cents(box)) == [1000, 2000]
+    assert sorted(cents(box)) == [10 * 100, 10 * 200]
 
 
 def test_the_same_transaction_id_of_another_subscription_is_another_event(box: Scenario) -> None:
@@ -234,7 +234,7 @@ def test_events_outside_the_subscription_are_not_billed(box: Scenario) -> None:
     assert box.usage_fees() == []
     inside = datetime.fromisoformat("2024-03-07T00:00:00Z").timestamp()
     box.events("gb", {"at": inside, "value": 4})
-    assert cents(box) == [400]
+    assert cents(box) == [4 * 100]
 
 
 def test_a_new_period_starts_from_nothing(box: Scenario) -> None:
@@ -244,7 +244,7 @@ def test_a_new_period_starts_from_nothing(box: Scenario) -> None:
     box.event("gb", value=20)
     box.travel_to("2024-04-02T00:00:00Z")
     box.event("gb", value=20)
-    assert cents(box) == [1500, 1500]
+    assert cents(box) == [10 * 100 + 10 * 50] * 2
 
 
 def test_what_was_removed_in_an_earlier_period_is_paid_when_it_returns(box: Scenario) -> None:
@@ -278,10 +278,10 @@ def test_groups_are_priced_apart(box: Scenario) -> None:
     box.event("gb", value=1)
     box.event("gb", value=1, region="")
     assert [(fee["item"]["grouped_by"], fee["amount_cents"]) for fee in box.usage_fees()] == [
-        ({"region": "eu"}, 600),
-        ({"region": "7"}, 600),
+        ({"region": "eu"}, 500 + 100),
+        ({"region": "7"}, 500 + 100),
         ({"region": "7"}, 100),
-        ({"region": None}, 600),
+        ({"region": None}, 500 + 100),
         ({"region": None}, 100),
     ]
 
@@ -352,7 +352,7 @@ def test_an_invoiceable_charge_issues_an_invoice_for_each_event(box: Scenario) -
     box.jump_to("2024-03-05T10:00:00Z")
     box.event("gb", value=10)
     invoices = box.get("/invoices")["invoices"]
-    assert sorted(invoice["total_amount_cents"] for invoice in invoices) == [1200, 2400]
+    assert sorted(invoice["total_amount_cents"] for invoice in invoices) == [gross(10 * 100, 20), gross(10 * 200, 20)]
     for summary in invoices:
         invoice = box.invoice(summary["svc_id"])
         assert (invoice["invoice_type"], invoice["status"]) == ("subscription", "finalized")
@@ -412,9 +412,9 @@ def test_events_of_one_instant_leave_one_state_behind(box: Scenario) -> None:
     box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
     box.events("gb", {"value": 10}, {"value": -4}, {"value": 8}, {"value": -14})
-    assert cents(box) == [1000, 0, 400, 0]
+    assert cents(box) == [10 * 100, 0, (8 - 4) * 100, 0]
     usage = box.usage()
-    assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("0.0", 1400)
+    assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("0.0", (10 + 8 - 4) * 100)
     box.event("gb", value=15)
     assert cents(box)[-1] == 100
 
@@ -434,7 +434,7 @@ def test_an_override_prices_events_from_then_on(box: Scenario) -> None:
     (charge,) = plan["charges"]
     box.subscribe(plan_overrides={"charges": [{"id": charge["svc_id"], "properties": {"amount": "0.5"}}]})
     box.event("gb", value=3)
-    assert cents(box) == [150]
+    assert cents(box) == [3 * 50]
 
 
 @pytest.mark.parametrize("region", ["eu", "us"])
@@ -447,10 +447,10 @@ def test_what_was_paid_stays_paid_under_an_override(box: Scenario, region: str) 
     box.event("gb", value=-4, region=region)
     name = {"charge": {"invoice_display_name": "Disks"}}
     box.ask("PUT", "/subscriptions/sub/charges/gb", name)
-    assert box.usage()["amount_cents"] == 1000
+    assert box.usage()["amount_cents"] == 10 * 100
     box.event("gb", value=4, region=region)
-    assert cents(box) == [1000, 0, 0]
-    assert box.usage()["amount_cents"] == 1000
+    assert cents(box) == [10 * 100, 0, 0]
+    assert box.usage()["amount_cents"] == 10 * 100
 
 
 def test_usage_of_some_groups_prices_what_they_paid(box: Scenario) -> None:
@@ -460,9 +460,9 @@ def test_usage_of_some_groups_prices_what_they_paid(box: Scenario) -> None:
         box.event("gb", value=value, region=region)
     usages = [box.usage(query) for query in ("", "&group[region]=eu", "&skip_grouping=true")]
     assert [(usage["amount_cents"], usage["charges_usage"][0]["units"]) for usage in usages] == [
-        (1300, "8.0"),
-        (1000, "6.0"),
-        (1300, "8.0"),
+        ((10 + 3) * 100, "8.0"),
+        (10 * 100, "6.0"),
+        ((10 + 3) * 100, "8.0"),
     ]
 
 
@@ -471,6 +471,6 @@ def test_events_can_be_estimated_by_a_program(box: Scenario) -> None:
     box.subscribe()
     events = box.billing.events
     event: dict[str, Any] = {"code": "gb", "external_subscription_id": "sub", "properties": {"value": 3}}
-    assert [fee.amount_cents for fee in events.estimate_fees(**event)] == [300]
-    assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**event)] == [300]
+    assert [fee.amount_cents for fee in events.estimate_fees(**event)] == [3 * 100]
+    assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**event)] == [3 * 100]
     assert box.usage_fees() == []

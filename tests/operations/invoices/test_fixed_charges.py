@@ -69,7 +69,7 @@ def test_units_added_at_once_are_billed_once_and_never_given_back(
     for day, units in enumerate(changes, 10):
         seats.travel_to(f"2024-03-{day}T09:00:00Z")
         seats.change_units(units, subscription=subscription)
-    assert seats.fees() == [[10_000], *([cents] for cents in billed)]
+    assert seats.fees() == [[10 * 1_000], *([cents] for cents in billed)]
 
 
 @pytest.mark.parametrize("subscription", [False, True])
@@ -80,7 +80,7 @@ def test_prorated_units_added_at_once_are_billed_for_the_days_left(seats: Seats,
         seats.travel_to(f"2024-03-{day}T05:00:00Z")
         seats.change_units(units, subscription=subscription)
     seats.travel_to("2024-04-01T01:00:00Z")
-    assert seats.fees() == [[10_000], [share(5_000, 12, 31)], [share(5_000, 7, 31)], [20_000]]
+    assert seats.fees() == [[10 * 1_000], [share(5 * 1_000, 12, 31)], [share(5 * 1_000, 7, 31)], [20 * 1_000]]
 
 
 @pytest.mark.parametrize("pay_in_advance", [False, True])
@@ -163,7 +163,7 @@ def test_units_of_a_subscription_outlive_changes_of_the_plans(seats: Seats) -> N
     seats.change_units(3, subscription=True)
     seats.change_units(20)
     seats.travel_to("2024-04-01T01:00:00Z")
-    assert seats.fees() == [[3_000]]
+    assert seats.fees() == [[3 * 1_000]]
 
 
 @pytest.mark.parametrize("at", ["2024-03-01T00:00:00Z", "2024-03-02T00:00:00Z"])
@@ -196,7 +196,7 @@ def test_what_was_paid_for_a_month_pays_for_it_after_two_upgrades_too() -> None:
         seats.subscribe("plan-1")
         seats.travel_to("2024-04-21T00:00:00Z")
         seats.subscribe("plan-2")
-        assert seats.fees() == [[3000], [0], [100]]
+        assert seats.fees() == [[30 * 100], [0], [share((33 - 30) * 100, 10, 30)]]
         last = seats.invoices()[-1]["svc_id"]
         lines = seats.get(f"/invoices/{last}/explain")["invoice_explanation"]["fees"]
         (line,) = [fee for fee in lines if fee["type"] == "fixed_charge"]
@@ -213,12 +213,12 @@ def test_each_fee_of_the_old_plan_pays_once_for_the_fixed_charges_of_the_new_one
         on_plans(seats, seats_and_guests, seats_and_guests)
         seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
-        assert seats.fees() == [[3000, 600], [0, 0]]
+        assert seats.fees() == [[30 * 100, 6 * 100], [0, 0]]
     with Seats(now="2024-04-01T00:00:00Z") as seats:
         on_plans(seats, [{"units": 30}], seats_and_guests)
         seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
-        assert seats.fees() == [[3000], [0, 400]]
+        assert seats.fees() == [[30 * 100], [0, share(6 * 100, 20, 30)]]
 
 
 def test_units_added_before_an_upgrade_are_deducted_with_those_of_the_start() -> None:
@@ -228,5 +228,5 @@ def test_units_added_before_an_upgrade_are_deducted_with_those_of_the_start() ->
         seats.change_units(42)
         seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
-        assert seats.fees() == [[3000], [1000], [0]]
+        assert seats.fees() == [[30 * 100], [share((42 - 30) * 100, 25, 30)], [0]]
         assert [str(finding) for finding in seats.billing.audit().findings] == []

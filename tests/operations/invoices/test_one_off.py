@@ -35,8 +35,11 @@ def made(box: Scenario, *fees: dict[str, Any], **fields: Any) -> Any:
 def test_add_ons_are_invoiced_at_once(box: Scenario) -> None:
     invoice = made(box, {"add_on_code": "setup", "units": 2}, {"add_on_code": "manual"})
     assert (invoice["invoice_type"], invoice["status"]) == ("one_off", "finalized")
-    assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (2800, percent(2800, 20))
-    assert invoice["total_amount_cents"] == gross(2800, 20)
+    assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (
+        2 * 1200 + 400,
+        percent(2 * 1200 + 400, 20),
+    )
+    assert invoice["total_amount_cents"] == gross(2 * 1200 + 400, 20)
     fee = invoice["fees"][0]
     assert (fee["units"], fee["precise_unit_amount"], fee["item"]["type"]) == ("2.0", "12.0", "add_on")
     assert (fee["from_date"], fee["to_date"]) == ("2022-11-25T01:00:00+00:00", "2022-11-25T01:00:00+00:00")
@@ -97,7 +100,7 @@ def test_what_is_given_takes_the_place_of_what_the_add_on_says(box: Scenario) ->
         },
     )
     fee = invoice["fees"][0]
-    assert (invoice["taxes_amount_cents"], fee["taxes_rate"]) == (3000, 30)
+    assert (invoice["taxes_amount_cents"], fee["taxes_rate"]) == (percent(10000, 10 + 20), 10 + 20)
     assert (fee["description"], fee["item"]["invoice_display_name"]) == ("As agreed", "Onboarding")
     assert fee["to_date"] == "2022-11-30T00:00:00+00:00"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import for_programs
-from tests.money import gross, percent
+from tests.money import gross, percent, share
 from tests.provider import Provider, refused, throttled, unreachable
 from tests.scenarios import Scenario, charge_on
 
@@ -94,7 +94,7 @@ def test_what_the_tax_provider_is_sent(box: Scenario, provider: Provider) -> Non
     assert (where.address_line1, where.city, where.state, where.country) == ("1 Main St", "Reno", "NV", "US")
     (item,) = tax_request.items
     assert (item.id, item.code, item.fee_type) == (invoice["fees"][0]["svc_id"], "SW1", "subscription")
-    assert (item.amount_cents, item.units) == (3000, Decimal(1))
+    assert (item.amount_cents, item.units) == (3100 - 100, Decimal(1))
 
 
 def test_credit_notes_pay_once_the_taxes_are_known(box: Scenario, provider: Provider) -> None:
@@ -113,7 +113,11 @@ def test_credit_notes_pay_once_the_taxes_are_known(box: Scenario, provider: Prov
     )
     box.travel_to("2024-04-01T00:11:00Z")
     paid = box.invoice(waiting["svc_id"])
-    assert (paid["status"], paid["credit_notes_amount_cents"], paid["total_amount_cents"]) == ("finalized", 110, 3300)
+    assert (paid["status"], paid["credit_notes_amount_cents"], paid["total_amount_cents"]) == (
+        "finalized",
+        110,
+        gross(3100, 10) - 110,
+    )
     assert box.billing.audit().findings == ()
 
 
@@ -479,7 +483,7 @@ def test_a_credit_note_is_reported_with_what_it_takes_back_of_each_fee(box: Scen
         note["number"],
     )
     # 1000 of 3100, of which the coupon left 3000.
-    assert [item.amount_cents for item in tax_request.items] == [-968]
+    assert [item.amount_cents for item in tax_request.items] == [-share(1000, 3000, 3100)]
     assert note["error_details"] == []
 
 
@@ -571,11 +575,11 @@ def in_arrears(box: Scenario) -> Scenario:
 def test_current_usage_is_taxed_by_the_provider(in_arrears: Scenario, provider: Provider) -> None:
     in_arrears.event("calls", value=25)
     shown = in_arrears.usage()
-    assert (shown["amount_cents"], shown["taxes_amount_cents"]) == (25 * 100, percent(2500, 10))
-    assert shown["total_amount_cents"] == gross(2500, 10)
+    assert (shown["amount_cents"], shown["taxes_amount_cents"]) == (25 * 100, percent(25 * 100, 10))
+    assert shown["total_amount_cents"] == gross(25 * 100, 10)
     (tax_request,) = provider.asked
     assert (tax_request.purpose, tax_request.document_id) == ("draft", None)
-    assert [(item.code, item.units, item.amount_cents) for item in tax_request.items] == [("calls", 25, 2500)]
+    assert [(item.code, item.units, item.amount_cents) for item in tax_request.items] == [("calls", 25, 25 * 100)]
     assert in_arrears.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
     assert len(provider.asked) == 1
 
@@ -588,7 +592,7 @@ def test_usage_that_arrives_while_the_provider_is_asked_is_taxed_alike(
         transaction_id="late", code="calls", external_subscription_id="sub", properties={"value": 5}
     )
     shown = in_arrears.usage()
-    assert (shown["amount_cents"], shown["taxes_amount_cents"]) == (3000, 300)
+    assert (shown["amount_cents"], shown["taxes_amount_cents"]) == ((25 + 5) * 100, percent((25 + 5) * 100, 10))
     assert len(provider.asked) == 1
 
 
@@ -629,7 +633,8 @@ def test_nothing_is_held_up_while_a_preview_asks_the_provider(in_arrears: Scenar
     in_arrears.event("calls", value=25)
     provider.meanwhile = lambda: in_arrears.event("calls", value=5)
     shown = previewed(in_arrears)
-    assert (shown["fees_amount_cents"], shown["taxes_amount_cents"]) == (4000, 400)
+    net = 1000 + (25 + 5) * 100
+    assert (shown["fees_amount_cents"], shown["taxes_amount_cents"]) == (net, percent(net, 10))
     assert provider.purposes() == ["draft"]
 
 
@@ -654,7 +659,7 @@ def test_a_preview_without_an_answer_has_no_taxes(in_arrears: Scenario, provider
     in_arrears.event("calls", value=25)
     provider.failures = [refused()]
     preview = previewed(in_arrears)
-    assert (preview["taxes_amount_cents"], preview["total_amount_cents"], taxes(preview)) == (0, 3500, [])
+    assert (preview["taxes_amount_cents"], preview["total_amount_cents"], taxes(preview)) == (0, 1000 + 25 * 100, [])
     assert in_arrears.invoices() == []
 
 
@@ -679,8 +684,8 @@ def fees(box: Scenario) -> list[Any]:
 def test_a_fee_without_invoice_is_taxed_by_the_provider(box: Scenario, in_advance: Scenario) -> None:
     in_advance.event("calls", value=25)
     (fee,) = fees(box)
-    assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (25 * 100, percent(2500, 10))
-    assert fee["total_amount_cents"] == gross(2500, 10)
+    assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (25 * 100, percent(25 * 100, 10))
+    assert fee["total_amount_cents"] == gross(25 * 100, 10)
 
 
 def test_a_fee_of_a_customer_that_is_unlinked_meanwhile_has_the_organizations_taxes(
@@ -691,7 +696,7 @@ def test_a_fee_of_a_customer_that_is_unlinked_meanwhile_has_the_organizations_ta
     customer(box, integration_customers=[])
     box.travel_to("2024-03-01T12:01:00Z")
     (fee,) = fees(box)
-    assert (fee["taxes_amount_cents"], len(provider.asked)) == (500, 1)
+    assert (fee["taxes_amount_cents"], len(provider.asked)) == (percent(25 * 100, 20), 1)
 
 
 def test_a_fee_whose_taxes_are_not_given_is_kept_without_any(
@@ -700,7 +705,7 @@ def test_a_fee_whose_taxes_are_not_given_is_kept_without_any(
     provider.failures = [refused()]
     event = in_advance.event("calls", value=25)
     (fee,) = fees(box)
-    assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (2500, 0)
+    assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (25 * 100, 0)
     (message,) = [message for message in box.webhooks if message["webhook_type"] == "fee.tax_provider_error"]
     assert message["tax_provider_fee_error"] == {
         "tax_provider_code": "main",

@@ -33,7 +33,7 @@ def test_a_fee_of_the_plan_before_an_upgrade_is_invoiced_where_the_new_plan_has_
         box.travel_to("2025-09-02T00:00:00Z")
         together = [invoice for invoice in box.invoices() if invoice["invoice_type"] == "advance_charges"]
         assert [(invoice["fees_amount_cents"], invoice["payment_status"]) for invoice in together] == [
-            (500, "succeeded")
+            (5 * 100, "succeeded")
         ]
 
 

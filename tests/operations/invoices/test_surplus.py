@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.money import gross
 from tests.scenarios import Scenario, charge_on
 
 
@@ -34,8 +35,8 @@ def _month(box: Scenario, *, grace: int = 0, tax: int | None = 20) -> list[Any]:
 def test_what_was_billed_above_the_usage_is_given_back(tax: int | None, credited: int) -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:
         progressive, final = _month(box, tax=tax)
-        assert (progressive["invoice_type"], progressive["fees_amount_cents"]) == ("progressive_billing", 2000)
-        assert (final["fees_amount_cents"], final["progressive_billing_credit_amount_cents"]) == (500, 500)
+        assert (progressive["invoice_type"], progressive["fees_amount_cents"]) == ("progressive_billing", 20 * 100)
+        assert (final["fees_amount_cents"], final["progressive_billing_credit_amount_cents"]) == (5 * 100, 5 * 100)
         (note,) = box.get("/credit_notes")["credit_notes"]
         assert (note["svc_invoice_id"], note["total_amount_cents"]) == (progressive["svc_id"], credited)
         assert (final["credit_notes_amount_cents"], final["total_amount_cents"]) == (0, 0)
@@ -46,7 +47,9 @@ def test_refreshing_a_draft_gives_nothing_back_again() -> None:
         _, draft = _month(box, grace=5)
         for _ in range(2):
             draft = box.put(f"/invoices/{draft['svc_id']}/refresh")["invoice"]
-            assert draft["progressive_billing_credit_amount_cents"] == 500
+            assert draft["progressive_billing_credit_amount_cents"] == 5 * 100
         draft = box.put(f"/invoices/{draft['svc_id']}/finalize")["invoice"]
-        assert (draft["progressive_billing_credit_amount_cents"], draft["total_amount_cents"]) == (500, 0)
-        assert [note["total_amount_cents"] for note in box.get("/credit_notes")["credit_notes"]] == [1800]
+        assert (draft["progressive_billing_credit_amount_cents"], draft["total_amount_cents"]) == (5 * 100, 0)
+        assert [note["total_amount_cents"] for note in box.get("/credit_notes")["credit_notes"]] == [
+            gross((20 - 5) * 100, 20)
+        ]
