@@ -27,7 +27,7 @@ from usagebill.storage.listings import Joined
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.queries import condition_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
-from usagebill.storage.sqlite.queries import can_be_deleted, implies, quoted
+from usagebill.storage.record_sql import can_be_deleted, implies, quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["COUNT_TABLE", "count_statements", "counted_sql", "recount"]

@@ -21,7 +21,7 @@ from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.events.states import begin_again
 from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
-from usagebill.storage.sqlite.queries import quoted
+from usagebill.storage.record_sql import quoted
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of
 

@@ -20,7 +20,7 @@ from usagebill.storage.every_engine import JOB_COLUMNS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of
-from usagebill.storage.sqlite.queries import quoted
+from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import TABLES, table_of
 
 __all__ = ["Pending", "Savepoint", "WriteSpeed", "WritesRefused", "tables_in_order"]

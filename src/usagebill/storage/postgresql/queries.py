@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from usagebill.storage.conditions import (
@@ -25,23 +25,24 @@ from usagebill.storage.conditions import (
     Within,
 )
 from usagebill.storage.postgresql.rows import escaped, folded_name, searched_columns, sql_value
-from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
-from usagebill.storage.tables import table_of
+from usagebill.storage.record_sql import (
+    alias_of,
+    columns_sql,
+    comparison_sql,
+    has_sql,
+    is_nullable,
+    null_sql,
+    quoted,
+    related_sql,
+    scope_sql,
+)
 
 __all__ = ["condition_sql", "folded_column", "order_sql", "order_terms", "pattern_of", "where_sql"]
 
 # Up to this many values are bound one by one.
 _FEW = 20
-_OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 # Escapes for characters with a meaning in LIKE patterns.
 _PATTERN = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_", "*": "%"})
-
-
-@cache
-def _comparison(table: str, column: str, operator: str) -> str:
-    if operator not in _OPERATORS:
-        raise ValueError(f"not an operator: {operator!r}")
-    return f"{table}.{quoted(column)} {operator} ?"
 
 
 def folded_column(kind: type, table: str, column: str) -> str:
@@ -84,15 +85,13 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
     match condition:
         case Compare(column, operator, value):
             values.append(sql_value(value))
-            return _comparison(table, column, operator)
-        case Columns(left, operator, right):
-            if operator not in _OPERATORS:
-                raise ValueError(f"not an operator: {operator!r}")
-            return f"{table}.{quoted(left)} {operator} {table}.{quoted(right)}"
+            return comparison_sql(table, column, operator)
+        case Columns():
+            return columns_sql(table, condition)
         case Within(column, options):
             return _listed_sql(f"{table}.{quoted(column)}", options, values)
-        case Null(column, present):
-            return f"{table}.{quoted(column)} IS {'NOT ' if present else ''}NULL"
+        case Null():
+            return null_sql(table, condition)
         case Search(columns, text):
             parts = []
             for column in columns:
@@ -123,23 +122,12 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
             return _many(kind, conditions, table, values, "AND", "TRUE")
         case Negate(inner):
             return f"({condition_sql(kind, inner, table, values)}) IS NOT TRUE"
-        case Related(other_kind, column, conditions):
-            other = table_of(other_kind).name
-            alias = f"{table}_{other}"
-            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE")
-            return (
-                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.id = {table}.{quoted(column)}"
-                f" AND {alias}.organization_id = {table}.organization_id AND {inside})"
-            )
-        case Has(other_kind, column, conditions):
-            other = table_of(other_kind).name
-            alias = f"{table}_{other}"
-            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE")
-            live = f" AND {alias}.deleted_at IS NULL" if can_be_deleted(other_kind) else ""
-            return (
-                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.{quoted(column)} = {table}.id"
-                f" AND {alias}.organization_id = {table}.organization_id{live} AND {inside})"
-            )
+        case Related(other_kind, _, conditions):
+            alias = alias_of(table, other_kind)
+            return related_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE"))
+        case Has(other_kind, _, conditions):
+            alias = alias_of(table, other_kind)
+            return has_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE"))
 
 
 def pattern_of(text: str) -> str:
@@ -154,18 +142,12 @@ def where_sql(
     kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool
 ) -> tuple[str, list[Any]]:
     """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds."""
-    values: list[Any] = []
-    parts = []
-    if organization_id is not None:
-        parts.append("t.organization_id = ?")
-        values.append(organization_id)
-    if not deleted and can_be_deleted(kind):
-        parts.append("t.deleted_at IS NULL")
+    parts, values = scope_sql(kind, organization_id, deleted)
     for condition in conditions:
         # Nearly all are of this kind.
         if type(condition) is Compare:
             values.append(sql_value(condition.value))
-            parts.append(_comparison("t", condition.column, condition.operator))
+            parts.append(comparison_sql("t", condition.column, condition.operator))
         else:
             parts.append(condition_sql(kind, condition, "t", values))
     return (" WHERE " + " AND ".join(parts) if parts else ""), values

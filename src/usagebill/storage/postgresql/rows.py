@@ -15,15 +15,8 @@ from functools import cache
 from typing import Any
 
 from usagebill.storage.every_engine import instant_text
-from usagebill.storage.sqlite.rows import (
-    Codec,
-    Column,
-    made_codec,
-    whole_number,
-)
-from usagebill.storage.sqlite.rows import (
-    codec_of as texts_codec_of,
-)
+from usagebill.storage.sqlite.rows import Codec, Column, made_codec, whole_number
+from usagebill.storage.sqlite.rows import codec_of as texts_codec_of
 from usagebill.storage.tables import table_of
 
 __all__ = ["RecordRows", "escaped", "folded", "folded_name", "rows_of", "searched_columns", "sql_value"]

@@ -20,7 +20,7 @@ from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
 from usagebill.storage.postgresql.searches import make_text_indexes
-from usagebill.storage.sqlite.queries import can_be_deleted, is_nullable, quoted
+from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
 from usagebill.storage.sqlite.schema import VERSION as RECORDS
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of

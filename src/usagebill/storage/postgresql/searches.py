@@ -18,7 +18,7 @@ from usagebill.storage.conditions import AnyOf, Compare, Condition, Related, Sea
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.queries import condition_sql, folded_column, pattern_of
-from usagebill.storage.sqlite.queries import quoted
+from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["has_text_indexes", "make_text_indexes", "narrowed", "text_indexes"]

@@ -32,8 +32,7 @@ from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
 from usagebill.storage.postgresql.searches import narrowed
 from usagebill.storage.postgresql.siblings import asked_by
-from usagebill.storage.sqlite.queries import can_be_deleted, group_sql, kinds_among, quoted
-from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.record_sql import bounded, can_be_deleted, group_sql, kinds_among, quoted
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 

@@ -32,15 +32,8 @@ from usagebill.storage.conditions import (
     Within,
 )
 from usagebill.storage.listings import Facet, Joined
-from usagebill.storage.sqlite.queries import (
-    can_be_deleted,
-    condition_sql,
-    implies,
-    is_nullable,
-    literal_sql,
-    order_terms,
-    quoted,
-)
+from usagebill.storage.record_sql import can_be_deleted, implies, is_nullable, quoted
+from usagebill.storage.sqlite.queries import condition_sql, literal_sql, order_terms
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.sqlite.slots import (
     WIDEST,

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from usagebill.storage.conditions import Condition, Item
+from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
-from usagebill.storage.sqlite.queries import quoted
-from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.tables import Table, table_of
 
 __all__ = ["Asked", "add_items_sql", "asked_item", "item_columns", "item_definitions", "remove_items_sql"]

@@ -24,6 +24,7 @@ from usagebill.storage.conditions import (
     Within,
     eq,
 )
+from usagebill.storage.record_sql import bounded, kinds_in, quoted
 from usagebill.storage.sqlite.counts import (
     Counted,
     counted,
@@ -35,17 +36,7 @@ from usagebill.storage.sqlite.counts import (
 )
 from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
-from usagebill.storage.sqlite.queries import (
-    condition_sql,
-    is_narrowed,
-    is_selective,
-    kinds_in,
-    looks_up,
-    order_sql,
-    quoted,
-    where_sql,
-)
-from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.searches import Found, Sought, find, places_of_page, sought
 from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
 from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any
 
@@ -32,6 +31,18 @@ from usagebill.storage.conditions import (
     Search,
     Within,
 )
+from usagebill.storage.record_sql import (
+    OWN_COLUMNS,
+    alias_of,
+    columns_sql,
+    comparison_sql,
+    has_sql,
+    is_nullable,
+    null_sql,
+    quoted,
+    related_sql,
+    scope_sql,
+)
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.sqlite.texts import (
     found_sql,
@@ -43,100 +54,22 @@ from usagebill.storage.sqlite.texts import (
     text_sql,
     together_sql,
 )
-from usagebill.storage.sums import GroupKey
 from usagebill.storage.tables import table_of
 
 __all__ = [
-    "can_be_deleted",
     "condition_sql",
-    "group_sql",
-    "implies",
     "is_narrowed",
-    "is_nullable",
     "is_selective",
-    "kinds_among",
-    "kinds_in",
     "literal_sql",
     "looks_up",
     "order_sql",
     "order_terms",
-    "quoted",
     "where_sql",
 ]
 
 # A statement takes some 32,000 values: longer lists are bound as one JSON value.
 _MOST_VARIABLES = 500
 _json = msgspec.json.Encoder()
-# Conditions on the record's own columns.
-_PLAIN = (Compare, Columns, Within, Null, NotEmpty)
-_NOTHING: frozenset[type] = frozenset()
-_OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-
-
-def implies(conditions: Sequence[Condition], wanted: Condition | None) -> bool:
-    """Whether every record that satisfies `conditions` satisfies `wanted`, one value of a column or one of several."""
-    if wanted is None:
-        return True
-    options = _options(wanted)
-    for condition in conditions:
-        if isinstance(condition, AllOf) and implies(condition.conditions, wanted):
-            return True
-        asked = _options(condition)
-        if options is not None and asked is not None and asked[0] == options[0] and asked[1] <= options[1]:
-            return True
-    return False
-
-
-def _options(condition: Condition) -> tuple[str, frozenset[object]] | None:
-    match condition:
-        case Compare(column, "=", value):
-            return column, frozenset((value,))
-        case Within(column, values):
-            return column, frozenset(values)
-    return None
-
-
-@cache
-def quoted(name: str) -> str:
-    """The name of a column, quoted for SQL. ValueError for an invalid name."""
-    if not name.replace("_", "").isalnum():
-        raise ValueError(f"not a column: {name!r}")
-    return f'"{name}"'
-
-
-@cache
-def can_be_deleted(kind: type) -> bool:
-    """Whether the kind has `deleted_at`."""
-    return any(item.name == "deleted_at" for item in fields(kind))
-
-
-def kinds_in(condition: Condition) -> frozenset[type]:
-    """The other kinds of records that the condition reads."""
-    if type(condition) in _PLAIN:
-        return _NOTHING
-    match condition:
-        case Related(kind, _, conditions) | Has(kind, _, conditions):
-            return frozenset((kind,)).union(*(kinds_in(condition) for condition in conditions))
-        case AnyOf(conditions) | AllOf(conditions):
-            return frozenset().union(*(kinds_in(condition) for condition in conditions))
-        case Negate(inner):
-            return kinds_in(inner)
-    return _NOTHING
-
-
-def kinds_among(conditions: Sequence[Condition]) -> frozenset[type]:
-    """The other kinds of records that the conditions read."""
-    kinds = _NOTHING
-    for condition in conditions:
-        if type(condition) not in _PLAIN:
-            kinds |= kinds_in(condition)
-    return kinds
-
-
-@cache
-def is_nullable(kind: type, column: str) -> bool:
-    """Whether the column may be null in records of this kind."""
-    return any(item.name == column and "None" in str(item.type) for item in fields(kind))
 
 
 @cache
@@ -152,7 +85,7 @@ def _narrowing(kind: type) -> frozenset[str]:
 def looks_up(conditions: Sequence[Condition]) -> bool:
     """Whether the conditions search texts or items, which are written after their records."""
     for condition in conditions:
-        if type(condition) in _PLAIN:
+        if type(condition) in OWN_COLUMNS:
             continue
         match condition:
             case Search() | SameText() | Item():
@@ -198,23 +131,14 @@ def _many(
     return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
 
 
-@cache
-def _comparison(table: str, column: str, operator: str) -> str:
-    if operator not in _OPERATORS:
-        raise ValueError(f"not an operator: {operator!r}")
-    return f"{table}.{quoted(column)} {operator} ?"
-
-
 def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], gathered: bool) -> str:
     """The condition as SQL on `table`, which has records of `kind`; bound values are appended to `values`."""
     match condition:
         case Compare(column, operator, value):
             values.append(sql_value(value))
-            return _comparison(table, column, operator)
-        case Columns(left, operator, right):
-            if operator not in _OPERATORS:
-                raise ValueError(f"not an operator: {operator!r}")
-            return f"{table}.{quoted(left)} {operator} {table}.{quoted(right)}"
+            return comparison_sql(table, column, operator)
+        case Columns():
+            return columns_sql(table, condition)
         case Within(column, options):
             if not options:
                 return "0"
@@ -223,8 +147,8 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
                 return f"{table}.{quoted(column)} IN (SELECT value FROM json_each(?))"
             values.extend(sql_value(option) for option in options)
             return f"{table}.{quoted(column)} IN ({','.join('?' * len(options))})"
-        case Null(column, present):
-            return f"{table}.{quoted(column)} IS {'NOT ' if present else ''}NULL"
+        case Null():
+            return null_sql(table, condition)
         case Search(columns, text):
             ask = text_sql if gathered else holds_text_sql
             indexed = ask(kind, columns, text, table, values)
@@ -270,8 +194,7 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
         case Negate(inner):
             return f"NOT coalesce({condition_sql(kind, inner, table, values, False)}, 0)"
         case Related(other_kind, column, conditions):
-            other = table_of(other_kind).name
-            alias = f"{table}_{other}"
+            alias = alias_of(table, other_kind)
             if gathered and len(conditions) == 1 and isinstance(conditions[0], Search):
                 ids = found_sql(other_kind, conditions[0].columns, conditions[0].text, table, values)
                 if ids is not None:
@@ -279,23 +202,14 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
             if gathered and is_selective(other_kind, conditions):
                 inside = _many(other_kind, conditions, alias, values, "AND", "1", True)
                 return (
-                    f"{table}.{quoted(column)} IN (SELECT {alias}.id FROM {quoted(other)} {alias}"
+                    f"{table}.{quoted(column)} IN (SELECT {alias}.id"
+                    f" FROM {quoted(table_of(other_kind).name)} {alias}"
                     f" WHERE {alias}.organization_id = {table}.organization_id AND {inside})"
                 )
-            inside = _many(other_kind, conditions, alias, values, "AND", "1", False)
-            return (
-                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.id = {table}.{quoted(column)}"
-                f" AND {alias}.organization_id = {table}.organization_id AND {inside})"
-            )
-        case Has(other_kind, column, conditions):
-            other = table_of(other_kind).name
-            alias = f"{table}_{other}"
-            inside = _many(other_kind, conditions, alias, values, "AND", "1", False)
-            live = f" AND {alias}.deleted_at IS NULL" if can_be_deleted(other_kind) else ""
-            return (
-                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.{quoted(column)} = {table}.id"
-                f" AND {alias}.organization_id = {table}.organization_id{live} AND {inside})"
-            )
+            return related_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "1", False))
+        case Has(other_kind, _, conditions):
+            alias = alias_of(table, other_kind)
+            return has_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "1", False))
 
 
 def literal_sql(kind: type, condition: Condition, table: str) -> str:
@@ -317,42 +231,15 @@ def where_sql(
     gathered: bool = True,
 ) -> tuple[str, list[Any]]:
     """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds."""
-    values: list[Any] = []
-    parts = []
-    if organization_id is not None:
-        parts.append("t.organization_id = ?")
-        values.append(organization_id)
-    if not deleted and can_be_deleted(kind):
-        parts.append("t.deleted_at IS NULL")
+    parts, values = scope_sql(kind, organization_id, deleted)
     for condition in conditions:
         # Nearly all conditions are of this kind.
         if type(condition) is Compare:
             values.append(sql_value(condition.value))
-            parts.append(_comparison("t", condition.column, condition.operator))
+            parts.append(comparison_sql("t", condition.column, condition.operator))
         else:
             parts.append(condition_sql(kind, condition, "t", values, gathered))
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
-
-
-def group_sql(by: Sequence[GroupKey]) -> tuple[list[str], str]:
-    """The SQL of a group key of records (aliased `t`), with its joins."""
-    aliases: dict[tuple[tuple[type, str], ...], str] = {(): "t"}
-    names: list[str] = []
-    joins: list[str] = []
-    for key in by:
-        for length in range(1, len(key.via) + 1):
-            way = key.via[:length]
-            if way in aliases:
-                continue
-            (kind, column), before = way[-1], aliases[way[:-1]]
-            alias = aliases[way] = f"g{len(aliases)}"
-            joins.append(
-                f" LEFT JOIN {quoted(table_of(kind).name)} {alias} ON {alias}.id = {before}.{quoted(column)}"
-                f" AND {alias}.organization_id = t.organization_id"
-            )
-        name = f"{aliases[key.via]}.{quoted(key.column)}"
-        names.append(f"substr({name}, 1, 7)" if key.month else name)
-    return names, "".join(joins)
 
 
 def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[str]:

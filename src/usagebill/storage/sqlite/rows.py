@@ -16,7 +16,7 @@ import msgspec
 from usagebill.core.copies import maker
 from usagebill.storage.every_engine import instant_text
 
-__all__ = ["Codec", "Column", "bounded", "codec_of", "made_codec", "sql_value", "whole_number"]
+__all__ = ["Codec", "Column", "codec_of", "made_codec", "sql_value", "whole_number"]
 
 _json = msgspec.json.Encoder(decimal_format="number")
 
@@ -107,11 +107,6 @@ _DIGITS = 80
 
 def _whole(value: int) -> int | str:
     return value if -_LARGEST <= value <= _LARGEST else f"n{value:0{_DIGITS}d}"
-
-
-def bounded(count: int) -> int:
-    """`count`, limited to the largest number that a statement takes (more rows than any table has)."""
-    return min(count, _LARGEST)
 
 
 def whole_number(stored: int | str) -> int:

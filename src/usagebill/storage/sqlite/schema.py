@@ -18,6 +18,7 @@ import structlog
 
 from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
+from usagebill.storage.record_sql import can_be_deleted
 from usagebill.storage.sqlite.counted_texts import common_definitions
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
 from usagebill.storage.sqlite.events.filter_values import FILTER_VALUE_TABLES, FILTER_VALUE_TRIGGER
@@ -25,7 +26,6 @@ from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
 from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
-from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of

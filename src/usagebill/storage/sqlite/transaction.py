@@ -16,6 +16,7 @@ from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
+from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.states import is_behind, roll_up
@@ -33,8 +34,8 @@ from usagebill.storage.sqlite.observing import (
     latest_event,
     observation_holds,
 )
-from usagebill.storage.sqlite.queries import group_sql, kinds_among, looks_up, order_sql, quoted, where_sql
-from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
+from usagebill.storage.sqlite.queries import looks_up, order_sql, where_sql
+from usagebill.storage.sqlite.rows import codec_of, sql_value, whole_number
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of

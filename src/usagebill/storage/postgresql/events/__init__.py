@@ -33,7 +33,7 @@ from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.events.sql_texts import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.state_answers import KnownStates, StateAnswers
 from usagebill.storage.postgresql.events.states import faults, keep_up, rebuild, roll_up
-from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.record_sql import bounded
 from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["PostgresEvents"]

@@ -23,6 +23,7 @@ from usagebill.storage.event_queries import (
     StateFault,
 )
 from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
+from usagebill.storage.record_sql import bounded
 from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.filter_values import number_of
@@ -31,7 +32,6 @@ from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in
 from usagebill.storage.sqlite.events.rows import row_of
 from usagebill.storage.sqlite.events.state_answers import StateAnswers
 from usagebill.storage.sqlite.events.states import faults, keep_up, rebuild
-from usagebill.storage.sqlite.rows import bounded
 from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["SqliteEvents", "prepare"]

@@ -18,7 +18,7 @@ from typing import Any, Final
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
-from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.record_sql import bounded
 
 __all__ = ["EventLists", "count_all_events", "count_new_events"]
 
