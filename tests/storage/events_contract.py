@@ -15,11 +15,20 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.storage.contract import ENGINES
 
-from usagebill.core.aggregation import AggregateResult, counts, fold
+from usagebill.core.aggregation import AggregateResult, Changes, counts, fold, fold_events
 from usagebill.core.events import Event, JsonValue, property_text
 from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.grouping import Group, grouped
-from usagebill.storage.event_queries import COUNTED, Arrival, Counted, EventFilter, EventQuery, EventRange, concerns
+from usagebill.storage.event_queries import (
+    COUNTED,
+    Arrival,
+    Counted,
+    CountedAs,
+    EventFilter,
+    EventQuery,
+    EventRange,
+    concerns,
+)
 from usagebill.storage.ports import Store, Transaction
 
 D = Decimal
@@ -102,6 +111,14 @@ def event(
     )
 
 
+def folded(question: EventQuery, events: Iterable[Event]) -> AggregateResult:
+    """The core's fold of events that are in the scope of the question."""
+    if question.aggregation_type == CountedAs.WEIGHTED_SUM:
+        changes = Changes(field_name=question.field_name, start=question.held_from)
+        return changes.result(fold_events(changes, events))
+    return fold(question.aggregation_type, events, field_name=question.field_name)
+
+
 def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, AggregateResult]:
     """What the core's folds say."""
     results = {}
@@ -111,10 +128,14 @@ def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, Aggre
         if concerns(question, event) and counts(question.aggregation_type, question.field_name, event)
     ]
     for group, members in grouped(counting, question.group_keys).items():
-        tally = fold(question.aggregation_type, members, field_name=question.field_name)
-        amount = tally.amount_cents if question.amounts else D(0)
-        results[group] = AggregateResult(units=tally.units, events_count=tally.events_count, amount_cents=amount)
+        tally = folded(question, members)
+        results[group] = tally if question.amounts else replace(tally, amount_cents=D(0))
     return results
+
+
+def _digits(tallies: Mapping[Group, AggregateResult]) -> dict[Group, tuple[str, str]]:
+    """Units and moments with all their decimals, zeros too."""
+    return {group: (str(tally.units), str(tally.moment)) for group, tally in tallies.items()}
 
 
 @dataclass(frozen=True)
@@ -420,8 +441,41 @@ class EventsContract:
         }
 
     def test_an_aggregation_that_needs_the_events_is_not_counted(self, organization: Organization) -> None:
-        with pytest.raises(ValueError, match="weighted_sum_agg"):
-            organization.tallies(aggregation_type="weighted_sum_agg", field_name="value")
+        with pytest.raises(ValueError, match="custom_agg"):
+            organization.tallies(aggregation_type="custom_agg", field_name="value")
+
+    def test_a_weighted_sum_keeps_as_many_decimals_as_were_sent(self, organization: Organization) -> None:
+        """The average level is shown with decimals that depend on them."""
+        numbers: tuple[JsonValue, ...] = ("1.50", "-1.500", "2", D("0.1250"), "x", 7)
+        regions = ("eu", "eu", "us", "us", "us", None)
+        organization.append(
+            *(
+                event(organization.id, number, {"value": value, "region": region}, at=second(number))
+                for number, (value, region) in enumerate(zip(numbers, regions, strict=True))
+            )
+        )
+        question = EventQuery(
+            code="calls",
+            external_subscription_id="sub",
+            aggregation_type="weighted_sum_agg",
+            field_name="value",
+            held_from=second(1),
+        )
+        (whole,) = organization.ask(lambda tx: tx.events.tallies(question)).values()
+        at_start = (START - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        moment = D("9.1250") * at_start + 10**6 * (2 * 2 + D("0.1250") * 3 + 7 * 5)
+        assert (str(whole.units), str(whole.moment)) == ("9.1250", str(moment))
+        assert (whole.events_count, whole.last_at) == (5, second(5))
+        for grouped_by in ((), ("region",)):
+            wanted = replace(question, group_keys=grouped_by)
+            index = FilterIndex([ChargeFilter("eu", {"region": ("eu",)})], {})
+            tallies = organization.ask(lambda tx: tx.events.tallies(wanted))  # noqa: B023
+            buckets = organization.ask(lambda tx: tx.events.tallies_by_bucket(wanted, index))  # noqa: B023
+            events = organization.ask(lambda tx: list(tx.events.scan(question)))
+            assert _digits(tallies) == _digits(expected(wanted, events))
+            for position in range(2):
+                in_bucket = replace(wanted, bucket=index.bucket(position))
+                assert _digits(buckets[position]) == _digits(expected(in_bucket, events))
 
     def test_groups_come_in_the_order_of_their_first_events(self, organization: Organization) -> None:
         organization.append(
@@ -496,6 +550,7 @@ class EventsContract:
         ),
         group_keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True).map(tuple),
         amounts=st.booleans(),
+        held_from=st.one_of(st.none(), instants),
     )
     def test_answers_are_those_of_the_folds(
         self,
@@ -514,6 +569,7 @@ class EventsContract:
         only: dict[str, tuple[str | None, ...]],
         group_keys: tuple[str, ...],
         amounts: bool,
+        held_from: datetime | None,
     ) -> None:
         organization = new_organization(store)
         events = [
@@ -543,8 +599,12 @@ class EventsContract:
             only=only,
             group_keys=group_keys,
             amounts=amounts,
+            held_from=held_from,
         )
-        assert organization.ask(lambda tx: tx.events.tallies(question)) == expected(question, events)
+        tallies = organization.ask(lambda tx: tx.events.tallies(question))
+        assert tallies == expected(question, events)
+        if aggregation_type == CountedAs.WEIGHTED_SUM:
+            assert _digits(tallies) == _digits(expected(question, events))
         scanned = organization.ask(lambda tx: list(tx.events.scan(question)))
         assert scanned == sorted(
             (event for event in events if concerns(question, event)), key=lambda event: event.order
@@ -659,7 +719,13 @@ class EventsContract:
         organization.append(sent)
         for aggregation_type in COUNTED:
             tally = organization.tallies(aggregation_type=aggregation_type, field_name="value")[()]
-            assert tally == fold(aggregation_type, [sent], field_name="value")
+            question = EventQuery(
+                code="calls",
+                external_subscription_id="sub",
+                aggregation_type=aggregation_type,
+                field_name="value",
+            )
+            assert tally == folded(question, [sent])
 
     @pytest.mark.slow
     @examples(300, deadline=None, suppress_health_check=ENGINES)

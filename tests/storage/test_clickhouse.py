@@ -36,9 +36,10 @@ from usagebill.storage.clickhouse import (
     differences,
     usage_differences,
 )
+from usagebill.storage.clickhouse.answers import ANSWERED
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import Unreachable
-from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
@@ -206,7 +207,7 @@ def test_sums_beyond_128_bits_and_thirteen_decimals_are_exact(tenant: _ShippedTe
     assert tenant.total("max_agg") == D("9" * 64)
 
 
-@pytest.mark.parametrize("aggregation_type", sorted(COUNTED))
+@pytest.mark.parametrize("aggregation_type", sorted(ANSWERED))
 def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
     tenant: _ShippedTenant, aggregation_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
+from typing import Final
 
-from usagebill.core.aggregation import (
-    AGGREGATIONS,
-    Accumulation,
-    counts,
-    initial_level,
-)
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, group_pairs
 from usagebill.core.events import cut_to_seconds
-from usagebill.core.grouping import Group, grouped
+from usagebill.core.grouping import Group
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.subscriptions import Subscription
@@ -26,6 +23,8 @@ from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
 
 __all__ = ["starting_levels"]
+
+_INSTANT: Final = timedelta(microseconds=1)
 
 
 def starting_levels(
@@ -41,7 +40,8 @@ def starting_levels(
 
     `question` selects the events of the period. `group_keys` are the keys the charge is billed by: the question may ask
     for fewer keys, or for some of the groups. A charge without a saved level starts from the events before the period
-    if another charge billed them: one of an earlier subscription, or the charge it overrides.
+    if another charge billed them: one of an earlier subscription, or the charge it overrides. A saved level comes
+    first, so an event dated back into a billed period does not affect later ones.
     """
     start = question.earliest
     if (
@@ -61,15 +61,12 @@ def starting_levels(
         if succeeds
         else subscription.started_at and cut_to_seconds(subscription.started_at)
     )
-    earlier = replace(question, earliest=begins, latest=start)
+    latest = cut_to_seconds(start) - _INSTANT
+    earlier = replace(question, earliest=begins, latest=latest, until=None, held_from=None)
 
     def count(log: EventLog) -> dict[Group, Decimal]:
-        counting = (event for event in log.scan(earlier) if counts(metric.aggregation_type, metric.field_name, event))
-        levels = {
-            group: initial_level(events, field_name=metric.field_name, start=start)
-            for group, events in grouped(counting, question.group_keys).items()
-        }
-        return {group: level for group, level in levels.items() if level is not None}
+        tallies = log.tallies(earlier)
+        return {group: tally.units for group, tally in tallies.items() if tally.events_count}
 
     return reader.counted([earlier], count, given=("levels", metric, earlier, start))
 

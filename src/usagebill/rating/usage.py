@@ -1,7 +1,7 @@
 """The usage of one charge over a window: its events in filters and groups, aggregated and priced.
 
-The store aggregates what it can; only what needs single events (prorated quantities, weighted sums, bounds on single
-transactions) is read event by event.
+The store aggregates what it can; only what needs single events (prorated quantities, bounds on single transactions,
+custom aggregations) is read event by event.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from usagebill.core.aggregation import (
     round_units,
     running_totals,
     usage_of,
+    weighed,
 )
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, LevelReached, group_text
@@ -152,6 +153,7 @@ def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> 
         and not _group_keys(parts[0], scope)
         and not presentation_keys(charge.properties)
         and not MODELS[charge.charge_model].by_event_prices
+        and not _is_level(metric)
         and not _needs_events(charge, metric, _terms(charge, parts[0], scope))
     )
 
@@ -175,7 +177,7 @@ def _breakdowns(
     reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
 ) -> dict[tuple[int, Group], Breakdown]:
     """The units of each group, split by the charge's presentation keys that do not price them."""
-    if metric.aggregation_type not in COUNTED:
+    if metric.aggregation_type not in COUNTED or _is_level(metric):
         return {}
     shown_keys = [
         key for key in presentation_keys(charge.properties) if scope.presented is None or key in scope.presented
@@ -250,6 +252,7 @@ def _question(
         bucket=bucket,
         only=scope.only,
         group_keys=tuple(keys),
+        held_from=scope.window.start if _is_level(metric) else None,
     )
     question = own_events(reader, scope.subscription, metric, question, scope.billed_at, scope.neighbours)
     return question if scope.counted_until is None else replace(question, latest=scope.counted_until)
@@ -271,6 +274,9 @@ def _usages(
         for part in alike:
             rows = _ledger_rows(reader, charge, metric, part, scope)
             first = totals.get(part.position, {})
+            tallies = tallies_by_part[part.position]
+            if _is_level(metric):
+                tallies = _weighed(reader, charge, metric, part, keys, scope, tallies)
             usages[part.position] = {
                 group: (
                     tally,
@@ -278,9 +284,31 @@ def _usages(
                         charge, metric, tally, terms[part.position], scope, rows.get(group), first.get(group, ())
                     ),
                 )
-                for group, tally in tallies_by_part[part.position].items()
+                for group, tally in tallies.items()
             }
     return [usages[part.position] for part in parts]
+
+
+def _is_level(metric: BillableMetric) -> bool:
+    return AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL
+
+
+def _weighed(
+    reader: Reader,
+    charge: Charge,
+    metric: BillableMetric,
+    part: ChargePart,
+    keys: tuple[str, ...],
+    scope: ChargeScope,
+    tallies: Mapping[Group, AggregateResult],
+) -> dict[Group, AggregateResult]:
+    """The weighted sum of each group that has changes or starts from a level."""
+    levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+    changed = {group: tally for group, tally in tallies.items() if tally.events_count or not levels}
+    return {
+        group: weighed(tally, scope.window, levels.get(group, ZERO))
+        for group, tally in {**dict.fromkeys(levels, AggregateResult()), **changed}.items()
+    }
 
 
 def _first_totals(
@@ -359,7 +387,7 @@ class _Start:
 def _start_of(reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope) -> _Start:
     keys = _group_keys(part, scope)
     levels: dict[Group, Decimal] = {}
-    if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
+    if _is_level(metric):
         levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
     return _Start(part=part, keys=keys, levels=levels, rows=_ledger_rows(reader, charge, metric, part, scope))
 

@@ -36,13 +36,17 @@ NOTHING_DECLARED: Final[Declared] = {}
 
 
 class CountedAs(StrEnum):
-    """The aggregations that engines compute; for others they return the events."""
+    """The aggregations that engines compute; for others they return the events.
+
+    Of a weighted sum they compute the changes and their moments (`core.aggregation.Changes`).
+    """
 
     COUNT = "count_agg"
     SUM = "sum_agg"
     MAX = "max_agg"
     LATEST = "latest_agg"
     UNIQUE_COUNT = "unique_count_agg"
+    WEIGHTED_SUM = "weighted_sum_agg"
 
 
 COUNTED: Final = frozenset(CountedAs)
@@ -87,7 +91,8 @@ class EventQuery:
     received no later than `until`. Events are in `bucket`; for properties in `only`, the text form is one of the values
     there, None meaning missing, null or empty. The result has one entry per group of values of `group_keys`.
     `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added up only if `amounts` is
-    set. The first `stored_after` events in the order of storing are excluded: they are counted elsewhere.
+    set. The first `stored_after` events in the order of storing are excluded: they are counted elsewhere. A weighted
+    sum counts events before `held_from` as if they were at that instant.
     """
 
     code: str
@@ -107,6 +112,7 @@ class EventQuery:
     group_keys: tuple[str, ...] = ()
     amounts: bool = False
     stored_after: int | None = None
+    held_from: datetime | None = None
 
     @property
     def latest_timestamp(self) -> datetime | None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,7 +19,7 @@ from usagebill.core.aggregation.latest import Latest
 from usagebill.core.aggregation.max import Max
 from usagebill.core.aggregation.sum import Sum
 from usagebill.core.aggregation.unique_count import UniqueCount
-from usagebill.core.aggregation.weighted_sum import WeightedSum, initial_level, quotient
+from usagebill.core.aggregation.weighted_sum import Changes, WeightedSum, quotient, weighed
 from usagebill.core.events import Event, JsonValue
 
 D = Decimal
@@ -182,16 +183,24 @@ class TestWeightedSum:
         weighted = fold("weighted_sum_agg", pairs, field_name="value", window=WINDOW, initial_level=D(level))
         assert (weighted.units, weighted.level) == (level, level)
 
-    def test_where_the_level_starts(self) -> None:
-        start = AUGUST + timedelta(days=1)
-        earlier = [
-            event(1, 5),
-            event(2, 7, at=start - timedelta(milliseconds=500)),
-            event(3, "foo"),
-            event(4, 1, at=start),
+    @given(numbers=st.lists(st.tuples(st.sampled_from(["1", "-2.50", "0.000", "9" * 20, "x"]), st.integers(0, 40))))
+    def test_it_follows_from_the_changes_and_their_moments(self, numbers: list[tuple[str, int]]) -> None:
+        """Engines tally these, with as many decimals as were sent."""
+        changes = [
+            event(number, value, at=AUGUST + timedelta(seconds=day * 66_666, microseconds=day))
+            for number, (value, day) in enumerate(numbers)
         ]
-        assert initial_level(earlier, field_name="value", start=start) == 12
-        assert initial_level(earlier[3:], field_name="value", start=start) is None
+        window = replace(WINDOW, start=AUGUST + timedelta(seconds=66_666, microseconds=1))
+        tallied = Changes(field_name="value", start=window.start)
+        tally = tallied.result(fold_events(tallied, changes))
+        for level in (D(0), D("1.250")):
+            result = weighed(tally, window, level)
+            expected = fold("weighted_sum_agg", changes, field_name="value", window=window, initial_level=level)
+            assert (result, str(result.units), str(result.level)) == (
+                expected,
+                str(expected.units),
+                str(expected.level),
+            )
 
 
 class TestQuotient:

@@ -40,7 +40,7 @@ from usagebill.core.aggregation.traits import (
     RunningTotals,
 )
 from usagebill.core.aggregation.unique_count import Operation, operation_of
-from usagebill.core.aggregation.weighted_sum import initial_level
+from usagebill.core.aggregation.weighted_sum import Changes, weighed
 
 __all__ = [
     "AGGREGATIONS",
@@ -49,6 +49,7 @@ __all__ = [
     "AggregateResult",
     "Aggregation",
     "AggregationType",
+    "Changes",
     "EventEffect",
     "EventUnits",
     "FieldUse",
@@ -73,7 +74,6 @@ __all__ = [
     "fold",
     "fold_events",
     "in_scope",
-    "initial_level",
     "lacks_property",
     "lower_bound",
     "operation_of",
@@ -84,4 +84,5 @@ __all__ = [
     "summed_totals",
     "usage",
     "usage_of",
+    "weighed",
 ]

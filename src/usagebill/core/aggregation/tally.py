@@ -22,7 +22,9 @@ class AggregateResult:
     """The result of an aggregation over a bucket of events, before proration and metric rounding.
 
     `amount_cents` is the sum of the counted events' own prices (the program's amount for custom). `level` is the level
-    of a weighted sum after its last event, and `last_at` that event's timestamp.
+    of a weighted sum after its last event, and `last_at` that event's timestamp. An engine's tally of a weighted sum
+    has the sum of the changes as `units`, no level, and as `moment` the sum of each change times the microseconds from
+    1970 to it; `weighted_sum.weighed` gives the result.
     """
 
     units: Decimal = ZERO
@@ -30,6 +32,7 @@ class AggregateResult:
     amount_cents: Decimal = ZERO
     level: Decimal | None = None
     last_at: datetime | None = None
+    moment: Decimal = ZERO
 
 
 class Aggregation(ABC, Generic[State]):

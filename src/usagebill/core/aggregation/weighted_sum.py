@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from usagebill.core.aggregation.sum import Sum
-from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
-from usagebill.core.events import Event, cut_to_seconds, numeric_value
+from usagebill.core.aggregation.metric import Window
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
+from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
 
-__all__ = ["Weighted", "WeightedSum", "initial_level", "quotient"]
+__all__ = ["Changes", "Weighted", "WeightedSum", "quotient", "weighed"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -59,20 +58,14 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightedSum(Aggregation[Weighted]):
-    """The average level over a period of `period_days` days of 86,400 seconds.
+class Changes(Aggregation[Weighted]):
+    """The changes of a level by `field_name`, and their moments, from which `weighed` computes the average level.
 
-    The level is `initial` at `start`; each event changes it by its `field_name`; it is held until `end` rounded up to
-    the whole second. units = sum of level x seconds / (period_days x 86,400), rounded up at 20 decimals. Events must
-    lie in [start, end]; those of the second of `start` before it change the level at `start`. events_count are the
-    numeric events, `level` is what it stands at in the end.
+    Events before `start` count as if they were at that instant; None: each at its own timestamp.
     """
 
     field_name: str | None
-    start: datetime
-    end: datetime
-    period_days: int
-    initial: Decimal = ZERO
+    start: datetime | None
 
     def empty(self) -> Weighted:
         return Weighted()
@@ -81,9 +74,10 @@ class WeightedSum(Aggregation[Weighted]):
         value = numeric_value(event, self.field_name)
         if value is None:
             return Weighted()
+        at = event.timestamp if self.start is None else max(event.timestamp, self.start)
         return Weighted(
             change=value,
-            moment=multiply(value, _microseconds(max(event.timestamp, self.start))),
+            moment=multiply(value, _microseconds(at)),
             events_count=1,
             last_at=event.timestamp,
             amount_cents=event.precise_total_amount_cents or ZERO,
@@ -97,6 +91,31 @@ class WeightedSum(Aggregation[Weighted]):
             last_at=max((at for at in (left.last_at, right.last_at) if at is not None), default=None),
             amount_cents=add(left.amount_cents, right.amount_cents),
         )
+
+    def result(self, state: Weighted) -> AggregateResult:
+        return AggregateResult(
+            units=state.change,
+            events_count=state.events_count,
+            amount_cents=state.amount_cents,
+            last_at=state.last_at,
+            moment=state.moment,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedSum(Changes):
+    """The average level over a period of `period_days` days of 86,400 seconds.
+
+    The level is `initial` at `start`; each event changes it by its `field_name`; it is held until `end` rounded up to
+    the whole second. units = sum of level x seconds / (period_days x 86,400), rounded up at 20 decimals. Events must
+    lie in [start, end]; those of the second of `start` before it change the level at `start`. events_count are the
+    numeric events, `level` is what it stands at in the end.
+    """
+
+    start: datetime
+    end: datetime
+    period_days: int
+    initial: Decimal = ZERO
 
     def result(self, state: Weighted) -> AggregateResult:
         end = self.end + (timedelta(seconds=1) if self.end.microsecond else timedelta(0))
@@ -113,15 +132,19 @@ class WeightedSum(Aggregation[Weighted]):
         )
 
 
-def initial_level(earlier: Iterable[Event], *, field_name: str | None, start: datetime) -> Decimal | None:
-    """The level at which a recurring weighted sum starts the period from `start` if none was saved: what earlier events
-    leave. None without any earlier event.
-
-    A level saved when the previous period was billed comes first, so an event dated back into a billed period does not
-    affect later ones.
-    """
-    before = [event for event in earlier if event.timestamp < cut_to_seconds(start)]
-    return fold_events(Sum(field_name=field_name), before).units if before else None
+def weighed(tally: AggregateResult, window: Window, initial: Decimal = ZERO) -> AggregateResult:
+    """The result of a weighted sum over `window` from level `initial`, of the changes that an engine has tallied."""
+    weighted = WeightedSum(
+        field_name=None, start=window.start, end=window.end, period_days=window.period_days, initial=initial
+    )
+    changes = Weighted(
+        change=tally.units,
+        moment=tally.moment,
+        events_count=tally.events_count,
+        last_at=tally.last_at,
+        amount_cents=tally.amount_cents,
+    )
+    return weighted.result(changes)
 
 
 def _microseconds(instant: datetime) -> Decimal:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from usagebill.core.aggregation import Window
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, Window
 from usagebill.core.analytics import UsageOfMetric, month_of, months_between
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
@@ -425,6 +425,12 @@ def _counter(
     return at
 
 
+def _changes_by_itself(metric: BillableMetric) -> bool:
+    """Whether usage may grow without an event."""
+    is_level = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL
+    return is_level or metric.aggregation_type not in COUNTED
+
+
 def _quiet(
     reader: Reader,
     subscription: Subscription,
@@ -437,9 +443,7 @@ def _quiet(
     this costs more than it saves.
     """
     loud = [False] * len(instants)
-    if len(instants) < 2 or any(
-        charge.prorated or metric.aggregation_type not in COUNTED for charge, metric in charged
-    ):
+    if len(instants) < 2 or any(charge.prorated or _changes_by_itself(metric) for charge, metric in charged):
         return loud
     codes = sorted({metric.code for _, metric in charged})
     external_id = subscription.external_id

@@ -25,10 +25,10 @@ from usagebill.core.events import Event, property_of
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.clickhouse.servers import EventServers, Shard, literal
-from usagebill.storage.event_queries import COUNTED, Arrival, CountedAs, EventQuery, Group
+from usagebill.storage.event_queries import Arrival, CountedAs, EventQuery, Group
 from usagebill.storage.event_rows import instant, microseconds
 
-__all__ = ["answers", "answers_of"]
+__all__ = ["ANSWERED", "answers", "answers_of"]
 
 # Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
 # accepted.
@@ -44,6 +44,8 @@ _AGGREGATIONS: Final[Mapping[str, Callable[[str | None], Aggregation[Any]]]] = {
     CountedAs.LATEST: lambda field_name: Latest(field_name=field_name),
     CountedAs.UNIQUE_COUNT: lambda field_name: UniqueCount(field_name=field_name),
 }
+# Weighted sums are left to the database, which has running states of them.
+ANSWERED: Final = frozenset(_AGGREGATIONS)
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ def answers(
     """The aggregate of each group of each bucket of `filters`, by position (0 without filters).
 
     `tail` are the query's events after `shipped_to`, each with its position. Raises
-    ValueError for an aggregation that is not among `COUNTED`, `Unreachable` if the server does not answer.
+    ValueError for an aggregation that is not among `ANSWERED`, `Unreachable` if the server does not answer.
     """
     asked = _Asked(servers.of(organization_id, question.external_subscription_id), organization_id, question)
     asked.filters, asked.shipped_to = filters, shipped_to
@@ -148,7 +150,7 @@ class _Asked:
     def __init__(
         self, shard: Shard, organization_id: str, question: EventQuery, external_ids: Sequence[str] | None = None
     ) -> None:
-        if question.aggregation_type not in COUNTED:
+        if question.aggregation_type not in ANSWERED:
             raise ValueError(f"no query answers {question.aggregation_type}")
         self.aggregation = _AGGREGATIONS[question.aggregation_type](question.field_name)
         self._shard = shard

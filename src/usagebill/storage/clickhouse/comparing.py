@@ -10,11 +10,11 @@ from typing import Final
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
-from usagebill.storage.clickhouse.answers import answers_of
+from usagebill.storage.clickhouse.answers import ANSWERED, answers_of
 from usagebill.storage.clickhouse.rows import FINGERPRINT, fingerprint
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.clickhouse.shipping import BLOCK
-from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Snapshot
 
@@ -97,7 +97,7 @@ def usage_differences(
     """Where the usage of a subscription differs: that counted by the database, from its running states if it has them,
     and that counted by the event store together with the events after `shipped_to`.
 
-    Compared are the metrics that engines count by themselves, over all time and all events of their code. Raises
+    Compared are the metrics that the event store counts, over all time and all events of their code. Raises
     `TooFarBehind` if there are too many events after `shipped_to` to hold in memory.
     """
     latest = tx.events.latest()
@@ -108,7 +108,7 @@ def usage_differences(
     for sequence, event in tail:
         by_code.setdefault(event.code, []).append((sequence, event))
     for metric in tx.find(BillableMetric):
-        if metric.aggregation_type not in COUNTED:
+        if metric.aggregation_type not in ANSWERED:
             continue
         question = EventQuery(
             code=metric.code,

@@ -19,7 +19,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
-from usagebill.storage.clickhouse.answers import answers, answers_of
+from usagebill.storage.clickhouse.answers import ANSWERED, answers, answers_of
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group, concerns
@@ -138,6 +138,8 @@ class _Events:
     def _place(self, questions: Sequence[EventQuery]) -> int | None:
         """The position up to which the event store counts all of these; None if the database counts."""
         if self._organization_id is None or self._beside.pauses:
+            return None
+        if any(question.aggregation_type not in ANSWERED for question in questions):
             return None
         place = self._shipped.place()
         missing = self._beside.asked_from

@@ -1,6 +1,6 @@
 """Answers: an aggregation over events as one SQL query, exact to the last digit. No event becomes a Python object.
 
-All five aggregations work alike: SQL groups events by group key, by the values that decide their bucket and, for unique
+All aggregations work alike: SQL groups events by group key, by the values that decide their bucket and, for unique
 counts, by value; the rows are then merged by bucket. Sums are `numeric`, which keeps every digit.
 """
 
@@ -15,6 +15,7 @@ from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.event_queries import COUNTED, CountedAs, EventQuery, Group
+from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.sql_texts import Sql, amount_sql, number_sql, text_sql, where_sql
 
@@ -25,6 +26,7 @@ __all__ = [
     "answer_of",
     "counted",
     "grouped_by",
+    "held_at",
     "latest_at",
     "merged",
     "names_sql",
@@ -50,6 +52,8 @@ class PartialAggregate:
     largest: Decimal | None = None
     # Value -> the place of its latest event, and whether that event adds it.
     values: dict[str, tuple[tuple[int, int, str], bool]] = field(default_factory=dict)
+    moment: Decimal = ZERO
+    last_at: int | None = None
 
 
 # By bucket and group.
@@ -174,12 +178,22 @@ def _rows(
             text = f"SELECT {chosen}{common}, MAX(v) FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
         case CountedAs.LATEST:
             text = _latest_sql(names, source, "v")
+        case CountedAs.WEIGHTED_SUM:
+            weighted = f"SUM(v), SUM(v * {held_at(question)}), MAX(timestamp)"
+            text = f"SELECT {chosen}{common}, {weighted} FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
         case _:
             text = _latest_sql([*names, "v"], source, "operation", among=names)
     if aggregation == CountedAs.UNIQUE_COUNT:
         # A row for each value.
         return connection.stream(text, sql.values)
     return iter(connection.execute(text, sql.values))
+
+
+def held_at(question: EventQuery) -> str:
+    """The instant from which the change of a weighted sum counts."""
+    if question.held_from is None:
+        return "timestamp"
+    return f"greatest(timestamp, {microseconds(question.held_from)})"
 
 
 def names_sql(
@@ -233,6 +247,10 @@ def _merge(aggregation: str, partial: PartialAggregate, row: tuple[Any, ...]) ->
     match aggregation:
         case CountedAs.SUM:
             partial.units = add(partial.units, said[0])
+        case CountedAs.WEIGHTED_SUM:
+            change, moment, last_at = said
+            partial.units, partial.moment = add(partial.units, change), add(partial.moment, moment)
+            partial.last_at = last_at if partial.last_at is None else max(partial.last_at, last_at)
         case CountedAs.MAX:
             partial.largest = said[0] if partial.largest is None else max(partial.largest, said[0])
         case CountedAs.LATEST:
@@ -258,4 +276,10 @@ def _result(aggregation: str, partial: PartialAggregate) -> AggregateResult:
         case CountedAs.UNIQUE_COUNT:
             count = sum(adds for _, adds in partial.values.values())
             units = Decimal(count)
-    return AggregateResult(units=units, events_count=count, amount_cents=partial.amount)
+    return AggregateResult(
+        units=units,
+        events_count=count,
+        amount_cents=partial.amount,
+        last_at=None if partial.last_at is None else instant(partial.last_at),
+        moment=partial.moment,
+    )

@@ -20,9 +20,9 @@ import msgspec
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import EventScope
-from usagebill.core.numbers import CONTEXT, ZERO, add
+from usagebill.core.numbers import CONTEXT, ZERO, add, multiply
 from usagebill.storage.event_queries import Arrival, Counted, CountedAs, EventQuery, Group
-from usagebill.storage.event_rows import microseconds
+from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.sqlite.events.rows import member_in
 
 __all__ = [
@@ -57,6 +57,19 @@ class _ExactSum:
         return str(self._sum)
 
 
+class _ExactMoment:
+    """The sum of numbers, each times its instant in microseconds."""
+
+    def __init__(self) -> None:
+        self._sum = ZERO
+
+    def step(self, text: str, at: int) -> None:
+        self._sum = add(self._sum, multiply(Decimal(text), Decimal(at)))
+
+    def finalize(self) -> str:
+        return str(self._sum)
+
+
 class _ExactMax:
     def __init__(self) -> None:
         self._max: Decimal | None = None
@@ -86,6 +99,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     """Register the SQL functions of these queries on `connection`."""
     # The types of `sqlite3` know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
+    connection.create_aggregate("exact_moment", 2, _ExactMoment)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
     connection.create_function("member_in", 2, member_in, deterministic=True)
     connection.create_function("exact_added", 2, _exact_added, deterministic=True)
@@ -335,6 +349,16 @@ class Asked:
             return "NULL", "NULL"
         return f"({self.query.member('millionths', field)})", f"({self.query.member('long_numbers', field)})"
 
+    def number(self, field: str | None) -> str:
+        """The field's text, if it `is_number`."""
+        return "NULL" if field is None else f"({self.query.text(field)})"
+
+    @property
+    def held_at(self) -> str:
+        """The instant from which the change of a weighted sum counts."""
+        held_from = self._question.held_from
+        return "timestamp" if held_from is None else f"max(timestamp, {microseconds(held_from)})"
+
     def is_number(self, field: str | None) -> str:
         """Whether `numbers` has a value, without parsing it: the JSON names the field, first or after a comma."""
         if field is None:
@@ -522,10 +546,35 @@ def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResul
     }
 
 
+def _weighted_sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
+    number, is_number = asked.number(field), asked.is_number(field)
+    numbers = f"FILTER (WHERE {is_number})"
+    by_group = asked.per_group(
+        f"COUNT(*) {numbers}",
+        f"exact_sum({number}) {numbers}",
+        f"exact_moment({number}, {asked.held_at}) {numbers}",
+        f"MAX(timestamp) {numbers}",
+        asked.amounts(is_number),
+        counting=is_number,
+    )
+    return {
+        group: AggregateResult(
+            units=_number(change),
+            events_count=count,
+            amount_cents=_number(amount),
+            last_at=instant(last_at),
+            moment=_number(moment),
+        )
+        for group, (count, change, moment, last_at, amount) in by_group.items()
+        if count
+    }
+
+
 _ANSWERS: Mapping[str, Callable[[Asked, str | None], dict[Group, AggregateResult]]] = {
     CountedAs.COUNT: _count,
     CountedAs.SUM: _sum,
     CountedAs.MAX: _max,
     CountedAs.LATEST: _latest,
     CountedAs.UNIQUE_COUNT: _unique_count,
+    CountedAs.WEIGHTED_SUM: _weighted_sum,
 }

@@ -12,6 +12,7 @@ from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.event_queries import CountedAs, EventQuery, Group
+from usagebill.storage.event_rows import instant
 from usagebill.storage.sqlite.events.answers import (
     BILLION,
     MILLION,
@@ -47,6 +48,8 @@ def answer_by_bucket(
             cells = _latest_cells(spread)
         case CountedAs.UNIQUE_COUNT:
             cells = _unique_cells(spread)
+        case CountedAs.WEIGHTED_SUM:
+            cells = _weighted_cells(spread)
         case _ if counts is not None:
             cells = _added_cells(spread) if counts.others is not None else {}
             for positions, count in counts.by_positions.items():
@@ -71,14 +74,24 @@ class Cell:
     rest: Decimal = ZERO
     events: int = 0
     amount: Decimal = ZERO
+    moment: Decimal = ZERO
+    last_at: int | None = None
 
     def result(self) -> AggregateResult:
         units = from_millionths(self.millionths)
         return AggregateResult(
-            units=units if self.rest.is_zero() else add(units, self.rest),
+            # A weighted sum shows as many decimals as its longest number, even if it is zero.
+            units=units if self.rest is ZERO else add(units, self.rest),
             events_count=self.events,
             amount_cents=self.amount,
+            last_at=None if self.last_at is None else instant(self.last_at),
+            moment=self.moment,
         )
+
+    def weigh(self, change: str, moment: str, last_at: int) -> None:
+        """Add changes of a weighted sum, `last_at` in microseconds."""
+        self.rest, self.moment = add(self.rest, Decimal(change)), add(self.moment, Decimal(moment))
+        self.last_at = last_at if self.last_at is None else max(self.last_at, last_at)
 
     def count(self, events: int) -> None:
         self.events += events
@@ -168,12 +181,14 @@ class Spread:
     ) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """The aggregates `columns` per bucket and group, in order of the groups' first events.
 
-        `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`).
+        `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`) or `number`, which
+        is its text, and the instant from which it counts `held_at`.
         """
         short, long = self.asked.numbers(field)
         counted = f" WHERE {counting}" if self._groups else ""
         in_order = " ORDER BY MIN(timestamp), MIN(sequence)" if self._groups else ""
         others = {"short": short, "long": long}
+        others |= {"number": self.asked.number(field), "held_at": self.asked.held_at}
         others |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
         # Unnamed columns would still be read for every event. A query needs a column, and the sequence is free.
         named = " ".join((*columns, counted, in_order, "sequence"))
@@ -329,6 +344,24 @@ def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping
         for place in places:
             if at == last_at[place]:
                 cells[place].rest = max(from_millionths(short) if long is None else Decimal(long), ZERO)
+
+
+def _weighted_cells(spread: Spread) -> dict[Place, Cell]:
+    cells: dict[Place, Cell] = {}
+    columns = ("COUNT(*)", spread.asked.amounts(), "exact_sum(number)", "exact_moment(number, held_at)")
+    field = spread.question.field_name
+    rows = spread.grouped(
+        *columns, "MAX(timestamp)", counting="1", field=field, condition=spread.asked.is_number(field)
+    )
+    for places, (count, amount, change, moment, last_at) in rows:
+        if not count:
+            continue
+        for place in places:
+            cell = cells.setdefault(place, Cell())
+            cell.events += count
+            cell.pay(amount)
+            cell.weigh(change, moment, last_at)
+    return cells
 
 
 def _unique_cells(spread: Spread) -> dict[Place, Cell]:
