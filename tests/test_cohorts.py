@@ -28,6 +28,7 @@ from usagebill.core.tasks import MarkOverdue
 from usagebill.operations.cohorts import AlikeInvoice, Cohort
 from usagebill.rehearsals import Together
 from usagebill.storage.jobs import job_of
+from usagebill.storage.sqlite import SqliteStore
 
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)
 FEBRUARY = datetime(2024, 2, 1, 1, tzinfo=UTC)
@@ -169,7 +170,7 @@ def _bill(file: Path, at: datetime, monkeypatch: pytest.MonkeyPatch, *, fewest: 
     with closing(sqlite3.connect(file)) as connection:
         before = set(_UUID.findall(" ".join(_rows(connection, None))))
     monkeypatch.setattr(rehearsals, "FEWEST_ALIKE", fewest)
-    monkeypatch.setattr(rehearsals, "_TOGETHER", together)
+    monkeypatch.setattr(SqliteStore, "group_size", together)
     with _open(file, at) as billing:
         # Nothing is delivered: when an endpoint answers is left open.
         while billing.run_batch(strict=True):

@@ -36,10 +36,10 @@ T = TypeVar("T")
 _AHEAD = 48
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 200
-# How many customers of one run are billed as a cohort at least, and of how many the invoices are stored in one go: as
-# long as those take, others wait.
+# The smallest cohort of customers who are billed together, and the smallest share of jobs that a worker computes while
+# others take the first ones.
 FEWEST_ALIKE = 4
-_TOGETHER = 16
+_FEWEST_SHARED = 16
 # So many cohorts of a run are kept from batch to batch: one for each plan.
 _KEPT_COHORTS = 5
 # How many seconds something is computed ahead for one batch.
@@ -224,6 +224,9 @@ class Rehearsals:
         self._organization_of = organization_of
         self._terms = terms
         self._now = now
+        # How many customers are billed together, and how many jobs are computed ahead.
+        self._group_size = store.group_size
+        self._ahead = max(_AHEAD, self._group_size)
         # Who can be followed, of which organization and instant.
         self._cohorts: list[tuple[tuple[Organization, datetime], Cohort]] = []
         # For how many batches more this worker keeps away from the first jobs, since others take those; and where it
@@ -365,15 +368,15 @@ class Rehearsals:
         Where processes cannot reserve jobs, each stays at a place of its own, which moves with the jobs that are left.
         """
         if not self._keeps_away:
-            covered = list(takewhile(self.covers, tx.jobs.ready(instant, _AHEAD)))
-            free = self._store.reserved(covered, _AHEAD)
+            covered = list(takewhile(self.covers, tx.jobs.ready(instant, self._ahead)))
+            free = self._store.reserved(covered, self._ahead)
             self._reserves = free is not None
             if free is None or len(free) == len(covered):
                 return covered
             self._keeps_away = _KEEPS_AWAY
         count = tx.jobs.first_of_one_instant(instant, _CONTENDED_WINDOW)
         # Towards the end of a run what is left is shared in smaller parts.
-        at_most = min(_AHEAD, max(_TOGETHER, count // 3))
+        at_most = min(self._ahead, max(_FEWEST_SHARED, count // 3))
         if self._reserves:
             covered = list(takewhile(self.covers, tx.jobs.ready(instant, count)))
             if free := self._store.reserved(covered, at_most):
@@ -422,8 +425,8 @@ class Rehearsals:
         """What those of the jobs come to that are alike, group by group."""
 
         results: dict[JobKey, Prepared] = {}
-        for start in range(0, len(jobs), _TOGETHER):
-            some = jobs[start : start + _TOGETHER]
+        for start in range(0, len(jobs), self._group_size):
+            some = jobs[start : start + self._group_size]
 
             def look(seen: Snapshot, some: Sequence[Job] = some) -> list[AlikeInvoice]:
                 reader = Reader(seen, organization, some[0].due_at, self._settings)

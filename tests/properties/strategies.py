@@ -181,6 +181,10 @@ class CrashingStore:
         return self._store.reserved(jobs, at_most)
 
     @property
+    def group_size(self) -> int:
+        return self._store.group_size
+
+    @property
     def contention(self) -> float:
         return self._store.contention
 

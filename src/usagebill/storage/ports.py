@@ -475,6 +475,12 @@ class Store(Protocol):
         """
 
     @property
+    def group_size(self) -> int:
+        """How many customers of one run who are billed alike are computed and stored together. A larger group takes
+        fewer statements per invoice, but other writers wait longer while it is stored.
+        """
+
+    @property
     def contention(self) -> float:
         """The fraction (0 to 1) of recent writes that had to wait for another process; the latest weigh most."""
 

@@ -256,6 +256,10 @@ class StoreWithEvents:
         return self.records.reserved(jobs, at_most)
 
     @property
+    def group_size(self) -> int:
+        return self.records.group_size
+
+    @property
     def contention(self) -> float:
         return self.records.contention
 

@@ -43,6 +43,8 @@ _WAIT_SECONDS = 60.0
 _PREPARED = 1_000
 # The weight of the latest write in the moving average of how often the lock is taken.
 _LAST_WRITE = 1 / 8
+# Customers who are billed together. Statements cost a round trip and a plan each, whatever they are about.
+_GROUP_SIZE = 64
 # How often a write is run at most: the server ends it if it and another wait for each other.
 _MOST_RUNS = 5
 
@@ -336,6 +338,10 @@ class PostgresStore:
 
     def entitling_commits(self, organization_id: str) -> int:
         return self._entitling_commits.of(organization_id)
+
+    @property
+    def group_size(self) -> int:
+        return _GROUP_SIZE
 
     @property
     def contention(self) -> float:

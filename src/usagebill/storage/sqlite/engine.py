@@ -33,6 +33,8 @@ T = TypeVar("T")
 # Most writes per commit: none should wait long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
+# Customers who are billed together: requests wait while their invoices are stored.
+_GROUP_SIZE = 16
 # SQLite's busy handler sleeps up to 100 ms and may starve for seconds, so we poll more often.
 _BETWEEN_TRIES = 0.001
 # The weight of the latest commit in the moving average of how often the lock is taken.
@@ -359,6 +361,10 @@ class SqliteStore:
 
     def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
         return None
+
+    @property
+    def group_size(self) -> int:
+        return _GROUP_SIZE
 
     @property
     def contention(self) -> float:
