@@ -1,4 +1,4 @@
-"""The columns of an event that every engine stores alike."""
+"""The columns of an event that every engine stores alike, and tests of them as SQL."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from usagebill.core.events import Event, JsonValue, property_text
+from usagebill.storage.event_queries import EventFilter, EventQuery
 
-__all__ = ["COLUMNS", "encode_json", "event_of", "instant", "microseconds", "texts_of"]
+__all__ = ["COLUMNS", "encode_json", "event_of", "filter_sql", "instant", "microseconds", "size_sql", "texts_of"]
 
 COLUMNS = (
     "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
@@ -55,3 +56,42 @@ def event_of(row: tuple[Any, ...]) -> Event:
         None if amount is None else Decimal(amount),
         instant(created_at),
     )
+
+
+def filter_sql(organization_id: str, event_filter: EventFilter) -> tuple[str, list[Any]]:
+    """The WHERE clause of a list of events, and its values."""
+    return _where_sql(
+        organization_id,
+        event_filter.code,
+        event_filter.external_subscription_id,
+        event_filter.timestamp_from,
+        event_filter.timestamp_to,
+    )
+
+
+def size_sql(organization_id: str, question: EventQuery) -> tuple[str, list[Any]]:
+    """The WHERE clause for the events of a query by code, subscription id and time alone, and its values."""
+    return _where_sql(
+        organization_id, question.code, question.external_subscription_id, question.earliest, question.latest
+    )
+
+
+def _where_sql(
+    organization_id: str,
+    code: str | None,
+    external_subscription_id: str | None,
+    earliest: datetime | None,
+    latest: datetime | None,
+) -> tuple[str, list[Any]]:
+    tests: list[str] = ["organization_id = ?"]
+    values: list[Any] = [organization_id]
+    for test, value in (
+        ("code = ?", code),
+        ("external_subscription_id = ?", external_subscription_id),
+        ("timestamp >= ?", None if earliest is None else microseconds(earliest)),
+        ("timestamp <= ?", None if latest is None else microseconds(latest)),
+    ):
+        if value is not None:
+            tests.append(test)
+            values.append(value)
+    return " WHERE " + " AND ".join(tests), values

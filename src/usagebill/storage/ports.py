@@ -174,10 +174,10 @@ class EventLog(Protocol):
     def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
         """The events of one external subscription id with these transaction ids, in order of time."""
 
-    def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+    def find(self, event_filter: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
         """The events that match, by timestamp descending, then by transaction id ascending."""
 
-    def count(self, wanted: EventFilter) -> int:
+    def count(self, event_filter: EventFilter) -> int:
         """How many events match."""
 
     def stored(self) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
-from usagebill.storage.every_engine import JOB_COLUMNS, WORKERS, job_of, job_row, worker_of
+from usagebill.core.jobs import Job, LaneBacklog, QueueState
+from usagebill.storage.job_queries import JOB_COLUMNS, JobQueries, job_of, job_row
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks
 from usagebill.storage.postgresql.pending import Pending
@@ -16,11 +16,9 @@ from usagebill.storage.postgresql.rows import sql_value
 
 __all__ = ["Claims", "PostgresJobs"]
 
-# A job waits for its `due_at` unless a retry or a lease holds it until a later `run_at`.
 _READY = "NOT failed AND run_at = due_at"
 _HELD = "NOT failed AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
-_LAST = chr(0x10FFFF)
 # One index look-up per lane and state, however many jobs wait.
 _EARLIEST = "SELECT l.lane, {} FROM unnest(?::text[]) l (lane)".format(
     ", ".join(
@@ -28,7 +26,6 @@ _EARLIEST = "SELECT l.lane, {} FROM unnest(?::text[]) l (lane)".format(
         for state, column in _STATES
     )
 )
-_FORGOTTEN_AFTER = timedelta(days=7)
 
 
 class Claims:
@@ -54,7 +51,7 @@ class Claims:
         self.expected.clear()
 
 
-class PostgresJobs:
+class PostgresJobs(JobQueries[Connection]):
     """See `storage.ports.JobQueue`. A snapshot takes no locks, and only reads."""
 
     def __init__(
@@ -65,15 +62,13 @@ class PostgresJobs:
         pending: Pending | None = None,
         claims: Claims | None = None,
     ) -> None:
-        self._connection = connection
-        self._organization_id = organization_id
+        super().__init__(connection, organization_id, ready=_READY, held=_HELD)
         self._locks = locks
         self._pending = pending
         self._claims = claims or Claims()
 
     def _writes(self, job: Job) -> None:
-        if self._organization_id not in (None, job.organization_id):
-            raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
+        self._check_organization(job)
         if self._locks is not None:
             self._locks.take(job.organization_id)
 
@@ -135,31 +130,6 @@ class PostgresJobs:
         if job is None or job.subject_id in claims.touched or job.failed or job.run_at > now:
             return None
         return job
-
-    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
-        waiting, values = self._waiting_jobs()
-        rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ? OFFSET ?",
-            (*values, sql_value(now), at_most, skip),
-        ).fetchall()
-        return [job_of(row) for row in rows]
-
-    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
-        waiting, values = self._waiting_jobs()
-        row = self._connection.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 {waiting} AND due_at <= ?"
-            f" AND due_at = (SELECT MIN(due_at) {waiting}) LIMIT ?) AS first",
-            (*values, sql_value(now), *values, at_most),
-        ).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def _waiting_jobs(self) -> tuple[str, list[str]]:
-        """The jobs without a lane that are not held until later, as SQL with its values."""
-        scope, values = (
-            ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
-        )
-        return f"FROM jobs WHERE {_READY} AND lane = ''{scope}", values
 
     def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first jobs of a lane whose time has come, of organizations that nobody else writes to.
@@ -227,20 +197,6 @@ class PostgresJobs:
                 (job.id, job.organization_id, sql_value(job.run_at)),
             )
 
-    def lanes(self, prefix: str = "") -> dict[str, datetime]:
-        first: dict[str, str] = {}
-        for state, column in _STATES:
-            # One index look-up per lane, however many jobs wait in it.
-            after, lane = (">=" if prefix else ">"), prefix
-            while row := self._connection.execute(
-                f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"
-                f" ORDER BY lane, {column} LIMIT 1",
-                (lane, prefix + _LAST),
-            ).fetchone():
-                after, lane = ">", row[0]
-                first[lane] = min(row[1], first.get(lane, row[1]))
-        return {lane: datetime.fromisoformat(instant) for lane, instant in first.items()}
-
     def earliest(self, lanes: Sequence[str]) -> dict[str, datetime]:
         rows = self._connection.execute(_EARLIEST, (list(lanes),)).fetchall()
         return {
@@ -249,46 +205,12 @@ class PostgresJobs:
             if any(instants)
         }
 
-    def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        waiting = [] if leased is False else list(self.lanes().values())
-        if not leased:
-            for state, column in _STATES:
-                row = self._connection.execute(
-                    f"SELECT {column} FROM jobs WHERE {state} AND lane = '' ORDER BY {column} LIMIT 1"
-                ).fetchone()
-                if row is not None:
-                    waiting.append(datetime.fromisoformat(row[0]))
-        return min(waiting, default=None)
-
-    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
-        tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, sql_value(now)]
-        if subject_id is not None:
-            tests += " AND subject_id = ?"
-            values.append(subject_id)
-        if apart_from is not None:
-            tests += " AND id != ?"
-            values.append(apart_from)
-        return self._first(f"{tests} ORDER BY due_at, sequence", values)
-
-    def waiting(self, kind: str, subject_id: str) -> Job | None:
-        return self._first(
-            "organization_id = ? AND subject_id = ? AND kind = ? ORDER BY due_at, sequence",
-            [self._organization_id, subject_id, kind],
-        )
-
-    def get(self, key: str) -> Job | None:
-        return self._first("organization_id = ? AND key = ?", [self._organization_id, key])
-
     def named(self, keys: Sequence[str]) -> list[Job]:
         rows = self._connection.execute(
             f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ANY(?::text[])",
             (self._organization_id, list(keys)),
         )
         return [job_of(row) for row in rows.fetchall()]
-
-    def _first(self, tests: str, values: Sequence[Any]) -> Job | None:
-        row = self._connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
-        return None if row is None else job_of(row)
 
     def complete(self, *jobs: Job) -> None:
         for job in jobs:
@@ -319,15 +241,6 @@ class PostgresJobs:
             (sql_value(run_at), sql_value(error), failed, job.id, job.organization_id),
         )
 
-    def failures(self) -> list[Job]:
-        where, values = (
-            ("", ()) if self._organization_id is None else ("organization_id = ? AND ", (self._organization_id,))
-        )
-        rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {where}error IS NOT NULL ORDER BY due_at, sequence", values
-        ).fetchall()
-        return [job_of(row) for row in rows]
-
     def state(self, now: datetime) -> QueueState:
         at = sql_value(now)
         rows = self._connection.execute(
@@ -348,27 +261,6 @@ class PostgresJobs:
             failed=failed,
             next_due_at=self.next_due(),
             workers=self._workers(),
-        )
-
-    def _workers(self) -> tuple[WorkerSeen, ...]:
-        return tuple(map(worker_of, self._connection.execute(WORKERS).fetchall()))
-
-    def note_worker(self, worker: WorkerSeen) -> None:
-        self._connection.execute(
-            "DELETE FROM workers WHERE seen_at < ?", (sql_value(worker.seen_at - _FORGOTTEN_AFTER),)
-        )
-        self._connection.execute(
-            "INSERT INTO workers (id, name, started_at, seen_at, last_done_at, home) VALUES (?,?,?,?,?,?)"
-            " ON CONFLICT (id) DO UPDATE SET name = excluded.name, started_at = excluded.started_at,"
-            " seen_at = excluded.seen_at, last_done_at = excluded.last_done_at, home = excluded.home",
-            (
-                worker.id,
-                worker.name,
-                sql_value(worker.started_at),
-                sql_value(worker.seen_at),
-                None if worker.last_done_at is None else sql_value(worker.last_done_at),
-                worker.home,
-            ),
         )
 
     def retry(self, id: str, run_at: datetime) -> bool:

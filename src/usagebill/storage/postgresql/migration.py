@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from usagebill.storage.event_rows import COLUMNS, event_of
-from usagebill.storage.every_engine import JOB_COLUMNS as _JOBS
+from usagebill.storage.job_queries import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.events.rows import STORED, row_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from usagebill.storage.every_engine import JOB_COLUMNS
+from usagebill.storage.job_queries import JOB_COLUMNS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of

@@ -6,20 +6,17 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from usagebill.core.jobs import Job, LaneBacklog, QueueState, WorkerSeen
-from usagebill.storage.every_engine import JOB_COLUMNS, WORKERS, job_of, job_row, worker_of
+from usagebill.core.jobs import Job, LaneBacklog, QueueState
+from usagebill.storage.job_queries import JOB_COLUMNS, JobQueries, job_of, job_row
 from usagebill.storage.sqlite.rows import sql_value
 
 __all__ = ["SqliteJobs"]
 
-# A job waits for its `due_at`, or for a later `run_at` if a retry or a lease holds it. Held jobs have an
-# index of their own, so that claims skip them.
 _READY = "failed = 0 AND run_at = due_at"
 _HELD = "failed = 0 AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))
-_LAST = chr(0x10FFFF)
 # One index look-up per lane and state, however many jobs wait.
 _EARLIEST = "SELECT l.value, {} FROM json_each(?) l".format(
     ", ".join(
@@ -27,19 +24,13 @@ _EARLIEST = "SELECT l.value, {} FROM json_each(?) l".format(
         for state, column in _STATES
     )
 )
-_FORGOTTEN_AFTER = timedelta(days=7)
 
 
-class SqliteJobs:
+class SqliteJobs(JobQueries[sqlite3.Connection]):
     """See `storage.ports.JobQueue`."""
 
     def __init__(self, connection: sqlite3.Connection, organization_id: str | None) -> None:
-        self._connection = connection
-        self._organization_id = organization_id
-
-    def _check_organization(self, job: Job) -> None:
-        if self._organization_id not in (None, job.organization_id):
-            raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
+        super().__init__(connection, organization_id, ready=_READY, held=_HELD)
 
     def add(self, *jobs: Job) -> bool:
         for job in jobs:
@@ -72,30 +63,6 @@ class SqliteJobs:
             first = None if job is None else self.overdue(job.subject_id, now)
             return first if first is not None and first == job and not first.failed and first.run_at <= now else None
         return next(iter(self._ready("", now, 1, immediate)), None)
-
-    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
-        waiting, values = self._waiting_jobs()
-        rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ? OFFSET ?",
-            (*values, sql_value(now), at_most, skip),
-        ).fetchall()
-        return [job_of(row) for row in rows]
-
-    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
-        waiting, values = self._waiting_jobs()
-        row = self._connection.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 {waiting} AND due_at <= ?"
-            f" AND due_at = (SELECT MIN(due_at) {waiting}) LIMIT ?)",
-            (*values, sql_value(now), *values, at_most),
-        ).fetchone()
-        return int(row[0])
-
-    def _waiting_jobs(self) -> tuple[str, list[str]]:
-        """The jobs without a lane that are not held until later, as SQL with its values."""
-        scope, values = (
-            ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
-        )
-        return f"FROM jobs WHERE {_READY} AND lane = ''{scope}", values
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first due jobs of a lane, including those that were held until now."""
@@ -131,20 +98,6 @@ class SqliteJobs:
             [(job.id, job.organization_id, sql_value(job.run_at)) for job in jobs],
         )
 
-    def lanes(self, prefix: str = "") -> dict[str, datetime]:
-        first: dict[str, str] = {}
-        for state, column in _STATES:
-            # One index look-up per lane, however many jobs wait in it.
-            after, lane = (">=" if prefix else ">"), prefix
-            while row := self._connection.execute(
-                f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"
-                f" ORDER BY lane, {column} LIMIT 1",
-                (lane, prefix + _LAST),
-            ).fetchone():
-                after, lane = ">", row[0]
-                first[lane] = min(row[1], first.get(lane, row[1]))
-        return {lane: datetime.fromisoformat(instant) for lane, instant in first.items()}
-
     def earliest(self, lanes: Sequence[str]) -> dict[str, datetime]:
         rows = self._connection.execute(_EARLIEST, (json.dumps(lanes),))
         return {
@@ -152,44 +105,6 @@ class SqliteJobs:
             for lane, *instants in rows
             if any(instants)
         }
-
-    def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        waiting = [] if leased is False else list(self.lanes().values())
-        if not leased:
-            for state, column in _STATES:
-                row = self._connection.execute(
-                    f"SELECT {column} FROM jobs WHERE {state} AND lane = '' ORDER BY {column} LIMIT 1"
-                ).fetchone()
-                if row is not None:
-                    waiting.append(datetime.fromisoformat(row[0]))
-        return min(waiting, default=None)
-
-    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
-        tests, values = ["organization_id = ?", "lane = ''", "due_at <= ?"], [self._organization_id, sql_value(now)]
-        if subject_id is not None:
-            tests.append("subject_id = ?")
-            values.append(subject_id)
-        if apart_from is not None:
-            tests.append("id != ?")
-            values.append(apart_from)
-        row = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
-        ).fetchone()
-        return None if row is None else job_of(row)
-
-    def waiting(self, kind: str, subject_id: str) -> Job | None:
-        row = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND subject_id = ? AND kind = ?"
-            " ORDER BY due_at, sequence LIMIT 1",
-            (self._organization_id, subject_id, kind),
-        ).fetchone()
-        return None if row is None else job_of(row)
-
-    def get(self, key: str) -> Job | None:
-        row = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key)
-        ).fetchone()
-        return None if row is None else job_of(row)
 
     def named(self, keys: Sequence[str]) -> list[Job]:
         rows = self._connection.execute(
@@ -215,15 +130,6 @@ class SqliteJobs:
             " WHERE id = ? AND organization_id = ?",
             (sql_value(run_at), error, failed, job.id, job.organization_id),
         )
-
-    def failures(self) -> list[Job]:
-        where = "" if self._organization_id is None else " WHERE organization_id = ?"
-        values = () if self._organization_id is None else (self._organization_id,)
-        rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs{where or ' WHERE 1'} AND error IS NOT NULL ORDER BY due_at, sequence",
-            values,
-        ).fetchall()
-        return [job_of(row) for row in rows]
 
     def state(self, now: datetime) -> QueueState:
         at = sql_value(now)
@@ -251,25 +157,6 @@ class SqliteJobs:
             failed=failed,
             next_due_at=self.next_due(),
             workers=self._workers(),
-        )
-
-    def _workers(self) -> tuple[WorkerSeen, ...]:
-        return tuple(map(worker_of, self._connection.execute(WORKERS).fetchall()))
-
-    def note_worker(self, worker: WorkerSeen) -> None:
-        self._connection.execute(
-            "DELETE FROM workers WHERE seen_at < ?", (sql_value(worker.seen_at - _FORGOTTEN_AFTER),)
-        )
-        self._connection.execute(
-            "INSERT OR REPLACE INTO workers (id, name, started_at, seen_at, last_done_at, home) VALUES (?,?,?,?,?,?)",
-            (
-                worker.id,
-                worker.name,
-                sql_value(worker.started_at),
-                sql_value(worker.seen_at),
-                None if worker.last_done_at is None else sql_value(worker.last_done_at),
-                worker.home,
-            ),
         )
 
     def retry(self, id: str, run_at: datetime) -> bool:

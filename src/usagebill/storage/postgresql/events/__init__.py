@@ -26,7 +26,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
-from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
+from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import Buckets, answer, answer_of, counted, results
 from usagebill.storage.postgresql.events.rows import STORED, row_of
@@ -154,7 +154,7 @@ class PostgresEvents:
         ]
         rows = self._connection.execute(
             "SELECT external_subscription_id, transaction_id FROM events JOIN unnest(?::text[], ?::text[])"
-            " AS wanted (subscription, transaction) ON transaction_id = transaction"
+            " AS sent (subscription, transaction) ON transaction_id = transaction"
             " AND external_subscription_id = subscription WHERE organization_id = ?",
             ([name for _, name, _ in named], [transaction for _, _, transaction in named], self._organization_id),
         )
@@ -183,8 +183,8 @@ class PostgresEvents:
         )
         return sorted(map(event_of, rows), key=lambda event: event.order)
 
-    def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
-        where, values = self._matching(wanted)
+    def find(self, event_filter: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+        where, values = filter_sql(self._organization_id, event_filter)
         bounds = ""
         if limit is not None:
             bounds = " LIMIT ? OFFSET ?"
@@ -194,23 +194,9 @@ class PostgresEvents:
         )
         return [event_of(row) for row in rows]
 
-    def count(self, wanted: EventFilter) -> int:
-        where, values = self._matching(wanted)
+    def count(self, event_filter: EventFilter) -> int:
+        where, values = filter_sql(self._organization_id, event_filter)
         return self._number(f"SELECT COUNT(*) FROM events{where}", values)
-
-    def _matching(self, wanted: EventFilter) -> tuple[str, list[Any]]:
-        tests: list[str] = ["organization_id = ?"]
-        values: list[Any] = [self._organization_id]
-        for test, value in (
-            ("code = ?", wanted.code),
-            ("external_subscription_id = ?", wanted.external_subscription_id),
-            ("timestamp >= ?", wanted.timestamp_from and microseconds(wanted.timestamp_from)),
-            ("timestamp <= ?", wanted.timestamp_to and microseconds(wanted.timestamp_to)),
-        ):
-            if value is not None:
-                tests.append(test)
-                values.append(value)
-        return " WHERE " + " AND ".join(tests), values
 
     def stored(self) -> int:
         return self._number("SELECT SUM(value) FROM sequences WHERE name = ?", (_SEQUENCE,))
@@ -287,15 +273,8 @@ class PostgresEvents:
     def size(self, question: EventQuery, *, at_most: int) -> int:
         if at_most <= 0:
             return 0
-        tests = "organization_id = ? AND external_subscription_id = ? AND code = ?"
-        values: list[Any] = [self._organization_id, question.external_subscription_id, question.code]
-        for test, instant in ((" AND timestamp >= ?", question.earliest), (" AND timestamp <= ?", question.latest)):
-            if instant is not None:
-                tests += test
-                values.append(microseconds(instant))
-        return self._number(
-            f"SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE {tests} LIMIT ?) looked_at", (*values, at_most)
-        )
+        where, values = size_sql(self._organization_id, question)
+        return self._number(f"SELECT COUNT(*) FROM (SELECT 1 FROM events{where} LIMIT ?) first", (*values, at_most))
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
@@ -359,14 +338,17 @@ class PostgresEvents:
         """FROM and WHERE: ranges as `r`, with their events as `e`."""
 
         def instants(name: str) -> list[int | None]:
-            return [None if (instant := getattr(wanted, name)) is None else microseconds(instant) for wanted in ranges]
+            return [
+                None if (instant := getattr(event_range, name)) is None else microseconds(instant)
+                for event_range in ranges
+            ]
 
         values = [
             list(range(len(ranges))),
-            [wanted.external_subscription_id for wanted in ranges],
-            [wanted.code for wanted in ranges],
+            [event_range.external_subscription_id for event_range in ranges],
+            [event_range.code for event_range in ranges],
             *(instants(name) for name in ("earliest", "latest", "received_from", "received_before")),
-            [wanted.uncounted for wanted in ranges],
+            [event_range.uncounted for event_range in ranges],
             self._organization_id,
         ]
         alike = (
@@ -377,14 +359,14 @@ class PostgresEvents:
         )
         # Separate from events without a subscription, so that each uses an index.
         source = " UNION ALL ".join(
-            f"SELECT e.*, r.place FROM wanted r JOIN events e ON e.organization_id = ? AND {test}{alike}"
+            f"SELECT e.*, r.place FROM ranges r JOIN events e ON e.organization_id = ? AND {test}{alike}"
             for test in (
                 "e.external_subscription_id = r.subscription",
                 "r.subscription IS NULL AND e.external_subscription_id IS NULL",
             )
         )
         with_clause = (
-            "WITH wanted AS (SELECT * FROM unnest(?::int[], ?::text[], ?::text[], ?::bigint[], ?::bigint[],"
+            "WITH ranges AS (SELECT * FROM unnest(?::int[], ?::text[], ?::text[], ?::bigint[], ?::bigint[],"
             " ?::bigint[], ?::bigint[], ?::boolean[]) AS r (place, subscription, code, earliest, latest, received_from,"
             f" received_before, uncounted)), e AS ({source})"
         )
@@ -422,12 +404,12 @@ class PostgresEvents:
             )
             changed: dict[bool, list[int]] = {True: [], False: []}
             for *columns, sequence, marked in rows:
-                wanted = is_uncounted(event_of(tuple(columns)))
-                if wanted != marked:
-                    changed[wanted].append(sequence)
-            for wanted, sequences in changed.items():
+                should_be_marked = is_uncounted(event_of(tuple(columns)))
+                if should_be_marked != marked:
+                    changed[should_be_marked].append(sequence)
+            for is_marked, sequences in changed.items():
                 if sequences:
                     self._connection.execute(
                         "UPDATE events SET uncounted = ? WHERE organization_id = ? AND sequence = ANY(?::bigint[])",
-                        (wanted, self._organization_id, sequences),
+                        (is_marked, self._organization_id, sequences),
                     )

@@ -57,9 +57,9 @@ def _among(sql: Sql, key: str, accepted: Sequence[str]) -> None:
     text_sql(sql, key).add(" = ANY(?::text[])", list(accepted))
 
 
-def _matches(sql: Sql, wanted: Mapping[str, Sequence[str]]) -> None:
+def _matches(sql: Sql, accepted_by_key: Mapping[str, Sequence[str]]) -> None:
     sql.add("(TRUE")
-    for key, accepted in wanted.items():
+    for key, accepted in accepted_by_key.items():
         _among(sql.add(" AND "), key, accepted)
     sql.add(")")
 

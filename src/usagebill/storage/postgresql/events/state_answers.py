@@ -137,8 +137,8 @@ class StateAnswers:
         ).fetchall()
         if not rows:
             self._without.add(question.external_subscription_id)
-        wanted = shape_digest(shape), READY, FORM, question.code
-        return next((_Series(*row[4:]) for row in rows if row[:4] == wanted), None)
+        usable = shape_digest(shape), READY, FORM, question.code
+        return next((_Series(*row[4:]) for row in rows if row[:4] == usable), None)
 
     def _answers(
         self, question: EventQuery, filters: FilterIndex | None

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
@@ -22,7 +22,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
-from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
+from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.record_sql import bounded
 from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
@@ -148,13 +148,13 @@ class SqliteEvents:
             events.extend(map(event_of, rows))
         return sorted(events, key=lambda event: event.order)
 
-    def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+    def find(self, event_filter: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
         lists = EventLists(self._connection, self._organization_id)
-        if limit is not None and lists.has_counts(wanted.external_subscription_id):
-            return lists.find(wanted, limit, offset)
-        where, values = self._matching(wanted)
+        if limit is not None and lists.has_counts(event_filter.external_subscription_id):
+            return lists.find(event_filter, limit, offset)
+        where, values = filter_sql(self._organization_id, event_filter)
         # The few events of one subscription are sorted; with many, the index by time returns the first at once.
-        place = "+timestamp" if self._are_few(wanted.external_subscription_id) else "timestamp"
+        place = "+timestamp" if self._are_few(event_filter.external_subscription_id) else "timestamp"
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events{where} ORDER BY {place} DESC, transaction_id, sequence LIMIT ? OFFSET ?",
             (*values, -1 if limit is None else bounded(limit), bounded(offset)),
@@ -171,26 +171,12 @@ class SqliteEvents:
         )
         return bool(counted.fetchone()[0] < _FEW)
 
-    def count(self, wanted: EventFilter) -> int:
+    def count(self, event_filter: EventFilter) -> int:
         lists = EventLists(self._connection, self._organization_id)
-        if lists.has_counts(wanted.external_subscription_id):
-            return lists.count(wanted)
-        where, values = self._matching(wanted)
+        if lists.has_counts(event_filter.external_subscription_id):
+            return lists.count(event_filter)
+        where, values = filter_sql(self._organization_id, event_filter)
         return int(self._connection.execute(f"SELECT COUNT(*) FROM events{where}", values).fetchone()[0])
-
-    def _matching(self, wanted: EventFilter) -> tuple[str, list[Any]]:
-        tests: list[str] = ["organization_id = ?"]
-        values: list[Any] = [self._organization_id]
-        for test, value in (
-            ("code = ?", wanted.code),
-            ("external_subscription_id = ?", wanted.external_subscription_id),
-            ("timestamp >= ?", wanted.timestamp_from and microseconds(wanted.timestamp_from)),
-            ("timestamp <= ?", wanted.timestamp_to and microseconds(wanted.timestamp_to)),
-        ):
-            if value is not None:
-                tests.append(test)
-                values.append(value)
-        return " WHERE " + " AND ".join(tests), values
 
     def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
         if has_code(self._connection, self._organization_id, code):
@@ -288,14 +274,9 @@ class SqliteEvents:
     def size(self, question: EventQuery, *, at_most: int) -> int:
         if at_most <= 0:
             return 0
-        tests = ["organization_id = ?", "external_subscription_id = ?", "code = ?"]
-        values: list[str | int] = [self._organization_id, question.external_subscription_id, question.code]
-        for test, instant in (("timestamp >= ?", question.earliest), ("timestamp <= ?", question.latest)):
-            if instant is not None:
-                tests.append(test)
-                values.append(microseconds(instant))
+        where, values = size_sql(self._organization_id, question)
         row = self._connection.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE {' AND '.join(tests)} LIMIT ?)", (*values, at_most)
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM events{where} LIMIT ?)", (*values, at_most)
         ).fetchone()
         return int(row[0])
 

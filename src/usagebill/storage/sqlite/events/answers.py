@@ -149,8 +149,8 @@ class EventSql:
     def among(self, key: str, accepted: Sequence[str]) -> str:
         return f"{self.text(key)} IN {self.listed(accepted)}"
 
-    def matches(self, wanted: Mapping[str, Sequence[str]]) -> str:
-        return " AND ".join(f"({self.among(key, accepted)})" for key, accepted in wanted.items()) or "1"
+    def matches(self, accepted_by_key: Mapping[str, Sequence[str]]) -> str:
+        return " AND ".join(f"({self.among(key, accepted)})" for key, accepted in accepted_by_key.items()) or "1"
 
     def group(self, key: str) -> str:
         return f"nullif({self.text(key)}, '')"

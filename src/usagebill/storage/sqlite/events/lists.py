@@ -138,39 +138,39 @@ class EventLists:
         )
         return bool(counted.fetchone()[0] >= _MANY)
 
-    def count(self, wanted: EventFilter) -> int:
+    def count(self, event_filter: EventFilter) -> int:
         """How many events match; only where `has_counts`."""
-        first, last = _bounds(wanted)
+        first, last = _bounds(event_filter)
         done = _counted_up_to(self._connection)
         # The hours wholly between both instants: from the first to the one before the last.
         begin, end = -(-first // _HOUR), (last + 1) // _HOUR
-        by_code, code_test, code_values = _of_code(wanted)
+        by_code, code_test, code_values = _of_code(event_filter)
         number = self._connection.execute(
             f"SELECT coalesce(SUM(n), 0) FROM event_counts{by_code}"
             " WHERE organization_id = ? AND external_subscription_id = ?"
             f" AND slot >= ? AND slot < ?{code_test}",
-            (self._organization_id, _own_key(wanted.external_subscription_id), begin, end, *code_values),
+            (self._organization_id, _own_key(event_filter.external_subscription_id), begin, end, *code_values),
         ).fetchone()[0]
         if begin > end:
-            number += self._cut(wanted, first, last, done)
+            number += self._cut(event_filter, first, last, done)
         else:
-            if wanted.timestamp_from is not None and first < begin * _HOUR:
-                number += self._cut(wanted, first, begin * _HOUR - 1, done)
-            if wanted.timestamp_to is not None and end * _HOUR <= last:
-                number += self._cut(wanted, end * _HOUR, last, done)
-        tests, values = _tests(wanted, self._organization_id, "+")
+            if event_filter.timestamp_from is not None and first < begin * _HOUR:
+                number += self._cut(event_filter, first, begin * _HOUR - 1, done)
+            if event_filter.timestamp_to is not None and end * _HOUR <= last:
+                number += self._cut(event_filter, end * _HOUR, last, done)
+        tests, values = _tests(event_filter, self._organization_id, "+")
         since = self._connection.execute(
             f"SELECT COUNT(*) FROM events WHERE sequence > ?{tests} AND +timestamp >= ? AND +timestamp <= ?",
             (done, *values, first, last),
         ).fetchone()[0]
         return int(number) + int(since)
 
-    def find(self, wanted: EventFilter, limit: int, offset: int) -> list[Event]:
+    def find(self, event_filter: EventFilter, limit: int, offset: int) -> list[Event]:
         """The events that match, as `EventLog.find` orders them; only where `has_counts`."""
-        first, last = _bounds(wanted)
+        first, last = _bounds(event_filter)
         slots: dict[int, int] = {}
         reached = 0
-        for slot, number in self._slots(wanted, first, last):
+        for slot, number in self._slots(event_filter, first, last):
             if not slots and number <= offset:
                 offset -= number
                 continue
@@ -181,10 +181,10 @@ class EventLists:
         if not slots or not limit:
             return []
         first, last = max(first, min(slots) * _HOUR), min(last, (max(slots) + 1) * _HOUR - 1)
-        if wanted.external_subscription_id is None and wanted.code is not None:
-            return self._of_hours(wanted, slots, (first, last), limit, offset)
-        source, values = self._source(wanted, first, last)
-        times = [row[0] for row in self._times(wanted, first, last, offset + limit)]
+        if event_filter.external_subscription_id is None and event_filter.code is not None:
+            return self._of_hours(event_filter, slots, (first, last), limit, offset)
+        source, values = self._source(event_filter, first, last)
+        times = [row[0] for row in self._times(event_filter, first, last, offset + limit)]
         if offset >= len(times):
             return []
         latest, earliest = times[offset], times[-1]
@@ -195,7 +195,7 @@ class EventLists:
         return [event_of(row) for row in rows]
 
     def _of_hours(
-        self, wanted: EventFilter, slots: dict[int, int], bounds: tuple[int, int], limit: int, offset: int
+        self, event_filter: EventFilter, slots: dict[int, int], bounds: tuple[int, int], limit: int, offset: int
     ) -> list[Event]:
         """A page of events of one code across subscriptions; hours without it are skipped."""
         first, last = bounds
@@ -204,7 +204,7 @@ class EventLists:
             for slot, number in slots.items()
             if number <= _NAMED and first <= slot * _HOUR and (slot + 1) * _HOUR - 1 <= last
         }
-        sequences = self._known_sequences(wanted, whole)
+        sequences = self._known_sequences(event_filter, whole)
         rows = self._connection.execute(
             f"SELECT timestamp, transaction_id, sequence, {COLUMNS} FROM events"
             " WHERE sequence IN (SELECT value FROM json_each(?))",
@@ -218,39 +218,39 @@ class EventLists:
             " FROM (SELECT value ->> 0 AS begins, value ->> 1 AS ends FROM json_each(?)) part"
             " CROSS JOIN events INDEXED BY events_listed ON organization_id = ? AND code = ?"
             " AND timestamp >= part.begins AND timestamp <= part.ends",
-            (json.dumps(parts), self._organization_id, wanted.code),
+            (json.dumps(parts), self._organization_id, event_filter.code),
         ).fetchall()
         rows.sort(key=lambda row: (-row[0], row[1], row[2]))
         return [event_of(row[3:]) for row in rows[offset : offset + limit]]
 
-    def _known_sequences(self, wanted: EventFilter, slots: dict[int, int]) -> dict[int, set[int]]:
+    def _known_sequences(self, event_filter: EventFilter, slots: dict[int, int]) -> dict[int, set[int]]:
         """The events of the code in hours with one or two of them, if the counts name them all."""
         rows = self._connection.execute(
             "SELECT slot, n, first_sequence, last_sequence FROM event_counts WHERE organization_id = ?"
             " AND external_subscription_id = ? AND code = ? AND slot IN (SELECT value FROM json_each(?))",
-            (self._organization_id, _own_key(None), wanted.code, json.dumps(list(slots))),
+            (self._organization_id, _own_key(None), event_filter.code, json.dumps(list(slots))),
         )
         return {slot: {first, last} for slot, n, first, last in rows if n == slots[slot] and first is not None}
 
     # What is counted
 
-    def _slots(self, wanted: EventFilter, first: int, last: int) -> Iterator[tuple[int, int]]:
+    def _slots(self, event_filter: EventFilter, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The hours between both instants in which events match, latest first, and how many do."""
-        by_code, code_test, code_values = _of_code(wanted)
+        by_code, code_test, code_values = _of_code(event_filter)
         counts = self._connection.execute(
             f"SELECT slot, SUM(n) FROM event_counts{by_code}"
             " WHERE organization_id = ? AND external_subscription_id = ?"
             f" AND slot >= ? AND slot <= ?{code_test} GROUP BY slot ORDER BY slot DESC",
             (
                 self._organization_id,
-                _own_key(wanted.external_subscription_id),
+                _own_key(event_filter.external_subscription_id),
                 first // _HOUR,
                 last // _HOUR,
                 *code_values,
             ),
         )
         done = _counted_up_to(self._connection)
-        tests, values = _tests(wanted, self._organization_id, "+")
+        tests, values = _tests(event_filter, self._organization_id, "+")
         since = self._connection.execute(
             f"SELECT {_SLOT}, COUNT(*) FROM events WHERE sequence > ?{tests}"
             " AND +timestamp >= ? AND +timestamp <= ? GROUP BY 1 ORDER BY 1 DESC",
@@ -261,7 +261,7 @@ class EventLists:
                 slot,
                 number
                 if first <= slot * _HOUR and (slot + 1) * _HOUR - 1 <= last
-                else self._cut(wanted, max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1), done),
+                else self._cut(event_filter, max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1), done),
             )
             for slot, number in counts
         )
@@ -270,19 +270,19 @@ class EventLists:
             if number:
                 yield slot, number
 
-    def _cut(self, wanted: EventFilter, first: int, last: int, done: int) -> int:
+    def _cut(self, event_filter: EventFilter, first: int, last: int, done: int) -> int:
         """The events of a part of an hour, of those that the counts include."""
-        source, values = self._source(wanted, first, last)
+        source, values = self._source(event_filter, first, last)
         return int(
             self._connection.execute(f"SELECT COUNT(*) {source} AND sequence <= ?", (*values, done)).fetchone()[0]
         )
 
     # Where events are
 
-    def _codes(self, wanted: EventFilter, first: int, last: int) -> list[str]:
+    def _codes(self, event_filter: EventFilter, first: int, last: int) -> list[str]:
         """The codes of a subscription's events between both instants, and perhaps some more."""
-        if wanted.code is not None:
-            return [wanted.code]
+        if event_filter.code is not None:
+            return [event_filter.code]
         rows = self._connection.execute(
             "SELECT DISTINCT code FROM event_counts WHERE organization_id = ? AND external_subscription_id = ?"
             " AND slot >= ? AND slot <= ?"
@@ -290,36 +290,36 @@ class EventLists:
             " AND +external_subscription_id = ?",
             (
                 self._organization_id,
-                _own_key(wanted.external_subscription_id),
+                _own_key(event_filter.external_subscription_id),
                 first // _HOUR,
                 last // _HOUR,
                 _counted_up_to(self._connection),
                 self._organization_id,
-                wanted.external_subscription_id,
+                event_filter.external_subscription_id,
             ),
         )
         return [row[0] for row in rows]
 
-    def _source(self, wanted: EventFilter, first: int, last: int) -> tuple[str, list[Any]]:
+    def _source(self, event_filter: EventFilter, first: int, last: int) -> tuple[str, list[Any]]:
         """FROM and WHERE, which end with both bounds of the timestamp, and their values."""
-        if wanted.external_subscription_id is None:
-            tests, values = _tests(wanted, self._organization_id)
+        if event_filter.external_subscription_id is None:
+            tests, values = _tests(event_filter, self._organization_id)
             return (
                 f"FROM events INDEXED BY events_listed WHERE 1{tests} AND timestamp >= ? AND timestamp <= ?",
                 [*values, first, last],
             )
-        codes = self._codes(wanted, first, last)
+        codes = self._codes(event_filter, first, last)
         return (
             "FROM events INDEXED BY events_usage WHERE organization_id = ? AND external_subscription_id = ?"
             f" AND code IN ({','.join('?' * len(codes))}) AND timestamp >= ? AND timestamp <= ?",
-            [self._organization_id, wanted.external_subscription_id, *codes, first, last],
+            [self._organization_id, event_filter.external_subscription_id, *codes, first, last],
         )
 
-    def _times(self, wanted: EventFilter, first: int, last: int, limit: int) -> sqlite3.Cursor:
+    def _times(self, event_filter: EventFilter, first: int, last: int, limit: int) -> sqlite3.Cursor:
         """The timestamps of the latest events between both instants, latest first."""
-        codes = () if wanted.external_subscription_id is None else self._codes(wanted, first, last)
+        codes = () if event_filter.external_subscription_id is None else self._codes(event_filter, first, last)
         if not codes or len(codes) > _MERGED:
-            source, values = self._source(wanted, first, last)
+            source, values = self._source(event_filter, first, last)
             return self._connection.execute(
                 f"SELECT timestamp {source} ORDER BY timestamp DESC LIMIT ?", (*values, bounded(limit))
             )
@@ -333,7 +333,7 @@ class EventLists:
             for code in codes
             for value in (
                 self._organization_id,
-                wanted.external_subscription_id,
+                event_filter.external_subscription_id,
                 code,
                 first,
                 last,
@@ -345,25 +345,28 @@ class EventLists:
         )
 
 
-def _of_code(wanted: EventFilter) -> tuple[str, str, tuple[str, ...]]:
+def _of_code(event_filter: EventFilter) -> tuple[str, str, tuple[str, ...]]:
     """The index of counts to scan, the test of the code, and its value."""
-    if wanted.code is None:
+    if event_filter.code is None:
         return "", "", ()
-    return " INDEXED BY event_counts_by_code", " AND code = ?", (wanted.code,)
+    return " INDEXED BY event_counts_by_code", " AND code = ?", (event_filter.code,)
 
 
-def _bounds(wanted: EventFilter) -> tuple[int, int]:
+def _bounds(event_filter: EventFilter) -> tuple[int, int]:
     """The first and the last instant of the query, both inclusive."""
     return (
-        _EARLIEST if wanted.timestamp_from is None else microseconds(wanted.timestamp_from),
-        _LATEST if wanted.timestamp_to is None else microseconds(wanted.timestamp_to),
+        _EARLIEST if event_filter.timestamp_from is None else microseconds(event_filter.timestamp_from),
+        _LATEST if event_filter.timestamp_to is None else microseconds(event_filter.timestamp_to),
     )
 
 
-def _tests(wanted: EventFilter, organization_id: str, plus: str = "") -> tuple[str, list[Any]]:
+def _tests(event_filter: EventFilter, organization_id: str, plus: str = "") -> tuple[str, list[Any]]:
     """The conditions of the filter except time. With `plus`, they use no index."""
     tests, values = f" AND {plus}organization_id = ?", [organization_id]
-    for column, value in (("code", wanted.code), ("external_subscription_id", wanted.external_subscription_id)):
+    for column, value in (
+        ("code", event_filter.code),
+        ("external_subscription_id", event_filter.external_subscription_id),
+    ):
         if value is not None:
             tests += f" AND {plus}{column} = ?"
             values.append(value)

@@ -64,15 +64,15 @@ def _json(ranges: Sequence[tuple[int, EventRange]]) -> str:
     return json.dumps(
         [
             [
-                wanted.external_subscription_id,
-                wanted.code,
-                _FIRST if wanted.earliest is None else microseconds(wanted.earliest),
-                _LAST if wanted.latest is None else microseconds(wanted.latest),
-                _FIRST if wanted.received_from is None else microseconds(wanted.received_from),
-                _LAST if wanted.received_before is None else microseconds(wanted.received_before),
+                event_range.external_subscription_id,
+                event_range.code,
+                _FIRST if event_range.earliest is None else microseconds(event_range.earliest),
+                _LAST if event_range.latest is None else microseconds(event_range.latest),
+                _FIRST if event_range.received_from is None else microseconds(event_range.received_from),
+                _LAST if event_range.received_before is None else microseconds(event_range.received_before),
                 place,
             ]
-            for place, wanted in ranges
+            for place, event_range in ranges
         ]
     )
 
@@ -80,7 +80,7 @@ def _json(ranges: Sequence[tuple[int, EventRange]]) -> str:
 def _sources(ranges: Sequence[EventRange]) -> Iterator[tuple[str, str]]:
     """The tables and indexes with the events of these ranges, and the ranges as JSON."""
     for uncounted in (False, True):
-        some = [(place, wanted) for place, wanted in enumerate(ranges) if wanted.uncounted == uncounted]
+        some = [(place, event_range) for place, event_range in enumerate(ranges) if event_range.uncounted == uncounted]
         if some:
             source, also = ("events_uncounted", " AND e.uncounted = 1") if uncounted else ("events_usage", "")
             yield (
@@ -159,9 +159,9 @@ def mark(
             (organization_id, name, code),
         )
         changed = [
-            (wanted, sequence)
+            (new_mark, sequence)
             for *columns, sequence, marked in rows
-            if (wanted := 1 if is_uncounted(event_of(tuple(columns))) else None) != marked
+            if (new_mark := 1 if is_uncounted(event_of(tuple(columns))) else None) != marked
         ]
         connection.executemany("UPDATE events SET uncounted = ? WHERE sequence = ?", changed)
 

@@ -1,0 +1,205 @@
+"""Rows of jobs and workers, and the queries of the job queue that every engine makes alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from usagebill.core.jobs import Job, WorkerSeen
+from usagebill.storage.every_engine import instant_text
+
+__all__ = ["JOB_COLUMNS", "LAST_LANE", "JobQueries", "job_of", "job_row"]
+
+JOB_COLUMNS: Final = (
+    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
+    " error, failed"
+)
+_WORKERS: Final = "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers ORDER BY seen_at DESC, id"
+_WORKER_FORGOTTEN_AFTER: Final = timedelta(days=7)
+# After the name of every lane.
+LAST_LANE: Final = chr(0x10FFFF)
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+def job_of(row: Sequence[Any]) -> Job:
+    """The job whose `JOB_COLUMNS` are `row`."""
+    return Job(
+        id=row[0],
+        organization_id=row[1],
+        kind=row[2],
+        subject_id=row[3],
+        key=row[4],
+        due_at=datetime.fromisoformat(row[5]),
+        run_at=datetime.fromisoformat(row[6]),
+        created_at=datetime.fromisoformat(row[7]),
+        immediate=bool(row[8]),
+        lane=row[9],
+        payload=_decode(row[10]),
+        attempts=row[11],
+        error=row[12],
+        failed=bool(row[13]),
+    )
+
+
+def job_row(job: Job) -> tuple[Any, ...]:
+    """The values of `JOB_COLUMNS`."""
+    return (
+        job.id,
+        job.organization_id,
+        job.kind,
+        job.subject_id,
+        job.key,
+        instant_text(job.due_at),
+        instant_text(job.run_at),
+        instant_text(job.created_at),
+        job.immediate,
+        job.lane,
+        _encode(job.payload).decode(),
+        job.attempts,
+        job.error,
+        job.failed,
+    )
+
+
+def _worker_of(row: Sequence[Any]) -> WorkerSeen:
+    return WorkerSeen(
+        id=row[0],
+        name=row[1],
+        started_at=datetime.fromisoformat(row[2]),
+        seen_at=datetime.fromisoformat(row[3]),
+        last_done_at=None if row[4] is None else datetime.fromisoformat(row[4]),
+        home=row[5],
+    )
+
+
+class _Connection(Protocol):
+    def execute(self, sql: str, values: Any = ..., /) -> Any: ...
+
+
+C = TypeVar("C", bound=_Connection)
+
+
+class JobQueries(Generic[C]):
+    """Queries of `storage.ports.JobQueue` that have the same SQL in every engine.
+
+    `ready` is the SQL of jobs that only wait for their `due_at`, `held` of those that a retry or a lease holds until a
+    later `run_at`. Held jobs have an index of their own, so that claims skip them.
+    """
+
+    def __init__(self, connection: C, organization_id: str | None, *, ready: str, held: str) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+        self._ready_jobs = ready
+        self._states = ((ready, "due_at"), (held, "run_at"))
+
+    def _check_organization(self, job: Job) -> None:
+        if self._organization_id not in (None, job.organization_id):
+            raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
+
+    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
+        waiting, values = self._waiting_jobs()
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ? OFFSET ?",
+            (*values, instant_text(now), at_most, skip),
+        ).fetchall()
+        return [job_of(row) for row in rows]
+
+    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
+        waiting, values = self._waiting_jobs()
+        row = self._connection.execute(
+            f"SELECT COUNT(*) FROM (SELECT 1 {waiting} AND due_at <= ?"
+            f" AND due_at = (SELECT MIN(due_at) {waiting}) LIMIT ?) AS first",
+            (*values, instant_text(now), *values, at_most),
+        ).fetchone()
+        return int(row[0])
+
+    def _waiting_jobs(self) -> tuple[str, list[str]]:
+        """The jobs without a lane that are not held until later, as SQL with its values."""
+        scope, values = (
+            ("", []) if self._organization_id is None else (" AND organization_id = ?", [self._organization_id])
+        )
+        return f"FROM jobs WHERE {self._ready_jobs} AND lane = ''{scope}", values
+
+    def lanes(self, prefix: str = "") -> dict[str, datetime]:
+        first: dict[str, str] = {}
+        for state, column in self._states:
+            # One index look-up per lane, however many jobs wait in it.
+            after, lane = (">=" if prefix else ">"), prefix
+            while row := self._connection.execute(
+                f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"
+                f" ORDER BY lane, {column} LIMIT 1",
+                (lane, prefix + LAST_LANE),
+            ).fetchone():
+                after, lane = ">", row[0]
+                first[lane] = min(row[1], first.get(lane, row[1]))
+        return {lane: datetime.fromisoformat(instant) for lane, instant in first.items()}
+
+    def next_due(self, *, leased: bool | None = None) -> datetime | None:
+        waiting = [] if leased is False else list(self.lanes().values())
+        if not leased:
+            for state, column in self._states:
+                row = self._connection.execute(
+                    f"SELECT {column} FROM jobs WHERE {state} AND lane = '' ORDER BY {column} LIMIT 1"
+                ).fetchone()
+                if row is not None:
+                    waiting.append(datetime.fromisoformat(row[0]))
+        return min(waiting, default=None)
+
+    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
+        tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, instant_text(now)]
+        if subject_id is not None:
+            tests += " AND subject_id = ?"
+            values.append(subject_id)
+        if apart_from is not None:
+            tests += " AND id != ?"
+            values.append(apart_from)
+        return self._first(f"{tests} ORDER BY due_at, sequence", values)
+
+    def waiting(self, kind: str, subject_id: str) -> Job | None:
+        return self._first(
+            "organization_id = ? AND subject_id = ? AND kind = ? ORDER BY due_at, sequence",
+            [self._organization_id, subject_id, kind],
+        )
+
+    def get(self, key: str) -> Job | None:
+        return self._first("organization_id = ? AND key = ?", [self._organization_id, key])
+
+    def _first(self, tests: str, values: Sequence[Any]) -> Job | None:
+        row = self._connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
+        return None if row is None else job_of(row)
+
+    def failures(self) -> list[Job]:
+        scope, values = (
+            ("", ()) if self._organization_id is None else ("organization_id = ? AND ", (self._organization_id,))
+        )
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {scope}error IS NOT NULL ORDER BY due_at, sequence", values
+        ).fetchall()
+        return [job_of(row) for row in rows]
+
+    def _workers(self) -> tuple[WorkerSeen, ...]:
+        return tuple(map(_worker_of, self._connection.execute(_WORKERS).fetchall()))
+
+    def note_worker(self, worker: WorkerSeen) -> None:
+        self._connection.execute(
+            "DELETE FROM workers WHERE seen_at < ?", (instant_text(worker.seen_at - _WORKER_FORGOTTEN_AFTER),)
+        )
+        self._connection.execute(
+            "INSERT INTO workers (id, name, started_at, seen_at, last_done_at, home) VALUES (?,?,?,?,?,?)"
+            " ON CONFLICT (id) DO UPDATE SET name = excluded.name, started_at = excluded.started_at,"
+            " seen_at = excluded.seen_at, last_done_at = excluded.last_done_at, home = excluded.home",
+            (
+                worker.id,
+                worker.name,
+                instant_text(worker.started_at),
+                instant_text(worker.seen_at),
+                None if worker.last_done_at is None else instant_text(worker.last_done_at),
+                worker.home,
+            ),
+        )
