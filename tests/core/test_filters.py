@@ -241,6 +241,28 @@ def test_an_event_is_looked_up_where_the_buckets_hold_it(filters: list[Filter], 
 
 
 @given(FILTERS, EVENTS)
+def test_an_index_of_the_same_definition_finds_the_same_positions(filters: list[Filter], events: list[Event]) -> None:
+    index = FilterIndex(filters, DECLARED)
+    same = FilterIndex.of_definition(index.definition)
+    assert same.keys == index.keys
+    assert same.definition == index.definition
+    for event in events:
+        assert same.of_event(event) == index.of_event(event)
+
+
+def test_a_definition_lists_declared_values_and_tells_the_older_filter() -> None:
+    younger, older = Filter({"x": ALL}, "2"), Filter({"x": ("a", ALL_FILTER_VALUES)}, "1")
+    index = FilterIndex([younger, older], {"x": ("a", ALL_FILTER_VALUES)})
+    same = FilterIndex.of_definition(index.definition)
+    for value in ("a", ALL_FILTER_VALUES):
+        assert same.of_values([value]) == index.of_values([value]) == (1,)
+    assert same.of_values(["b"]) == index.of_values(["b"]) == (2,)
+    literal = FilterIndex([Filter({"x": ALL})], {"x": ALL})
+    assert FilterIndex.of_definition(literal.definition).of_values([ALL_FILTER_VALUES]) == (0,)
+    assert FilterIndex.of_definition(literal.definition).of_values(["a"]) == (1,)
+
+
+@given(FILTERS, EVENTS)
 def test_an_event_is_billed_in_advance_by_a_filter_where_one_takes_it(
     filters: list[Filter], events: list[Event]
 ) -> None:

@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner
 from tests.postgresql import server_url
 from tests.storage.contract import new_tenant
-from tests.storage.events_contract import KEYS, NUMBERS, ODD, event
+from tests.storage.events_contract import KEYS, NUMBERS, ODD, ChargeFilter, event
 
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.clock import ManualClock
+from usagebill.core.filters import FilterIndex
 from usagebill.core.organizations import Organization
 from usagebill.storage.event_queries import EventFilter, EventQuery
 from usagebill.storage.ports import Store, UnusableServer
@@ -26,6 +27,7 @@ from usagebill.storage.postgresql.migration import MigrationFailed, migrate
 from usagebill.storage.sqlite.events import state_answers, states
 from usagebill.storage.tables import TABLES
 from usagebill.storage.usage_series import READY
+from usagebill.work import Reader
 
 pytestmark = pytest.mark.second_engine
 
@@ -117,23 +119,32 @@ def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path,
     assert bills[0] == bills[1]
 
 
-def test_running_states_are_made_again_on_the_other_side(file: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_filters", [False, True])
+def test_running_states_are_made_again_on_the_other_side(
+    file: Path, url: str, monkeypatch: pytest.MonkeyPatch, has_filters: bool
+) -> None:
     monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
     monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
     question = EventQuery(
         code="gb", external_subscription_id="s1", aggregation_type="sum_agg", field_name="value", group_keys=("region",)
     )
+    index = FilterIndex([ChargeFilter("1", {"size": ("1",), "region": ("eu",)})], {})
+
+    def tallies_of(reader: Reader) -> object:
+        events = reader.tx.events
+        return events.tallies_by_bucket(question, index) if has_filters else events.tallies(question)
+
     with Billing(file, clock=ManualClock(BILLED)) as billing:
-        billing.reading(lambda reader: reader.tx.events.tallies(question))
+        billing.reading(tallies_of)
         while billing.roll_up_usage():
             pass
-        tallies = billing.reading(lambda reader: reader.tx.events.tallies(question))
+        tallies = billing.reading(tallies_of)
     moved(file, url)
     with Billing(url, clock=ManualClock(BILLED)) as billing:
         assert isinstance(billing.store, PostgresStore)
         series = billing.store.ask(lambda connection: connection.execute("SELECT stage FROM usage_series").fetchall())
         assert series == [(READY,)]
-        assert billing.reading(lambda reader: reader.tx.events.tallies(question)) == tallies
+        assert billing.reading(tallies_of) == tallies
         assert billing.audit().found == 0
 
 

@@ -6,10 +6,11 @@ key. `buckets` says, as data that an engine can turn into a query too, which eve
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from usagebill.core.events import Event, property_of
@@ -118,6 +119,31 @@ class FilterIndex:
         self._sharing: dict[tuple[str, str], list[int]] | None = None
         self._accepted_together: dict[str, list[str]] = {}
         self._positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
+        self._definition: str | None = None
+
+    @classmethod
+    def of_definition(cls, definition: str) -> FilterIndex:
+        """An index with the same keys and positions as the one that has this definition."""
+        filters = [
+            _Defined(id=f"{rank:09}", values={key: tuple(accepted) for key, accepted in values.items()})
+            for rank, values in json.loads(definition)
+        ]
+        # All values are listed, so that this text is one of them if it occurs.
+        return cls(filters, {key: (ALL_FILTER_VALUES,) for its in filters for key in its.values})
+
+    @property
+    def definition(self) -> str:
+        """JSON of all that decides on positions: the values that each filter accepts, and which of two is older."""
+        if self._definition is None:
+            ages = {age: rank for rank, age in enumerate(sorted({_age(its) for its in self._filters}))}
+            self._definition = json.dumps(
+                [
+                    [ages[_age(its)], {key: values.values for key, values in accepted.items()}]
+                    for its, accepted in zip(self._filters, self._accepted, strict=True)
+                ],
+                separators=(",", ":"),
+            )
+        return self._definition
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -351,6 +377,15 @@ class _Accepted:
 
 
 _NOTHING = _Accepted(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Defined:
+    """A filter read from a definition; the id has its age."""
+
+    id: str
+    values: Matches
+    created_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _matches_of(accepted: Mapping[str, _Accepted]) -> Matches:

@@ -1,7 +1,8 @@
 """Rules of running states that every engine follows: the shapes and slices of series, and when a series pays off.
 
 A series keeps partial aggregates by slices of time for one external subscription and code. Its shape says what they
-keep: a count, the numbers of a field, or the values of a field, each by the texts of some properties.
+keep: a count, the numbers of a field, or the values of a field, each by the texts of some properties, or by the filters
+of a charge that price the events.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ WORTH_A_SERIES: Final = 10_000
 MAX_SERIES: Final = 16
 # Most properties by which states are keyed.
 _MAX_KEYS: Final = 8
+# Longest definition of filters that is stored with a series, in characters, and most keys that these filters name.
+_MAX_DEFINITION: Final = 20_000
+_MAX_FILTER_KEYS: Final = 50
 # A series needs at least this many events per state to pay off; fewer if it is keyed by properties.
 EVENTS_PER_STATE: Final = 4
 EVENTS_PER_KEYED_STATE: Final = 2
@@ -98,21 +102,44 @@ Pair: TypeAlias = tuple[str, str, str]  # organization, external subscription an
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a series keeps: a kind, the aggregated field, and the properties by which its states are keyed."""
+    """What a series keeps: a kind, the aggregated field, and the properties by which its states are keyed.
+
+    With `filters`, the definition of a `FilterIndex`, states are keyed by the positions of these filters first.
+    """
 
     kind: str
     field: str | None
     keys: tuple[str, ...]
+    filters: str | None = None
 
     @property
     def columns(self) -> tuple[str, str, str]:
         """The columns `kind`, `field` and `keys`."""
-        return self.kind, json.dumps(self.field), json.dumps(self.keys)
+        keys = json.dumps(self.keys)
+        by = keys if self.filters is None else f'{{"keys":{keys},"filters":{self.filters}}}'
+        return self.kind, json.dumps(self.field), by
 
     @staticmethod
     def of_columns(kind: str, field: str, keys: str) -> Shape:
         """The shape with these `columns`."""
-        return Shape(kind, json.loads(field), tuple(json.loads(keys)))
+        by = json.loads(keys)
+        if isinstance(by, list):
+            return Shape(kind, json.loads(field), tuple(by))
+        filters = json.dumps(by["filters"], separators=(",", ":"))
+        return Shape(kind, json.loads(field), tuple(by["keys"]), filters)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether states keep events with different properties apart."""
+        return bool(self.keys) or self.filters is not None
+
+    @property
+    def by_properties(self) -> Shape:
+        """The shape that is keyed by the properties that the filters name, and not by their positions."""
+        if self.filters is None:
+            return self
+        named = FilterIndex.of_definition(self.filters).keys
+        return Shape(self.kind, self.field, tuple(sorted({*self.keys, *named})))
 
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -124,23 +151,32 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 
 
-def shape_of(question: EventQuery, filters: FilterIndex | None = None) -> Shape | None:
-    """The shape of the series that can answer a query; None if none can."""
+def shape_of(question: EventQuery, filters: FilterIndex | None = None, *, by_positions: bool = False) -> Shape | None:
+    """The shape of the series that can answer a query; None if none can.
+
+    Its states are keyed by the positions of the filters if `by_positions`, unless there are very many of these.
+    """
     kind = _KINDS.get(question.aggregation_type)
     if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
         return None
     if question.stored_after is not None:
         return None
     scopes = (question.bucket.matches, *question.bucket.excludes, question.only)
-    keys = {*question.group_keys, *(filters or NO_FILTERS).keys, *(key for scope in scopes for key in scope)}
+    keys = {*question.group_keys, *(key for scope in scopes for key in scope)}
+    definition = None
+    if filters is not None and filters.keys:
+        if by_positions and len(filters.keys) <= _MAX_FILTER_KEYS and len(filters.definition) <= _MAX_DEFINITION:
+            definition = filters.definition
+        else:
+            keys.update(filters.keys)
     if len(keys) > _MAX_KEYS:
         return None
-    return Shape(kind, None if kind == COUNT else question.field_name, tuple(sorted(keys)))
+    return Shape(kind, None if kind == COUNT else question.field_name, tuple(sorted(keys)), definition)
 
 
 def counts_by_keys(shape: Shape) -> bool:
     """Whether a series of the shape only counts, but keeps events with different properties apart."""
-    return shape.kind == COUNT and bool(shape.keys)
+    return shape.kind == COUNT and shape.is_keyed
 
 
 def min_events(shape: Shape, dense: int) -> int:

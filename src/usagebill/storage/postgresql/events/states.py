@@ -254,9 +254,13 @@ def _begin(connection: Connection, pair: Pair, shape: Shape, width: int) -> None
 
 
 def begin_again(connection: Connection, pair: Pair, columns: tuple[str, str, str], width: int = HOUR) -> None:
-    """Begin a series whose shape has these `columns`, unless it is there; the organization has a position."""
-    kind, field, keys = columns
-    digest = shape_digest(Shape.of_columns(kind, field, keys))
+    """Begin a series whose shape has these `columns`, unless it is there; the organization has a position.
+
+    A shape that is keyed by positions of filters, as those of files are, becomes one by the properties that they name.
+    """
+    shape = Shape.of_columns(*columns).by_properties
+    kind, field, keys = shape.columns
+    digest = shape_digest(shape)
     connection.execute(
         "INSERT INTO usage_series (organization_id, external_subscription_id, code, digest, kind, field, keys, form,"
         f" width, stage, base) SELECT ?, ?, ?, ?, ?, ?, ?, ?::integer, ?::bigint, {BUILDING}, sequence"

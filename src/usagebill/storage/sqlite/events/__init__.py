@@ -24,8 +24,9 @@ from usagebill.storage.event_queries import (
 )
 from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.record_sql import bounded
-from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare, rows_sql
+from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare_numbers, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
+from usagebill.storage.sqlite.events.filter_positions import prepare_positions
 from usagebill.storage.sqlite.events.filter_values import number_of
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
@@ -47,6 +48,12 @@ _FEW: Final = 10_000
 _WORTH_A_LOOK: Final = 1000
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Register the SQL functions of queries of events on `connection`."""
+    prepare_numbers(connection)
+    prepare_positions(connection)
 
 
 class SqliteEvents:

@@ -34,7 +34,7 @@ __all__ = [
     "changes_sql",
     "from_millionths",
     "places_sql",
-    "prepare",
+    "prepare_numbers",
     "rows_sql",
 ]
 
@@ -95,7 +95,7 @@ def _exact_larger(text: str | None, other: str | None) -> str | None:
     return max(text, other, key=Decimal)
 
 
-def prepare(connection: sqlite3.Connection) -> None:
+def prepare_numbers(connection: sqlite3.Connection) -> None:
     """Register the SQL functions of these queries on `connection`."""
     # The types of `sqlite3` know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
@@ -278,6 +278,8 @@ class Asked:
 
     # The FROM clause.
     source = "events"
+    # The column with the text of the positions of filters, of rows that have them stored.
+    positions: str | None = None
 
     def __init__(
         self,
@@ -301,13 +303,14 @@ class Asked:
         part.source, part.where = source, f"{self.where} AND {condition}"
         return part
 
-    def among_rows(self, source: str, columns: Mapping[str, str]) -> Asked:
+    def among_rows(self, source: str, columns: Mapping[str, str], positions: str | None = None) -> Asked:
         """The same query over rows that represent many events each, with their properties in `columns`.
 
-        `source` selects them by time and arrival.
+        `source` selects them by time and arrival. `positions` is the column of the positions of filters, if there is
+        one.
         """
         part = copy(self)
-        part.source, part.query = source, _ColumnSql(self.query, columns)
+        part.source, part.positions, part.query = source, positions, _ColumnSql(self.query, columns)
         part.keys = [part.query.group(key) for key in self._question.group_keys]
         tests = [*_bucket(part.query, self._question.bucket)]
         tests += [part.query.is_one_of(key, values) for key, values in self._question.only.items()]

@@ -20,6 +20,7 @@ from usagebill.storage.sqlite.events.answers import (
     from_millionths,
     places_sql,
 )
+from usagebill.storage.sqlite.events.filter_positions import positions_of, positions_sql
 from usagebill.storage.sqlite.events.filter_values import counts_of
 
 __all__ = ["Cell", "Place", "Spread", "answer_by_bucket", "fill_in_latest"]
@@ -103,13 +104,31 @@ class Cell:
 
 
 class Spread:
-    """The events of one query over the buckets of filters; each row begins with the columns that decide its bucket."""
+    """The events of one query over the buckets of filters; each row begins with the columns that decide its bucket.
 
-    def __init__(self, asked: Asked, question: EventQuery, filters: FilterIndex) -> None:
+    With the filters' `definition` that is the text of their positions, otherwise the values of their keys.
+    """
+
+    def __init__(self, asked: Asked, question: EventQuery, filters: FilterIndex, definition: str | None = None) -> None:
         self.asked = asked
         self.question = question
         self.filters = filters
         self._groups = len(question.group_keys)
+        self._has_positions = definition is not None
+        self._accepted: list[Sequence[str]] = []
+        self._packed: list[list[int]] = []
+        self._columns: list[str] = []
+        self._with = self._joins = ""
+        if definition is None:
+            self._join_values()
+        else:
+            texts = [] if asked.positions else [asked.query.text(key) for key in filters.keys]
+            self._columns.append(asked.positions or positions_sql(asked.query, definition, texts))
+        self._count = self._groups + len(self._columns)
+        self._places: dict[tuple[Any, ...], tuple[Place, ...]] = {}
+
+    def _join_values(self) -> None:
+        filters, asked = self.filters, self.asked
         # Values that no filter accepts count as one, so few combinations remain however many values there are.
         self._accepted = [filters.accepted_values(key) for key in filters.keys]
         self._numbered = min(len(filters.keys), _JOINED_AT_MOST)
@@ -120,8 +139,6 @@ class Spread:
         )
         self._joins = self._joined(lists)
         # A combination is encoded in as few whole numbers as possible: they sort faster than texts.
-        self._packed: list[list[int]] = []
-        self._columns: list[str] = []
         most = _NUMBERS_AT_MOST
         for name, values in zip(lists, self._accepted, strict=False):
             number, size = f"coalesce({name}.n, 0)", len(values) + 1
@@ -136,15 +153,17 @@ class Spread:
         for key, values in list(zip(filters.keys, self._accepted, strict=True))[self._numbered :]:
             text = asked.query.text(key)
             self._columns.append(f"CASE WHEN {text} IN {asked.query.listed(values)} THEN {text} END")
-        self._count = self._groups + len(self._columns)
-        self._places: dict[tuple[Any, ...], tuple[Place, ...]] = {}
 
     def places(self, key: tuple[Any, ...]) -> tuple[Place, ...]:
         """The buckets and groups of the events whose columns are `key`."""
         known = self._places.get(key)
         if known is None:
-            group, texts = key[: self._groups], self._texts(key[self._groups :])
-            known = tuple((position, group) for position in self.filters.of_values(texts))
+            group, columns = key[: self._groups], key[self._groups :]
+            if self._has_positions:
+                positions = positions_of(columns[0])
+            else:
+                positions = self.filters.of_values(self._texts(columns))
+            known = tuple((position, group) for position in positions)
             if len(self._places) < _PLACES_AT_MOST:
                 self._places[key] = known
         return known

@@ -71,7 +71,7 @@ class StateAnswers:
         self, question: EventQuery, filters: FilterIndex
     ) -> dict[int, dict[Group, AggregateResult]] | None:
         """See `storage.ports.EventLog.tallies_by_bucket`; None if the events are to be counted."""
-        shape = shape_of(question, filters)
+        shape = shape_of(question, filters, by_positions=True)
         cells = None if shape is None else self._cells(question, filters, shape)
         if cells is None:
             return None
@@ -91,7 +91,7 @@ class StateAnswers:
 
     def note(self, question: EventQuery, filters: FilterIndex | None, events: int) -> None:
         """Note that `events` were counted for a query that a series could have answered."""
-        shape = None if self._missing_series is None else shape_of(question, filters)
+        shape = None if self._missing_series is None else shape_of(question, filters, by_positions=True)
         if shape is None or self._missing_series is None:
             return
         if shape.kind == VALUES:
@@ -154,14 +154,14 @@ class StateAnswers:
         slots, stretches = whole_slots
         if question.group_keys:
             columns = (*columns, *_FIRST_EVENT)
-        spread = Spread(asked, question, filters)
+        spread = Spread(asked, question, filters, shape.filters)
         states = " UNION ALL ".join(f"SELECT dims, {', '.join(columns)} FROM usage_states WHERE {at}" for at in slots)
         merged = ", ".join(f"{_MERGED[name]} AS {name}" for name in columns)
         kept = f"(SELECT dims, {merged} FROM ({states}) GROUP BY dims) AS s"
-        whole = Spread(asked.among_rows(kept, _dimensions(shape)), question, filters)
+        whole = Spread(_among_states(asked, kept, shape), question, filters, shape.filters)
         parts = [_listed(whole, columns, whole.rows(_of_states(columns)))]
         read = self._read(asked, stretches)
-        parts.extend(_each_event(Spread(events, question, filters), shape, columns) for events in read)
+        parts.extend(_each_event(Spread(events, question, filters, shape.filters), shape, columns) for events in read)
         sums = [_MERGED[name] if name in columns else "0" if name == "longs" else "NULL" for name in _SUMS]
         has_long = set(columns).issuperset(_LONG[question.aggregation_type])
         cells: dict[Place, Cell] = {}
@@ -258,9 +258,9 @@ class StateAnswers:
             if self._connection.execute(f"{kept} AND first_at < {bounds.earliest} AND {unclear} LIMIT 1").fetchone():
                 return None
         asked = Asked(self._connection, self._organization_id, question)
-        spread = Spread(asked, question, filters)
+        spread = Spread(asked, question, filters, shape.filters)
         columns = ("spoken", "value", "first_at", "first_sequence")
-        whole = Spread(asked.among_rows(f"({kept}) AS s", _dimensions(shape)), question, filters)
+        whole = Spread(_among_states(asked, f"({kept}) AS s", shape), question, filters, shape.filters)
         parts = [_listed(whole, columns, whole.rows({**_of_states(columns), "spoken": "0"}))]
         for events in self._read(asked, []):
             rows = {
@@ -269,21 +269,27 @@ class StateAnswers:
                 "first_at": "timestamp",
                 "first_sequence": "sequence",
             }
-            parts.append(_listed(spread, columns, Spread(events, question, filters).rows(rows)))
+            parts.append(_listed(spread, columns, Spread(events, question, filters, shape.filters).rows(rows)))
         parts = [f"{part} WHERE value IS NOT NULL" for part in parts]
-        names = [*spread.names, "value"] if len(filters) else spread.names
-        value = [] if len(filters) else ["COUNT(DISTINCT value)"]
         counts: dict[Place, int] = {}
-        texts: dict[Place, set[str]] = {}
-        for places, row in spread.ask(_grouped(names, [*value, "MAX(spoken)"], parts, in_order=True)):
-            if row[-1]:
-                return None
-            for place in places:
-                if len(filters):
-                    texts.setdefault(place, set()).add(row[0])
-                elif row[0]:
-                    counts[place] = counts.get(place, 0) + row[0]
-        counts |= {place: len(values) for place, values in texts.items()}
+        # Rows by positions are of different places unless filters overlap.
+        is_apart = not len(filters) or shape.filters is not None
+        if is_apart:
+            distinct = ("COUNT(DISTINCT value)", "MAX(spoken)")
+            for places, (count, has_operations) in spread.ask(_grouped(spread.names, distinct, parts, in_order=True)):
+                if has_operations:
+                    return None
+                is_apart = is_apart and counts.keys().isdisjoint(places)
+                counts |= dict.fromkeys(places, count) if count else {}
+        if not is_apart:
+            values: dict[Place, set[str]] = {}
+            by_value = _grouped([*spread.names, "value"], ["MAX(spoken)"], parts, in_order=True)
+            for places, (text, has_operations) in spread.ask(by_value):
+                if has_operations:
+                    return None
+                for place in places:
+                    values.setdefault(place, set()).add(text)
+            counts = {place: len(texts) for place, texts in values.items()}
         return {place: Cell(millionths=count * MILLION, events=count) for place, count in counts.items()}
 
     def _read(self, asked: Asked, stretches: list[tuple[int, int]]) -> list[Asked]:
@@ -344,8 +350,11 @@ class _LongNumbers(Exception):
     """There are numbers of more digits than the columns that were asked for hold."""
 
 
-def _dimensions(shape: Shape) -> Mapping[str, str]:
-    return {key: f"(s.dims ->> '$[{place}]')" for place, key in enumerate(shape.keys)}
+def _among_states(asked: Asked, states: str, shape: Shape) -> Asked:
+    """The query over states of this shape."""
+    has_positions = shape.filters is not None
+    columns = {key: f"(s.dims ->> '$[{place}]')" for place, key in enumerate(shape.keys, int(has_positions))}
+    return asked.among_rows(states, columns, "(s.dims ->> '$[0]')" if has_positions else None)
 
 
 def _of_states(names: Sequence[str]) -> dict[str, str]:

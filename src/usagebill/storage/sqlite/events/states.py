@@ -26,6 +26,7 @@ import structlog
 
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.sqlite.events.answers import BILLION, EventSql
+from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
 from usagebill.storage.usage_series import (
     AGES,
     AT_ONCE,
@@ -69,7 +70,7 @@ __all__ = [
 _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
-FORM: Final = 3
+FORM: Final = 4
 # Wider slices of series that have keys. Each width is a multiple of the one before.
 _WIDER: Final = (8 * DAY, 64 * DAY)
 # Ids of series are below this. Wider slices are stored under the id plus this (8 days) or twice this (64 days).
@@ -148,7 +149,7 @@ def slices_of(id: int, width: int, shape: Shape) -> list[tuple[int, int]]:
         return slices
     if width == HOUR:
         slices.append((days_of(id), DAY))
-    if shape.keys:
+    if shape.is_keyed:
         slices += [(id + place * _IDS, wider) for place, wider in enumerate(_WIDER, 1)]
     return slices
 
@@ -190,8 +191,28 @@ def start_missing(connection: sqlite3.Connection, missing: MissingSeries) -> Non
             "SELECT COUNT(*) FROM usage_series WHERE organization_id = ? AND external_subscription_id = ? AND code = ?",
             pair,
         ).fetchone()[0]
-        if series_count < MAX_SERIES:
+        if series_count < MAX_SERIES or _makes_room(connection, pair):
             _begin(connection, pair, shape, HOUR)
+
+
+def _makes_room(connection: sqlite3.Connection, pair: Pair) -> bool:
+    """Whether the pair had a series to drop: its oldest by filters, as a charge may have others by now.
+
+    Not before half as many events have been stored since it was begun as the pair has: series that replace one another
+    all the time cost a few roll-ups for each event, however many events there are.
+    """
+    series_id, base = connection.execute(
+        "SELECT MIN(id), base FROM usage_series WHERE organization_id = ? AND external_subscription_id = ? AND code = ?"
+        " AND substr(keys, 1, 1) = '{'",
+        pair,
+    ).fetchone()
+    if series_id is None:
+        return False
+    affordable = 2 * (_last(connection) - int(base))
+    if _count_up_to(connection, pair, affordable + 1) > affordable:
+        return False
+    connection.execute("DELETE FROM usage_series WHERE id = ?", (series_id,))
+    return True
 
 
 def _is_worth_another_try(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
@@ -367,7 +388,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         (series.id, series.id),
     ).fetchone()
     # Series with keys answer mostly from wider slices.
-    least = min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if series.shape.keys else EVENTS_PER_STATE
+    least = min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if series.shape.is_keyed else EVENTS_PER_STATE
     if states * least <= events or states < DENSE // EVENTS_PER_STATE:
         connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
         return
@@ -398,8 +419,12 @@ def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, sourc
 
 def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
     """The query for the states of the events of `source`."""
-    texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate(shape.keys)]
+    filter_keys = () if shape.filters is None else index_of(shape.filters).keys
+    texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate((*filter_keys, *shape.keys))]
     keys = [f"key_{place}" for place in range(len(texts))]
+    dims = keys[len(filter_keys) :]
+    if shape.filters is not None:
+        dims.insert(0, positions_sql(query, shape.filters, keys[: len(filter_keys)]))
     short, long, value, spoken = "NULL", "NULL", "''", "0"
     slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}"
     if shape.kind == NUMBERS and shape.field is not None:
@@ -419,19 +444,30 @@ def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: st
     rows = f"SELECT {', '.join(columns)} FROM {source}{'' if shape.kind == COUNT else ' LIMIT -1'}"
     counting = {COUNT: "1", NUMBERS: "short IS NOT NULL OR long IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
     n = "COUNT(short)" if shape.kind == NUMBERS else "COUNT(*)"
-    dims = f"json_array({', '.join(keys)})" if keys else "''"
     # Constant columns are left out: SQLite would sort by them too.
     by = [*([] if series.lstrip("-").isdigit() else ["series"]), "slot", *keys]
     by += ["value"] if shape.kind == VALUES else []
-    return (
-        f"SELECT series, slot, {dims}, value, {n},"
-        f" coalesce(SUM(short % {BILLION}), 0), coalesce(SUM(short / {BILLION}), 0), MAX(short), COUNT(long),"
-        " exact_sum(long) FILTER (WHERE long IS NOT NULL), exact_max(long) FILTER (WHERE long IS NOT NULL),"
-        f" MIN(timestamp), MIN(sequence), MAX(timestamp), MAX(created_at), MAX(spoken) FROM ({rows})"
-        f" WHERE {counting} GROUP BY {', '.join(by)}"
+    array = f"json_array({', '.join(dims)})" if dims else "''"
+    states = (
+        f"SELECT series, slot, {array} AS dims, value, {n} AS n,"
+        f" coalesce(SUM(short % {BILLION}), 0) AS low, coalesce(SUM(short / {BILLION}), 0) AS high, MAX(short) AS top,"
+        " COUNT(long) AS longs, exact_sum(long) FILTER (WHERE long IS NOT NULL) AS rest,"
+        " exact_max(long) FILTER (WHERE long IS NOT NULL) AS long_top, MIN(timestamp) AS first_at,"
+        " MIN(sequence) AS first_sequence, MAX(timestamp) AS last_at, MAX(created_at) AS received_at,"
+        f" MAX(spoken) AS spoken FROM ({rows}) WHERE {counting} GROUP BY {', '.join(by)}"
     )
+    # Events that the same filters price may have any values.
+    return states if shape.filters is None else f"SELECT series, slot, {_MERGED} FROM ({states}) GROUP BY 1, 2, 3, 4"
 
 
+# The columns of states after their series and slot, merged.
+_MERGED: Final = (
+    "dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
+    " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
+    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
+    " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at, MAX(received_at) AS received_at,"
+    " MAX(spoken) AS spoken"
+)
 _STATE_COLUMNS: Final = (
     "series, slot, dims, value, n, low, high, top, longs, rest, long_top, first_at, first_sequence, last_at"
 )
@@ -442,13 +478,8 @@ def _widened(fresh: str, number: str, wider: int) -> str:
     # The start of the slice, also before 1970.
     starts = f"slot * width - (slot * width % {wider} + {wider}) % {wider}"
     return (
-        f"SELECT {number} AS series, ({starts}) / {wider} AS slot, dims, value, SUM(n) AS n, SUM(low) AS low,"
-        " SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
-        " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
-        " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
-        " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at, MAX(received_at) AS received_at,"
-        f" MAX(spoken) AS spoken FROM {fresh} JOIN usage_series ON id = series WHERE width < {wider}"
-        " GROUP BY 1, 2, 3, 4"
+        f"SELECT {number} AS series, ({starts}) / {wider} AS slot, {_MERGED}"
+        f" FROM {fresh} JOIN usage_series ON id = series WHERE width < {wider} GROUP BY 1, 2, 3, 4"
     )
 
 
@@ -458,7 +489,7 @@ def _merge(connection: sqlite3.Connection, shape: Shape, fresh: str) -> None:
     if shape.kind == VALUES:
         return
     _add(connection, f"({_widened(fresh, '-series', DAY)})")
-    if shape.keys:
+    if shape.is_keyed:
         for place, wider in enumerate(_WIDER, 1):
             _add(connection, f"({_widened(fresh, f'series + {place * _IDS}', wider)})")
 
