@@ -52,6 +52,8 @@ class PartialAggregate:
     largest: Decimal | None = None
     # Value -> the place of its latest event, and whether that event adds it.
     values: dict[str, tuple[tuple[int, int, str], bool]] = field(default_factory=dict)
+    # The values that the server has found to be added last, if it has counted them.
+    distinct: int = 0
     moment: Decimal = ZERO
     last_at: int | None = None
 
@@ -181,9 +183,17 @@ def _rows(
         case CountedAs.WEIGHTED_SUM:
             weighted = f"SUM(v), SUM(v * {held_at(question)}), MAX(timestamp)"
             text = f"SELECT {chosen}{common}, {weighted} FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
+        case _ if filters is None:
+            # All events of a value are in one bucket, so the server counts the values.
+            of_value = ", ".join((*names, 'v COLLATE "C"'))
+            text = (
+                f"SELECT {chosen}{common}, COUNT(*) FILTER (WHERE place = 1 AND operation = 'add') FROM (SELECT e.*,"
+                f" row_number() OVER (PARTITION BY {of_value} ORDER BY {_LATEST}) AS place FROM {source}) e"
+                f"{grouped_by(names)} HAVING COUNT(*) > 0"
+            )
         case _:
             text = _latest_sql([*names, "v"], source, "operation", among=names)
-    if aggregation == CountedAs.UNIQUE_COUNT:
+    if aggregation == CountedAs.UNIQUE_COUNT and filters is not None:
         # A row for each value.
         return connection.stream(text, sql.values)
     return iter(connection.execute(text, sql.values))
@@ -257,6 +267,8 @@ def _merge(aggregation: str, partial: PartialAggregate, row: tuple[Any, ...]) ->
             place = (said[0], said[1], said[2])
             if partial.latest is None or place > partial.latest:
                 partial.latest, partial.units = place, said[3]
+        case CountedAs.UNIQUE_COUNT if len(said) == 1:
+            partial.distinct += said[0]
         case CountedAs.UNIQUE_COUNT:
             place, value = (said[0], said[1], said[2]), said[4]
             known = partial.values.get(value)
@@ -274,7 +286,7 @@ def _result(aggregation: str, partial: PartialAggregate) -> AggregateResult:
         case CountedAs.LATEST:
             units = max(units, ZERO)
         case CountedAs.UNIQUE_COUNT:
-            count = sum(adds for _, adds in partial.values.values())
+            count = partial.distinct + sum(adds for _, adds in partial.values.values())
             units = Decimal(count)
     return AggregateResult(
         units=units,
