@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -346,20 +346,25 @@ def test_what_changes_before_they_are_stored_is_billed(
     assert coupons == {f"c{number}": 700 if number == 6 else 0 for number in range(8)}
 
 
-def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(tmp_path: Path, stored: list[int]) -> None:
+@pytest.mark.parametrize("numbering", ["per_customer", "per_billing_entity"])
+def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(
+    tmp_path: Path, stored: list[int], numbering: Literal["per_customer", "per_billing_entity"]
+) -> None:
     file = _signed_up(tmp_path, 60)
     with _open(file, START) as billing:
+        billing.billing_entities.update("default", document_numbering=numbering)
         _listen(billing, (None,))
     with _open(file, FEBRUARY) as first, _open(file, FEBRUARY) as second:
         while first.run_batch() + second.run_batch():
             pass
         invoices = first.invoices.list(per_page=100).items
         assert len(invoices) == 60
-        # Numbers that another worker took are not announced.
+        # Numbers that another worker took are neither announced nor logged.
+        numbers = {(invoice.id, invoice.number) for invoice in invoices}
         messages = first.webhooks.list(per_page=100).items
-        assert {(message.object_id, _announced_number(message)) for message in messages} == {
-            (invoice.id, invoice.number) for invoice in invoices
-        }
+        assert {(message.object_id, _announced_number(message)) for message in messages} == numbers
+        logs = first.activity_logs.list(activity_types=["invoice.created"], per_page=100).items
+        assert {(log.resource_id, json.loads(log.activity_object)["number"]) for log in logs} == numbers
         assert list(first.audit().findings) == []
     assert sum(stored) > 60 / 2
 

@@ -170,6 +170,10 @@ class AlikeInvoice:
         parties = self.contract.parties
         month = reader.now.astimezone(ZoneInfo(parties.issuer.timezone))
         invoice = with_numbers(self.invoice, numbers, customer=parties.customer, entity=parties.issuer, month=month)
+        before = self.invoice
+        if self.numbers and (invoice.number, invoice.sequential_id) == (before.number, before.sequential_id):
+            # Another worker took the number of the billing entity, which neither the log nor the message shows.
+            return replace(self, invoice=invoice, numbers=tuple(numbers))
         log = self.log
         if log is not None:
             log = replace(log, activity_object=invoice_text(reader, invoice), resource_id=invoice.id)
