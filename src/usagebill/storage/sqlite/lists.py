@@ -7,7 +7,6 @@ page. Either way only ids are read until it is known which records the page show
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -37,7 +36,7 @@ from usagebill.storage.sqlite.counts import (
 from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
-from usagebill.storage.sqlite.searches import Found, Sought, find, places_of_page, sought
+from usagebill.storage.sqlite.searches import Found, Sought, find, page_of, sought
 from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
 from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within
 from usagebill.storage.sqlite.texts import count_found, count_together, is_broad, searched_together, searches_broadly
@@ -422,18 +421,7 @@ class Lists:
         sets = self._sets(kind, searched) if matching > offset else Found(0, ())
         if sets is None:
             return None
-        page = places_of_page(self._connection, kind, sets, order[0], self._organization_id, limit, offset)
-        return None if page is None else self._of_places(kind, page[0], order, limit, page[1])
-
-    def _of_places(
-        self, kind: type, places: Sequence[int], order: Sequence[Order], limit: int, offset: int
-    ) -> list[str]:
-        name = table_of(kind).name
-        source = (
-            f'json_each(?) j CROSS JOIN "{name}_texts" x ON x.sequence = j.value'
-            f" CROSS JOIN {quoted(name)} t ON t.id = x.id"
-        )
-        return self._page(source, [json.dumps(places)], kind, order, limit, offset)
+        return page_of(self._connection, kind, searched, sets, order, self._organization_id, limit, offset)
 
     def _of_facets(
         self,

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from usagebill.storage.conditions import Compare, Condition, Negate, Order
+from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counted_texts import searched_texts, texts_join, value_in
-from usagebill.storage.sqlite.counts import Counted
+from usagebill.storage.sqlite.counts import Counted, shown_sql
 from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.packed_counts import numbers_of
+from usagebill.storage.sqlite.queries import order_sql, where_sql
 from usagebill.storage.sqlite.record_sets import bits_of, code_set, place_set, places_in, record_bits, slot_set
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.sqlite.slots import WIDEST, counted_under, range_kind, slot_within, wide_slot
@@ -35,12 +37,17 @@ from usagebill.storage.sqlite.text_counts import (
 from usagebill.storage.sqlite.texts import SHORTEST
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["Found", "Sought", "find", "places_of_page", "sought"]
+__all__ = ["Found", "Sought", "find", "page_of", "sought"]
 
 # Up to so many records are read rather than compared with the sets of facets and slots.
 _READ = 20_000
 # Up to so many are sorted for a page.
 _SORTED = 10_000
+# With so many more than a page where it lies, the list is walked there rather than all of them read.
+_GATHERED = 400
+# Steps of a walk: two cost as much as reading a record does.
+_STEPS_EACH = 2
+_STEPS = 20_000
 # Of the common texts within another one, so many are intersected, and so many records compared with the text itself.
 _PIECES = 8
 _COMPARED = 2_000
@@ -257,48 +264,104 @@ def _numbered(
 # Pages
 
 
-def places_of_page(
+def page_of(
     connection: sqlite3.Connection,
     kind: type,
+    asked: Sought,
     found: Found,
-    order: Order,
+    order: Sequence[Order],
     organization_id: str,
     limit: int,
     offset: int,
-) -> tuple[list[int], int] | None:
-    """Places among which a page of the list lies, and how many of them come before it, by the first column that it is
-    sorted by, newest first; None if these are too many.
+) -> list[str] | None:
+    """The ids of a page of the records, in an order whose first column is newest first; None if too many records lie
+    where the page does, and a walk does not fill it soon.
     """
     table = table_of(kind)
-    value = value_in(table, order.column)
+    column = order[0].column
     up_to = counted_up_to(connection, table)
-    if up_to is None or not order.descending or range_kind(table, order.column) == "cents":
+    if up_to is None or not order[0].descending or range_kind(table, column) == "cents":
         return None
-    new: list[tuple[str, int]] = connection.execute(
-        f'SELECT t."{order.column}", x.sequence FROM json_each(?) j CROSS JOIN "{table.name}_texts" x'
+    changed: list[tuple[str, int]] = connection.execute(
+        f'SELECT t."{column}", x.sequence FROM json_each(?) j CROSS JOIN "{table.name}_texts" x'
         f' ON x.sequence = j.value CROSS JOIN "{table.name}" t ON t.id = x.id',
         (json.dumps(found.new),),
     ).fetchall()
-    bits = found.bits
+    bits, new = found.bits, changed
+    slots: tuple[str, str] | None = None
     for level in range(WIDEST, 0, -1):
         if bits.bit_count() <= limit:
             break
-        bits, new, offset = _slots_of_page(
-            connection, table, bits, new, order.column, level, organization_id, up_to, limit, offset
+        bits, new, offset, slots = _slots_of_page(
+            connection, table, bits, new, column, level, organization_id, up_to, limit, offset
         )
+    among = bits | record_bits(place for _, place in new)
     if bits.bit_count() > _SORTED:
-        return None
+        if slots is None:
+            return None
+        return _walked(connection, kind, asked, among, slots, order, organization_id, limit, offset, _STEPS)
     rows = connection.execute(
-        f'SELECT p.{value}, p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p'
+        f'SELECT p.{value_in(table, column)}, p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p'
         " ON p.sequence = j.value",
         (json.dumps(places_in(bits)),),
     ).fetchall()
     rows = sorted([*rows, *new], reverse=True)
     if len(rows) <= offset:
-        return [], 0
+        return []
     first, last = rows[offset][0], rows[min(offset + limit, len(rows)) - 1][0]
-    before = sum(when > first for when, _ in rows)
-    return [place for when, place in rows if last <= when <= first], offset - before
+    offset -= sum(when > first for when, _ in rows)
+    places = [place for when, place in rows if last <= when <= first]
+    if len(places) > limit + _GATHERED:
+        steps = _STEPS_EACH * len(places)
+        page = _walked(connection, kind, asked, among, (last, first), order, organization_id, limit, offset, steps)
+        if page is not None:
+            return page
+    gathered = connection.execute(
+        f'SELECT t.id FROM json_each(?) j CROSS JOIN "{table.name}_texts" x ON x.sequence = j.value'
+        f' CROSS JOIN "{table.name}" t ON t.id = x.id{order_sql(kind, order)} LIMIT ? OFFSET ?',
+        (json.dumps(places), bounded(limit), bounded(offset)),
+    )
+    return [id for (id,) in gathered]
+
+
+def _walked(
+    connection: sqlite3.Connection,
+    kind: type,
+    asked: Sought,
+    among: int,
+    within: tuple[str, str],
+    order: Sequence[Order],
+    organization_id: str,
+    limit: int,
+    offset: int,
+    steps: int,
+) -> list[str] | None:
+    """The ids of a page of the records of a set, by a walk in list order from the second value of the first column down
+    to the first one; None if more than so many records that match all but the text come before its end.
+    """
+    table = table_of(kind)
+    conditions = (*asked.counts.conditions, *asked.bounds)
+    where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
+    column = quoted(order[0].column)
+    rows = connection.execute(
+        f'SELECT t.id, x.sequence FROM "{table.name}" t INDEXED BY "{table.name}_listed"'
+        f' CROSS JOIN "{table.name}_texts" x ON x.id = t.id{where} AND {shown_sql(table, "t")}'
+        f" AND t.{column} >= ? AND t.{column} <= ?{order_sql(kind, order)}",
+        (*values, *within),
+    )
+    members = among.to_bytes(among.bit_length() // 8 + 1, "little")
+    ids: list[str] = []
+    for step, (id, place) in enumerate(rows):
+        if step == steps:
+            return None
+        if place >> 3 < len(members) and members[place >> 3] >> (place & 7) & 1:
+            if offset:
+                offset -= 1
+                continue
+            ids.append(id)
+            if len(ids) == limit:
+                break
+    return ids
 
 
 def _slots_of_page(
@@ -312,12 +375,15 @@ def _slots_of_page(
     up_to: int,
     limit: int,
     offset: int,
-) -> tuple[int, list[tuple[str, int]], int]:
-    """What lies in the slots of a level that a page lies in, and what is left of its offset there."""
+) -> tuple[int, list[tuple[str, int]], int, tuple[str, str] | None]:
+    """The records in those slots of a level that a page lies in, the rest of its offset there, and from which value to
+    which these slots reach; None for no slots.
+    """
     kind = range_kind(table, column)
     numbers: dict[object, int | None] = {wide_slot(kind, when, level): None for when, _ in new}
     numbers.update((slot, number) for number, slot in _numbered(connection, table, column, level, organization_id))
     chosen, kept, reached = 0, [], 0
+    slots: list[str] = []
     left = bits
     for slot in sorted(numbers, reverse=True):  # type: ignore[type-var]
         number = numbers[slot]
@@ -330,7 +396,9 @@ def _slots_of_page(
             continue
         chosen |= here
         kept += new_here
+        slots.append(str(slot))
         reached += matching
         if reached >= offset + limit:
             break
-    return chosen, kept, offset
+    # No character of a date or an instant sorts after the last one.
+    return chosen, kept, offset, (slots[-1], f"{slots[0]}~") if slots else None
