@@ -12,12 +12,16 @@ from pathlib import Path
 
 from usagebill import Billing
 from usagebill.clock import ManualClock
+from usagebill.core.api_logs import ApiLog
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_requests import PaymentRequest
 from usagebill.operations import api_keys
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.engine import functions
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
+from usagebill.work import Work
 
 __all__ = ["NOW", "fill", "open_filled"]
 
@@ -48,6 +52,11 @@ def _instant(seconds: str) -> str:
 _MONTH = "((i * 7) % 36)"
 _RUN = f"strftime('%Y-%m-01T01:00:00', {_FIRST_WEEK}, {_MONTH} || ' months') || '.000000+00:00'"
 _SOME_TIME = _instant("(i * 94607 + i / 7) % 94600000")
+# Within the last four weeks, up to half a second apart.
+_LATELY = (
+    "strftime('%Y-%m-%dT%H:%M:%S', '2024-06-03', (i * 2419200 / :rows) || ' seconds')"
+    " || printf('.%06d+00:00', i * 48271 % 1000000)"
+)
 _COMMON = {"created_at": _SOME_TIME, "updated_at": _SOME_TIME}
 _CENTS = "100 + (i * 48271) % 250000"
 _CUSTOMER = "(i * 7919) % :rows"
@@ -178,12 +187,89 @@ _SHAPES: dict[str, dict[str, str]] = {
         "amount_cents": _CENTS,
         "reference": "'bank-' || i",
     },
+    "payment_receipts": {
+        **_COMMON,
+        "id": _id(15),
+        "customer_id": _id(1, _CUSTOMER),
+        "payment_id": _id(12),
+        "sequential_id": "i + 10",
+        "number": "'RCPT-' || i",
+    },
+    "payment_requests": {
+        **_COMMON,
+        "id": _id(16),
+        "customer_id": _id(1, _CUSTOMER),
+        "amount_cents": _CENTS,
+        "currency": _pick(("EUR", "EUR", "EUR", "USD", "GBP"), "i / 3"),
+        "payment_status": "CASE WHEN i % 20 = 0 THEN 'failed' WHEN i % 20 < 4 THEN 'pending' ELSE 'succeeded' END",
+    },
+    "wallets": {
+        **_COMMON,
+        "id": _id(17),
+        "customer_id": _id(1, _CUSTOMER),
+        "code": "'wallet-' || i",
+        "currency": _pick(("EUR", "EUR", "EUR", "USD", "GBP"), "i / 3"),
+    },
+    # All of one wallet, the first one.
+    "wallet_transactions": {
+        **_COMMON,
+        "id": _id(18),
+        "status": "CASE WHEN i % 100 = 0 THEN 'failed' WHEN i % 100 < 3 THEN 'pending' ELSE 'settled' END",
+        "transaction_type": "CASE WHEN i % 10 = 0 THEN 'inbound' ELSE 'outbound' END",
+        "transaction_status": "CASE WHEN i % 10 = 0 THEN 'granted' ELSE 'invoiced' END",
+        "amount_cents": _CENTS,
+        "metadata": """CASE WHEN i % 100 = 7 THEN '[{"key":"tier","value":"gold"}]' ELSE '[]' END""",
+    },
+    "features": {
+        **_COMMON,
+        "id": _id(19),
+        "code": "'feature-' || i",
+        "name": f"{_pick(_TRADES, 'i')} || ' ' || i",
+        "description": f"'Access to ' || {_pick(_NAMES, 'i / 10')}",
+    },
+    # All to one endpoint.
+    "webhook_messages": {
+        "id": _id(20),
+        "created_at": _LATELY,
+        "updated_at": _LATELY,
+        "webhook_type": _pick(("invoice.created", "invoice.payment_status_updated", "fee.created", "event.error"), "i"),
+        "object_id": _id(8),
+        "payload": "'{}'",
+        "status": "CASE WHEN i % 100 = 0 THEN 'failed' WHEN i % 100 = 1 THEN 'retrying' ELSE 'succeeded' END",
+        "http_status": "CASE WHEN i % 200 = 0 THEN NULL WHEN i % 100 < 2 THEN 503 ELSE 200 END",
+    },
+    "activity_logs": {
+        "id": _id(21),
+        "logged_at": _LATELY,
+        "activity_type": _pick(("invoice.created", "customer.updated", "subscription.started"), "i"),
+        "activity_source": "CASE WHEN i % 4 = 0 THEN 'api' ELSE 'system' END",
+        "resource_type": _pick(("Invoice", "Customer", "Subscription"), "i"),
+        "resource_id": _id(8, _CUSTOMER),
+        "external_customer_id": f"'cust-' || {_CUSTOMER}",
+        "external_subscription_id": f"CASE WHEN i % 3 = 2 THEN 'sub-' || {_CUSTOMER} END",
+    },
+    "api_logs": {
+        "id": _id(22),
+        "logged_at": _LATELY,
+        "request_id": _id(23),
+        "http_method": _pick(("post", "post", "post", "put", "delete"), "i"),
+        "http_status": "CASE WHEN i % 100 = 0 THEN 422 WHEN i % 1000 = 1 THEN 500 ELSE 200 END",
+        "request_path": "'/api/v1/customers/cust-' || (i % 1000)",
+    },
+    "security_logs": {
+        "id": _id(24),
+        "logged_at": _LATELY,
+        "log_type": "CASE WHEN i % 100 = 0 THEN 'webhook_endpoint' ELSE 'api_key' END",
+        "log_event": "CASE WHEN i % 100 = 0 THEN 'webhook_endpoint.created' ELSE 'api_key.rotated' END",
+    },
 }
 _CODES = ("api_calls", "storage", "seats", "messages", "rare")
 
 
 def _price_list(billing: Billing) -> str:
     """One record of every kind, and the value of a key to ask with."""
+    billing.webhook_endpoints.create(webhook_url="https://acme.example/webhooks")
+    billing.features.create(code="seats", name="Seats", description="Access")
     metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
     billing.add_ons.create(name="Seat", code="seat", amount_cents=100, amount_currency="EUR")
     billing.taxes.create(name="VAT", code="vat", rate=20)
@@ -213,7 +299,43 @@ def _price_list(billing: Billing) -> str:
     billing.credit_notes.create(
         invoice_id=invoice.id, credit_amount_cents=10, items=[{"fee_id": fee.id, "amount_cents": 10}]
     )
+    wallet = billing.wallets.create(external_customer_id="acme", rate_amount="1", currency="EUR")
+    billing.wallet_transactions.create(wallet_id=wallet.id, granted_credits="10")
+    billing.writing(_insert_others)
     return billing.writing(lambda work: api_keys.create(work))[1]
+
+
+def _insert_others(work: Work) -> None:
+    """One record of each kind that only an overdue invoice or a request to the service would make."""
+    invoice = work.tx.find(Invoice)[0]
+    request = PaymentRequest(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=invoice.customer_id,
+        billing_entity_id=invoice.billing_entity_id,
+        amount_cents=100,
+        currency="EUR",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    entry = ApiLog(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        request_id=work.new_id(),
+        api_key_id=work.new_id(),
+        client="curl",
+        http_method="post",
+        http_status=200,
+        request_origin="https://acme.example",
+        request_path="/api/v1/customers",
+        request_body="{}",
+        request_response="{}",
+        duration=1,
+        logged_at=NOW,
+        api_version="v1",
+    )
+    work.tx.insert(request)
+    work.tx.insert(entry)
 
 
 def _names(connection: sqlite3.Connection, table: str) -> list[str]:
