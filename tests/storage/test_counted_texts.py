@@ -344,6 +344,7 @@ def test_counts_follow_any_history(early: None, data: st.DataObject) -> None:
         if data.draw(st.booleans(), "sets rather than records are compared, and pages read from them"):
             patch.setattr(searches, "_READ", 0)
             patch.setattr(searches, "_COMPARED", data.draw(st.sampled_from([0, 2_000])))
+            patch.setattr(searches, "_NARROWED", data.draw(st.sampled_from([1, 1_500])))
             patch.setattr(searches, "_SORTED", data.draw(st.sampled_from([0, 10_000])))
             patch.setattr(searches, "_GATHERED", data.draw(st.sampled_from([-1_000, 400])))
             patch.setattr(searches, "_STEPS_EACH", data.draw(st.sampled_from([0, 20_000])))

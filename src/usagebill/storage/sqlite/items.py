@@ -42,14 +42,14 @@ class Asked:
         ).fetchone()
         return 0 if row is None else int(row[0])
 
-    def places(self, connection: sqlite3.Connection, organization_id: str) -> Iterator[int]:
-        """Their places in the index of texts."""
+    def places_sql(self, organization_id: str) -> tuple[str, list[Any]]:
+        """A query of their places in the index of texts, as `sequence`, and its values."""
         test, values = ("", ()) if self.value is None else (" AND x.value = ?", (self.value,))
-        rows = connection.execute(
-            f'SELECT x.place FROM "{self.table.name}_{self.column}" x WHERE x.organization_id = ? AND x.key = ?{test}',
-            (organization_id, self.key, *values),
+        return (
+            f'SELECT x.place AS sequence FROM "{self.table.name}_{self.column}" x'
+            f" WHERE x.organization_id = ? AND x.key = ?{test}",
+            [organization_id, self.key, *values],
         )
-        return (place for (place,) in rows)
 
     def ids(
         self,

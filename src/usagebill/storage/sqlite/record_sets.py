@@ -11,17 +11,31 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from usagebill.storage.tables import Table
 
-__all__ = ["bits_of", "code_set", "flip", "place_set", "places_in", "record_bits", "set_definitions", "slot_set"]
+__all__ = [
+    "bits_of",
+    "code_set",
+    "flip",
+    "place_set",
+    "places_in",
+    "record_bits",
+    "records_bits",
+    "set_definitions",
+    "slot_set",
+]
 
 # Records of a row: 2^13, in a kilobyte.
 _SHIFT = 13
 _BYTES = 1 << _SHIFT >> 3
 _WITHIN = (1 << _SHIFT) - 1
+# A set with one of so many records is written digit by digit, which is faster than setting bits.
+_DENSE = 40
+_ONE = ord("1")
 # The key of a row: which records, then the number of the set.
 _KEY = 40
 
@@ -98,11 +112,24 @@ def bits_of(connection: sqlite3.Connection, table: Table, numbers: Iterable[int]
     return int.from_bytes(b"".join(united[part].to_bytes(_BYTES, "little") for part in parts), "little")
 
 
-def record_bits(sequences: Iterable[int]) -> int:
+def records_bits(connection: sqlite3.Connection, query: str, values: Sequence[object]) -> int:
+    """The set of the records whose sequence numbers a query returns as `sequence`."""
+    # One list for all is read in a third of the time that a row for each takes.
+    listed = connection.execute(f"SELECT json_group_array(sequence) FROM ({query})", values).fetchone()
+    return record_bits(msgspec.json.decode(listed[0]))
+
+
+def record_bits(sequences: Sequence[int]) -> int:
     """The set of some records."""
-    listed = array("q", sequences)
-    bits = bytearray((max(listed, default=0) >> 3) + 1)
-    for sequence in listed:
+    last = max(sequences, default=0)
+    if len(sequences) * _DENSE > last:
+        digits = bytearray(b"0") * (last + 1)
+        for sequence in sequences:
+            digits[sequence] = _ONE
+        digits.reverse()
+        return int(digits, 2)
+    bits = bytearray((last >> 3) + 1)
+    for sequence in sequences:
         bits[sequence >> 3] |= 1 << (sequence & 7)
     return int.from_bytes(bits, "little")
 

@@ -22,7 +22,15 @@ from usagebill.storage.sqlite.counts import Counted, shown_sql
 from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.sqlite.queries import order_sql, where_sql
-from usagebill.storage.sqlite.record_sets import bits_of, code_set, place_set, places_in, record_bits, slot_set
+from usagebill.storage.sqlite.record_sets import (
+    bits_of,
+    code_set,
+    place_set,
+    places_in,
+    record_bits,
+    records_bits,
+    slot_set,
+)
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.sqlite.slots import WIDEST, counted_under, range_kind, slot_within, wide_slot
 from usagebill.storage.sqlite.text_counts import (
@@ -41,6 +49,8 @@ __all__ = ["Found", "Sought", "find", "page_of", "sought"]
 
 # Up to so many records are read rather than compared with the sets of facets and slots.
 _READ = 20_000
+# So many are read rather than compared with the slots that a page may lie in.
+_NARROWED = 1_500
 # Up to so many are sorted for a page.
 _SORTED = 10_000
 # With so many more than a page where it lies, the list is walked there rather than all of them read.
@@ -127,10 +137,9 @@ def find(connection: sqlite3.Connection, kind: type, asked: Sought, organization
         bits = _with_text(connection, table, asked.text, organization_id, up_to)
     for item, wanted in asked.items:
         if bits:
-            having = record_bits(item.places(connection, organization_id))
+            having = records_bits(connection, *item.places_sql(organization_id))
             bits &= having if wanted else ~having
-    changed = connection.execute(f'SELECT h.sequence FROM "{table.name}_common_changed" h')
-    bits &= ~record_bits(sequence for (sequence,) in changed)
+    bits &= ~records_bits(connection, f'SELECT h.sequence FROM "{table.name}_common_changed" h', ())
     bits &= (1 << up_to + 1) - 1
     new = [
         sequence
@@ -151,18 +160,16 @@ def _with_text(connection: sqlite3.Connection, table: Table, text: str, organiza
             if bits.bit_count() <= _COMPARED:
                 values: list[Any] = [json.dumps(places_in(bits))]
                 tests = contained(searched_texts(table, "x", "c"), text, values)
-                rows = connection.execute(
+                sql = (
                     f'SELECT x.sequence FROM json_each(?) j CROSS JOIN "{table.name}_texts" x'
-                    f" ON x.sequence = j.value{texts_join(table, 'x')} WHERE {tests}",
-                    values,
+                    f" ON x.sequence = j.value{texts_join(table, 'x')} WHERE {tests}"
                 )
-                return record_bits(sequence for (sequence,) in rows)
-    return record_bits(
-        sequence
-        for source in text_sources(connection, table, text, organization_id)
-        if source is not None
-        for (sequence,) in connection.execute(f"SELECT s.sequence FROM {source[0]} s", source[1])
-    )
+                return records_bits(connection, sql, values)
+    bits = 0
+    for source in text_sources(connection, table, text, organization_id):
+        if source is not None:
+            bits |= records_bits(connection, f"SELECT s.sequence FROM {source[0]} s", source[1])
+    return bits
 
 
 def _common_in(connection: sqlite3.Connection, table: Table, text: str) -> list[int]:
@@ -222,12 +229,8 @@ def _read(
     if codes is not None:
         tests += " AND p.code IN (SELECT value FROM json_each(?))"
         values.append(json.dumps(codes))
-    rows = connection.execute(
-        f'SELECT p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p ON p.sequence = j.value'
-        f" WHERE 1{tests}",
-        values,
-    )
-    return record_bits(sequence for (sequence,) in rows)
+    source = f'json_each(?) j CROSS JOIN "{table.name}_profiled" p ON p.sequence = j.value'
+    return records_bits(connection, f"SELECT p.sequence FROM {source} WHERE 1{tests}", values)
 
 
 def _slots_within(
@@ -290,12 +293,12 @@ def page_of(
     bits, new = found.bits, changed
     slots: tuple[str, str] | None = None
     for level in range(WIDEST, 0, -1):
-        if bits.bit_count() <= limit:
+        if bits.bit_count() <= _NARROWED:
             break
         bits, new, offset, slots = _slots_of_page(
-            connection, table, bits, new, column, level, organization_id, up_to, limit, offset
+            connection, table, bits, new, column, level, organization_id, up_to, limit, offset, slots
         )
-    among = bits | record_bits(place for _, place in new)
+    among = bits | record_bits([place for _, place in new])
     if bits.bit_count() > _SORTED:
         if slots is None:
             return None
@@ -375,9 +378,10 @@ def _slots_of_page(
     up_to: int,
     limit: int,
     offset: int,
+    within: tuple[str, str] | None,
 ) -> tuple[int, list[tuple[str, int]], int, tuple[str, str] | None]:
     """The records in those slots of a level that a page lies in, the rest of its offset there, and from which value to
-    which these slots reach; None for no slots.
+    which these slots reach; None for no slots. All records lie `within` what the slots of the level before reached.
     """
     kind = range_kind(table, column)
     numbers: dict[object, int | None] = {wide_slot(kind, when, level): None for when, _ in new}
@@ -385,7 +389,9 @@ def _slots_of_page(
     chosen, kept, reached = 0, [], 0
     slots: list[str] = []
     left = bits
-    for slot in sorted(numbers, reverse=True):  # type: ignore[type-var]
+    for slot in sorted(map(str, numbers), reverse=True):
+        if within is not None and not within[0] <= slot <= within[1]:
+            continue
         number = numbers[slot]
         here = 0 if number is None or not left else left & bits_of(connection, table, [slot_set(number)], up_to)
         left ^= here
@@ -396,7 +402,7 @@ def _slots_of_page(
             continue
         chosen |= here
         kept += new_here
-        slots.append(str(slot))
+        slots.append(slot)
         reached += matching
         if reached >= offset + limit:
             break
