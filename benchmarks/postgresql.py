@@ -34,11 +34,10 @@ from benchmarks.current_usage import (
     AGGREGATIONS,
     GROWTH_RATIO,
     PLANS,
-    aggregate_by,
     asking,
     best,
+    count_by,
     prepared,
-    price_by,
     roll_up,
 )
 from benchmarks.current_usage import FEW as FEW_EVENTS
@@ -185,26 +184,25 @@ def usage_growth(url: str, count: int) -> int:
     few: dict[tuple[str, str], float] = {}
     print(f"  {'':32}{'events':>10}{'counted':>10}{'by states':>10} ms{'growth':>8}")
     for size in (FEW_EVENTS, count):
-        with temporary_database(url) as database, prepared(database, FEW_EVENTS, ["alone"]) as billing:
+        with temporary_database(url) as database, prepared(database, FEW_EVENTS, ["alone"], priced=True) as billing:
             assert isinstance(billing.store, PostgresStore)
             copy_events(billing, size)
             ask = asking(billing)
-            for plan, properties in PLANS.items():
-                billing.writing(lambda work: price_by(work, properties))  # noqa: B023
-                for aggregation_type, field, _ in AGGREGATIONS:
-                    billing.writing(lambda work, how=(aggregation_type, field): aggregate_by(work, *how))  # type: ignore[misc]
+            for plan in PLANS:
+                for aggregation in AGGREGATIONS:
+                    count_by(billing, aggregation, plan)
                     # Series of other questions may answer this one too.
                     billing.store.transact(lambda connection: connection.execute("DELETE FROM usage_series"))
-                    counting, counted = best(ask), ask()
+                    counting, counted = best(ask, time.perf_counter), ask()
                     started = time.perf_counter()
                     roll_up(billing)
                     built = time.perf_counter() - started
-                    stated, is_same = best(ask), ask() == counted
-                    ratio = stated / few.setdefault((aggregation_type, plan), stated)
+                    stated, is_same = best(ask, time.perf_counter), ask() == counted
+                    ratio = stated / few.setdefault((aggregation.name, plan), stated)
                     kept = ratio <= GROWTH_RATIO and is_same
                     missed += not kept
                     print(
-                        f"  {aggregation_type:18}{plan:14}{size:10,}{counting * 1000:10.1f}{stated * 1000:10.1f}"
+                        f"  {aggregation.name:18}{plan:14}{size:10,}{counting * 1000:10.1f}{stated * 1000:10.1f}"
                         f"   {ratio:8.2f} {'keeps' if kept else 'MISSES'} {'same' if is_same else 'DIFFERENT'},"
                         f" built in {built / size * 1e6:.1f} us an event",
                         flush=True,

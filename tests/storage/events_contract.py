@@ -133,7 +133,7 @@ def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, Aggre
     return results
 
 
-def _digits(tallies: Mapping[Group, AggregateResult]) -> dict[Group, tuple[str, str]]:
+def digits(tallies: Mapping[Group, AggregateResult]) -> dict[Group, tuple[str, str]]:
     """Units and moments with all their decimals, zeros too."""
     return {group: (str(tally.units), str(tally.moment)) for group, tally in tallies.items()}
 
@@ -410,7 +410,7 @@ class EventsContract:
         organization.append(event(organization.id, 1, {"value": "0.1"}), event(organization.id, 2, {"value": D("0.2")}))
         assert organization.units("sum_agg") == D("0.3")
 
-    def test_thirty_digits_survive(self, organization: Organization) -> None:
+    def test_thirtydigits_survive(self, organization: Organization) -> None:
         organization.append(
             event(organization.id, 1, {"value": "123456789012345678901234567890"}),
             event(organization.id, 2, {"value": "0.1"}),
@@ -472,10 +472,10 @@ class EventsContract:
             tallies = organization.ask(lambda tx: tx.events.tallies(wanted))  # noqa: B023
             buckets = organization.ask(lambda tx: tx.events.tallies_by_bucket(wanted, index))  # noqa: B023
             events = organization.ask(lambda tx: list(tx.events.scan(question)))
-            assert _digits(tallies) == _digits(expected(wanted, events))
+            assert digits(tallies) == digits(expected(wanted, events))
             for position in range(2):
                 in_bucket = replace(wanted, bucket=index.bucket(position))
-                assert _digits(buckets[position]) == _digits(expected(in_bucket, events))
+                assert digits(buckets[position]) == digits(expected(in_bucket, events))
 
     def test_groups_come_in_the_order_of_their_first_events(self, organization: Organization) -> None:
         organization.append(
@@ -604,7 +604,7 @@ class EventsContract:
         tallies = organization.ask(lambda tx: tx.events.tallies(question))
         assert tallies == expected(question, events)
         if aggregation_type == CountedAs.WEIGHTED_SUM:
-            assert _digits(tallies) == _digits(expected(question, events))
+            assert digits(tallies) == digits(expected(question, events))
         scanned = organization.ask(lambda tx: list(tx.events.scan(question)))
         assert scanned == sorted(
             (event for event in events if concerns(question, event)), key=lambda event: event.order

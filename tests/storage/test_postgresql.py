@@ -421,6 +421,7 @@ DIGESTS = {
     4: "fab729d64c60bad8",
     5: "f3139ed7ebc07c48",
     6: "c0fd74434bc2e588",
+    7: "8dae324e5342cd38",
 }
 
 
@@ -539,6 +540,19 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
         assert triggers(url) == current_triggers != []
         assert looked_at_after(url) == dict.fromkeys(schema.GROWING, "10000")
         PostgresStore(url, read_only=True).close()
+
+
+def test_states_of_version_6_get_the_columns_of_weighted_sums_and_prices() -> None:
+    with new_database() as url:
+        PostgresStore(url).close()
+        current_columns = columns(url)
+        run(
+            url,
+            "ALTER TABLE usage_states DROP COLUMN moment, DROP COLUMN paid",
+            "UPDATE usagebill_schema SET version = 6, records = 42",
+        )
+        PostgresStore(url).close()
+        assert columns(url) == current_columns
 
 
 def test_many_that_open_an_empty_database_at_once_make_one_schema() -> None:

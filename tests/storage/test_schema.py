@@ -361,6 +361,7 @@ TABLES_OF_VERSIONS = {
     40: "d49cad5af3891063",
     41: "d49cad5af3891063",
     42: "83a9ad6f345ffa7c",
+    43: "63d804483c69b119",
 }
 
 

@@ -28,6 +28,7 @@ from tests.storage.events_contract import (
     History,
     Organization,
     arrivals,
+    digits,
     event,
     expected,
     histories,
@@ -143,13 +144,16 @@ def few(eager: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
         yield store
 
 
-def calls(organization: Organization, count: int, first: int = 0, **properties: Any) -> list[Event]:
+def calls(
+    organization: Organization, count: int, first: int = 0, *, cents: Decimal | None = None, **properties: Any
+) -> list[Event]:
     return [
         event(
             organization.id,
             number,
             {"value": number, "region": "eu" if number % 3 else "us", **properties},
             at=second(number),
+            cents=cents,
         )
         for number in range(first, first + count)
     ]
@@ -162,6 +166,7 @@ def run(store: AnyStore, statement: str) -> None:
             server.execute(statement.encode())
         return
     connection = sqlite3.connect(store.path)
+    answers.prepare_numbers(connection)
     connection.execute(statement)
     connection.commit()
     connection.close()
@@ -182,12 +187,15 @@ def counted(store: AnyStore, rows: str) -> int:
     return int(store._writer.execute(sql).fetchone()[0])
 
 
-def prepared(store: AnyStore, **fields: Any) -> tuple[Organization, EventQuery]:
-    """An organization with 20 events, and a question that its states can answer."""
+def prepared(store: AnyStore, *, cents: Decimal | None = None, **fields: Any) -> tuple[Organization, EventQuery]:
+    """An organization with 20 events, each with a price of so many cents, and a question that its states can answer."""
     organization = new_organization(store)
-    organization.append(*calls(organization, 20))
+    organization.append(*calls(organization, 20, cents=cents))
     question = EventQuery(
-        code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value", **fields
+        code="calls",
+        external_subscription_id="sub",
+        field_name="value",
+        **{"aggregation_type": "sum_agg", **fields},
     )
     organization.ask(lambda tx: tx.events.tallies(question))
     rolled_up(store)
@@ -233,9 +241,9 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
         "UPDATE usage_slots SET last_at = last_at - 1 WHERE series < 0",
         {
             "sqlite": "INSERT INTO usage_states SELECT series, slot, dims, 'x', n, low, high, top, longs, rest,"
-            " long_top, first_at, first_sequence, last_at FROM usage_states",
+            " long_top, first_at, first_sequence, last_at, moment, paid FROM usage_states",
             "postgresql": "INSERT INTO usage_states SELECT series, slot, 'x', organization_id, dims, 'x', n, total,"
-            " top, first_at, first_sequence, last_at FROM usage_states",
+            " top, first_at, first_sequence, last_at, moment, paid FROM usage_states",
         },
     ],
 )
@@ -243,6 +251,88 @@ def test_states_that_were_edited_are_found(few: AnyStore, edit: Mapping[str, str
     organization, _ = prepared(few)
     edited(few, edit)
     assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
+
+
+@pytest.mark.parametrize("group_keys", [(), ("region",)])
+@pytest.mark.parametrize(
+    ("edits", "moved"),
+    [
+        (
+            {
+                "sqlite": "UPDATE usage_states SET moment = exact_added(moment, '1000000')",
+                "postgresql": "UPDATE usage_states SET moment = moment + 1000000",
+            },
+            (0, 10**6),
+        ),
+        (
+            {
+                "sqlite": "UPDATE usage_states SET rest = exact_added(rest, '0.50')",
+                "postgresql": "UPDATE usage_states SET total = total + 0.50",
+            },
+            (D("0.50"), 0),
+        ),
+    ],
+)
+def test_weighted_sums_are_answered_from_states(
+    few: AnyStore, edits: Mapping[str, str], moved: tuple[Decimal, int], group_keys: tuple[str, ...]
+) -> None:
+    organization, question = prepared(
+        few, aggregation_type="weighted_sum_agg", held_from=START - timedelta(days=1), group_keys=group_keys
+    )
+    tallies = organization.ask(lambda tx: tx.events.tallies(question))
+    assert tallies == asked_of_events(few, organization, question)
+    assert sum(tally.units for tally in tallies.values()) == sum(range(20))
+    edited(few, edits)
+    wrong = organization.ask(lambda tx: tx.events.tallies(question))
+    assert {group: (tally.units - moved[0], tally.moment - moved[1]) for group, tally in wrong.items()} == {
+        group: (tally.units, tally.moment) for group, tally in tallies.items()
+    }
+    (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
+    assert fault.kind == "weighted numbers"
+    organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
+    rolled_up(few)
+    assert organization.ask(lambda tx: tx.events.tallies(question)) == tallies
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
+def test_a_weighted_sum_is_kept_with_the_decimals_that_were_sent(few: AnyStore) -> None:
+    organization, question = prepared(few, aggregation_type="weighted_sum_agg")
+    for number, value in ((100, "1.50"), (101, "-1.5000"), (102, "0.000")):
+        organization.append(event(organization.id, number, {"value": value}, at=second(number)))
+    for _ in range(2):
+        (tally,) = organization.ask(lambda tx: tx.events.tallies(question)).values()
+        assert str(tally.units) == "190.0000"
+        rolled_up(few)
+    edited(
+        few,
+        {
+            "sqlite": "UPDATE usage_states SET rest = exact_added(rest, '0.00000')",
+            "postgresql": "UPDATE usage_states SET total = total + 0.00000",
+        },
+    )
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
+
+
+@pytest.mark.parametrize("group_keys", [(), ("region",)])
+def test_prices_sent_with_events_are_added_up_from_states(few: AnyStore, group_keys: tuple[str, ...]) -> None:
+    organization, question = prepared(few, cents=D("0.000000000000001"), amounts=True, group_keys=group_keys)
+    tallies = organization.ask(lambda tx: tx.events.tallies(question))
+    assert tallies == asked_of_events(few, organization, question)
+    assert sum(tally.amount_cents for tally in tallies.values()) == D("0.00000000000002")
+    edited(
+        few,
+        {
+            "sqlite": "UPDATE usage_states SET paid = exact_added(paid, '7')",
+            "postgresql": "UPDATE usage_states SET paid = paid + 7",
+        },
+    )
+    wrong = organization.ask(lambda tx: tx.events.tallies(question))
+    assert all(tally.amount_cents == tallies[group].amount_cents + 7 for group, tally in wrong.items())
+    (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
+    assert fault.kind == "priced numbers"
+    organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
+    rolled_up(few)
+    assert organization.ask(lambda tx: tx.events.tallies(question)) == tallies
 
 
 def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
@@ -256,6 +346,7 @@ def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
                 {"value": f"{number}.000000{number % 9}", "region": f"region-{number % 4}"},
                 at=datetime(1969, 9, 1, tzinfo=UTC) + number * timedelta(hours=25),
                 received=second(number),
+                cents=D(number) / 7000,
             )
             for number in range(300)
         )
@@ -267,9 +358,10 @@ def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
         field_name="value",
         group_keys=("region",),
     )
-    for aggregation_type in ("sum_agg", "count_agg"):
-        varied = replace(question, aggregation_type=aggregation_type)
-        organization.ask(partial(tallies_of, varied))
+    for aggregation_type in ("sum_agg", "count_agg", "weighted_sum_agg"):
+        for amounts in (False, True):
+            varied = replace(question, aggregation_type=aggregation_type, amounts=amounts)
+            organization.ask(partial(tallies_of, varied))
     with pytest.MonkeyPatch.context() as patch:
         for module in (states, postgres_states):
             patch.setattr(module, "AT_ONCE", 40)
@@ -289,7 +381,9 @@ def test_periods_of_any_length_are_answered_as_from_events(few: AnyStore) -> Non
         start = datetime(1969, 8, 25, tzinfo=UTC) + timedelta(minutes=numbers.randrange(400_000))
         varied = replace(
             question,
-            aggregation_type=numbers.choice(("count_agg", "sum_agg", "max_agg", "latest_agg")),
+            aggregation_type=numbers.choice(("count_agg", "sum_agg", "max_agg", "latest_agg", "weighted_sum_agg")),
+            amounts=numbers.choice((False, True)),
+            held_from=numbers.choice((None, start, start + timedelta(minutes=30))),
             earliest=numbers.choice((None, start)),
             latest=numbers.choice((None, start + timedelta(days=numbers.choice((1, 9, 31, 100, 365))))),
             known_at=numbers.choice((None, None, second(numbers.randrange(320)))),
@@ -646,6 +740,8 @@ questions = st.builds(
     bucket=st.one_of(st.just(EventScope(matches={})), some_bucket),
     only=st.one_of(st.just({}), st.dictionaries(st.sampled_from(KEYS[:2]), st.just((None, "1", "eu")), max_size=1)),
     group_keys=st.sampled_from([(), (), ("region",), ("region", "value")]),
+    amounts=st.sampled_from([False, False, True]),
+    held_from=st.one_of(st.none(), hours),
 )
 filters = st.lists(
     st.sampled_from(
@@ -681,8 +777,9 @@ def at_hours(organization: Organization, history: History, first: int) -> list[E
             {"region": ("eu", "us")[number % 2], **properties},
             at=START + (at - START) * 3000,
             received=START + (received - START) * 3000,
+            cents=cents,
         )
-        for number, (at, received, properties, _) in enumerate(history)
+        for number, (at, received, properties, cents) in enumerate(history)
     ]
 
 
@@ -724,7 +821,10 @@ def live(store: AnyStore, life: Sequence[tuple[str, Any]]) -> None:
     def look(question: EventQuery, filters: list[dict[str, tuple[str, ...]]] | None) -> None:
         if filters is None:
             tallies = organization.ask(lambda tx: tx.events.tallies(question))
-            assert tallies == (expected(question, events) or {(None,) * len(question.group_keys): AggregateResult()})
+            wanted = expected(question, events) or {(None,) * len(question.group_keys): AggregateResult()}
+            assert tallies == wanted
+            if question.aggregation_type == "weighted_sum_agg":
+                assert digits(tallies) == digits(wanted)
             assert list(tallies) == list(asked_of_events(store, organization, question))
             return
         index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
@@ -734,6 +834,8 @@ def live(store: AnyStore, life: Sequence[tuple[str, Any]]) -> None:
             wanted = expected(replace(question, bucket=index.bucket(position)), events)
             if position in buckets:
                 assert buckets[position] == wanted
+                if question.aggregation_type == "weighted_sum_agg":
+                    assert digits(buckets[position]) == digits(wanted)
             else:
                 assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
 

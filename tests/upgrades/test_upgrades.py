@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.storage.events_contract import event
 
 from usagebill import Billing
 from usagebill.clock import ManualClock
+from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sqlite import SqliteStore, schema
+from usagebill.storage.sqlite.events import state_answers, states
 from usagebill.storage.sqlite.schema import OlderFile
+from usagebill.storage.usage_series import READY
 
 FILES = sorted(Path(__file__).parent.glob("v*.db.gz"))
 NOW = datetime(2024, 2, 1, 3, tzinfo=UTC)
@@ -136,3 +141,37 @@ def test_an_older_file_that_is_only_read_is_refused_in_words(older: Path) -> Non
     with pytest.raises(OlderFile, match="and is only read"):
         SqliteStore(older, read_only=True)
     assert older.read_bytes() == before
+
+
+def test_states_of_version_42_are_kept_and_those_of_weighted_sums_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
+    monkeypatch.setattr(states, "MIN_WAITING", 1)
+    monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
+    path, organization = tmp_path / "billing.db", "organization-1"
+    summed = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
+    store = SqliteStore(path)
+    store.write(organization, lambda tx: tx.events.append([event(organization, n, {"value": n}) for n in range(9)]))
+    store.read(organization, lambda tx: tx.events.tallies(summed))
+    while store.roll_up_usage():
+        pass
+    store.close()
+    connection = sqlite3.connect(path)
+    for column in ("moment", "paid"):
+        connection.execute(f"ALTER TABLE usage_states DROP COLUMN {column}")
+    connection.execute("PRAGMA user_version = 42")
+    connection.commit()
+    connection.close()
+
+    store = SqliteStore(path)
+    weighted = replace(summed, aggregation_type="weighted_sum_agg")
+    tallies = [store.read(organization, lambda tx: tx.events.tallies(weighted))]
+    while store.roll_up_usage():
+        pass
+    tallies.append(store.read(organization, lambda tx: tx.events.tallies(weighted)))
+    assert tallies[0] == tallies[1]
+    assert store.read(organization, lambda tx: list(tx.events.state_faults())) == []
+    kinds = store._writer.execute("SELECT kind, stage FROM usage_series ORDER BY id").fetchall()
+    assert kinds == [("numbers", READY), ("weighted numbers", READY)]
+    store.close()

@@ -1,8 +1,8 @@
 """Rules of running states that every engine follows: the shapes and slices of series, and when a series pays off.
 
 A series keeps partial aggregates by slices of time for one external subscription and code. Its shape says what they
-keep: a count, the numbers of a field, or the values of a field, each by the texts of some properties, or by the filters
-of a charge that price the events.
+keep: a count, the numbers of a field (also weighted by their instants, or with the prices sent with events), or the
+values of a field, each by the texts of some properties, or by the filters of a charge that price the events.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ __all__ = [
     "MIN_WAITING",
     "NO_FILTERS",
     "NUMBERS",
+    "PRICED_NUMBERS",
     "READY",
     "USELESS",
     "VALUES",
+    "WEIGHTED_NUMBERS",
     "WORTH_A_SERIES",
     "Bounds",
     "MissingSeries",
@@ -55,6 +57,8 @@ __all__ = [
 COUNT: Final = "count"
 NUMBERS: Final = "numbers"
 VALUES: Final = "values"
+WEIGHTED_NUMBERS: Final = "weighted numbers"
+PRICED_NUMBERS: Final = "priced numbers"
 # The stages of a series: its older events are being added; it answers queries; it was given up.
 BUILDING, READY, USELESS = 0, 1, 2
 
@@ -148,7 +152,10 @@ _KINDS: Final[Mapping[str, str]] = {
     CountedAs.MAX: NUMBERS,
     CountedAs.LATEST: NUMBERS,
     CountedAs.UNIQUE_COUNT: VALUES,
+    CountedAs.WEIGHTED_SUM: WEIGHTED_NUMBERS,
 }
+# If prices sent with events are added up too.
+_PRICED_KINDS: Final[Mapping[str, str]] = {CountedAs.SUM: PRICED_NUMBERS}
 
 
 def shape_of(question: EventQuery, filters: FilterIndex | None = None, *, by_positions: bool = False) -> Shape | None:
@@ -156,8 +163,8 @@ def shape_of(question: EventQuery, filters: FilterIndex | None = None, *, by_pos
 
     Its states are keyed by the positions of the filters if `by_positions`, unless there are very many of these.
     """
-    kind = _KINDS.get(question.aggregation_type)
-    if kind is None or question.amounts or (kind != COUNT and question.field_name is None):
+    kind = (_PRICED_KINDS if question.amounts else _KINDS).get(question.aggregation_type)
+    if kind is None or (kind != COUNT and question.field_name is None):
         return None
     if question.stored_after is not None:
         return None
@@ -213,6 +220,9 @@ class Bounds:
         self.whole_from = self.earliest
         if question.after is not None and question.first_end is not None:
             self.whole_from = max(self.earliest, microseconds(question.first_end))
+        if question.held_from is not None:
+            # Events before count from there on.
+            self.whole_from = max(self.whole_from, microseconds(question.held_from))
         # At these instants only some events count.
         split = [event.timestamp for event in (question.up_to, question.before) if event is not None]
         split += [] if question.last_start is None else [question.last_start]

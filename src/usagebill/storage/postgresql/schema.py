@@ -37,7 +37,7 @@ __all__ = [
     "identity_of",
 ]
 
-VERSION = 6
+VERSION = 7
 # Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 

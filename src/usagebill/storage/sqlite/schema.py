@@ -46,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 42
+VERSION = 43
 # Decimals were stored in another form before.
 _OLDEST_READ = 2
 
@@ -149,6 +149,14 @@ def _number_filter_values(connection: sqlite3.Connection) -> None:
     connection.execute("DROP INDEX IF EXISTS events_usage")
 
 
+def _weigh_and_price(connection: sqlite3.Connection) -> None:
+    """Running states of weighted sums and of prices sent with events have columns of their own."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(usage_states)")}
+    for column in ("moment", "paid"):
+        if columns and column not in columns:
+            connection.execute(f"ALTER TABLE usage_states ADD COLUMN {column} TEXT")
+
+
 # version -> the migration of tables that are not of records, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
@@ -156,6 +164,7 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     35: _bring_lists_forward,
     37: _name_events,
     38: _number_filter_values,
+    43: _weigh_and_price,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {

@@ -19,18 +19,26 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import (
     Buckets,
     grouped_by,
+    held_at,
     latest_at,
     merged,
     names_sql,
     results,
 )
-from usagebill.storage.postgresql.events.sql_texts import Sql, number_sql, properties_sql, text_sql, where_sql
+from usagebill.storage.postgresql.events.sql_texts import (
+    Sql,
+    amount_sql,
+    number_sql,
+    properties_sql,
+    text_sql,
+    where_sql,
+)
 from usagebill.storage.postgresql.events.states import FORM, shape_digest
 from usagebill.storage.usage_series import (
+    COUNT,
     DAY,
     HOUR,
     MAX_STRETCHES,
-    NUMBERS,
     READY,
     VALUES,
     WORTH_A_SERIES,
@@ -192,10 +200,12 @@ class StateAnswers:
             CountedAs.SUM: ", SUM(total)",
             CountedAs.MAX: ", MAX(top)",
             CountedAs.LATEST: ", MAX(last_at), 0, '', 0::numeric",
+            CountedAs.WEIGHTED_SUM: ", SUM(total), SUM(moment), MAX(last_at)",
         }[CountedAs(question.aggregation_type)]
+        paid = "SUM(paid)" if question.amounts else "NULL::numeric"
         rows = self._connection.execute(
             f"SELECT {''.join(f'{name}, ' for name in names)}MIN(first_at), MIN(first_sequence), SUM(n)::bigint,"
-            f" NULL::numeric{said} FROM ({sql.text}) rows{grouped_by(names)} HAVING SUM(n) > 0",
+            f" {paid}{said} FROM ({sql.text}) rows{grouped_by(names)} HAVING SUM(n) > 0",
             sql.values,
         )
         buckets = merged(question, filters, rows, len(question.group_keys))
@@ -210,7 +220,7 @@ class StateAnswers:
         sql.columns = _dimensions(shape)
         names = names_sql(sql, question, filters)
         sql.add(
-            "s.n, s.total, s.top, s.first_at, s.first_sequence, s.last_at"
+            "s.n, s.total, s.top, s.first_at, s.first_sequence, s.last_at, s.moment, s.paid"
             " FROM unnest(?::bigint[], ?::bigint[], ?::bigint[]) AS part (series, begins, ends) CROSS JOIN LATERAL"
             " (SELECT * FROM usage_states u WHERE u.series = part.series AND u.slot BETWEEN part.begins AND part.ends)"
             " s WHERE TRUE",
@@ -227,11 +237,14 @@ class StateAnswers:
         sql.add("SELECT ")
         rows = Sql().add("SELECT ")
         names = names_sql(rows, question, filters)
-        number_sql(rows, shape.field).add(f" AS v, timestamp, sequence FROM {source.text}", *source.values)
+        number_sql(rows, shape.field).add(
+            f" AS v, {amount_sql(question)} AS amount, timestamp, sequence FROM {source.text}", *source.values
+        )
         where_sql(rows, question, self._organization_id)
-        counting = " WHERE v IS NOT NULL" if shape.kind == NUMBERS else ""
+        counting = "" if shape.kind == COUNT else " WHERE v IS NOT NULL"
         sql.add(
-            f"{''.join(f'{name}, ' for name in names)}1, v, v, timestamp, sequence, timestamp"
+            f"{''.join(f'{name}, ' for name in names)}1, v, v, timestamp, sequence, timestamp,"
+            f" v * {held_at(question)}, amount"
             f" FROM ({rows.text} OFFSET 0) e{counting}",
             *rows.values,
         )

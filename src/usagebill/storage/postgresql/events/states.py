@@ -36,10 +36,11 @@ from usagebill.storage.usage_series import (
     MAX_SERIES,
     MAX_WAITING,
     MIN_WAITING,
-    NUMBERS,
+    PRICED_NUMBERS,
     READY,
     USELESS,
     VALUES,
+    WEIGHTED_NUMBERS,
     MissingSeries,
     Pair,
     Shape,
@@ -81,7 +82,8 @@ CREATE TABLE IF NOT EXISTS usage_slots (
 CREATE TABLE IF NOT EXISTS usage_states (
     series bigint NOT NULL, slot bigint NOT NULL, digest bytea NOT NULL, organization_id {_C} NOT NULL,
     dims text[] NOT NULL, value text NOT NULL, n bigint NOT NULL, total numeric, top numeric, first_at bigint NOT NULL,
-    first_sequence bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (series, slot, digest)) WITH (fillfactor = 70);
+    first_sequence bigint NOT NULL, last_at bigint NOT NULL, moment numeric, paid numeric,
+    PRIMARY KEY (series, slot, digest)) WITH (fillfactor = 70);
 CREATE TABLE IF NOT EXISTS usage_rolled_up (
     organization_id {_C} PRIMARY KEY, sequence bigint NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE IF NOT EXISTS usage_dropped (series bigint PRIMARY KEY, organization_id {_C} NOT NULL);
@@ -107,6 +109,8 @@ _COUNTED_COLUMNS: Final = (
     " precise_total_amount_cents, created_at, texts, numbers"
 )
 STATE_STATEMENTS: Final = (
+    # Databases before version 7 have the table without them.
+    "ALTER TABLE usage_states ADD COLUMN IF NOT EXISTS moment numeric, ADD COLUMN IF NOT EXISTS paid numeric",
     *_trigger(
         "usage_events_deleted",
         "AFTER DELETE ON events REFERENCING OLD TABLE AS gone FOR EACH STATEMENT",
@@ -437,21 +441,26 @@ def _fresh(shape: Shape, source: Sql, series: str, width: str) -> Sql:
         text_sql(sql, "operation_type").add(" IS NOT NULL AS spoken, ")
     else:
         number_sql(sql.add("''::text AS value, "), shape.field).add(" AS number, FALSE AS spoken, ")
+    if shape.kind == PRICED_NUMBERS:
+        sql.add("precise_total_amount_cents::numeric AS price, ")
     sql.add(f"timestamp, sequence, created_at FROM {source.text}", *source.values)
-    counting = {COUNT: "TRUE", NUMBERS: "number IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
+    counting = {COUNT: "TRUE", VALUES: "value IS NOT NULL"}.get(shape.kind, "number IS NOT NULL")
+    moment = "SUM(number * timestamp)" if shape.kind == WEIGHTED_NUMBERS else "NULL::numeric"
+    paid = "SUM(price)" if shape.kind == PRICED_NUMBERS else "NULL::numeric"
     dims = f"ARRAY[{', '.join(keys)}]::text[]"
     # Evaluated once per event, not at each use.
     text = (
         f"SELECT series, width, slot, sha256(convert_to(array_to_json(array_append({dims}, value))::text, 'UTF8'))"
         f" AS digest, {dims} AS dims, value, COUNT(*) AS n, SUM(number) AS total, MAX(number) AS top,"
         " MIN(timestamp) AS first_at, MIN(sequence) AS first_sequence, MAX(timestamp) AS last_at,"
-        f" MAX(created_at) AS received_at, bool_or(spoken) AS spoken FROM ({sql.text} OFFSET 0) rows WHERE {counting}"
+        f" {moment} AS moment, {paid} AS paid, MAX(created_at) AS received_at, bool_or(spoken) AS spoken"
+        f" FROM ({sql.text} OFFSET 0) rows WHERE {counting}"
         f" GROUP BY {', '.join(['series', 'width', 'slot', *keys, 'value'])}"
     )
     return Sql().add(text, *sql.values)
 
 
-_STATE: Final = "series, slot, digest, dims, value, n, total, top, first_at, first_sequence, last_at"
+_STATE: Final = "series, slot, digest, dims, value, n, total, top, first_at, first_sequence, last_at, moment, paid"
 _SLOT: Final = (
     "series, slot, SUM(n)::bigint AS n, MIN(first_at) AS first_at, MAX(last_at) AS last_at,"
     " MAX(received_at) AS received_at, bool_or(spoken) AS spoken"
@@ -460,7 +469,8 @@ _HOURS: Final = 24 * 1_000_000
 # Hours of the same day and properties, merged.
 _BY_DAY: Final = (
     f"SELECT -series, {DAY}::bigint, (slot + {_HOURS}) / 24 - {_HOURS} / 24, digest, dims, value, SUM(n)::bigint,"
-    " SUM(total), MAX(top), MIN(first_at), MIN(first_sequence), MAX(last_at), MAX(received_at), bool_or(spoken)"
+    " SUM(total), MAX(top), MIN(first_at), MIN(first_sequence), MAX(last_at), SUM(moment), SUM(paid), MAX(received_at),"
+    " bool_or(spoken)"
     f" FROM fresh WHERE width = {HOUR} GROUP BY 1, 3, digest, dims, value"
 )
 
@@ -475,7 +485,8 @@ def _merge(connection: Connection, organization_id: str, shape: Shape, fresh: Sq
         " total = usage_states.total + excluded.total, top = greatest(usage_states.top, excluded.top),"
         " first_at = least(usage_states.first_at, excluded.first_at),"
         " first_sequence = least(usage_states.first_sequence, excluded.first_sequence),"
-        " last_at = greatest(usage_states.last_at, excluded.last_at))"
+        " last_at = greatest(usage_states.last_at, excluded.last_at), moment = usage_states.moment + excluded.moment,"
+        " paid = coalesce(usage_states.paid + excluded.paid, usage_states.paid, excluded.paid))"
         " INSERT INTO usage_slots (organization_id, series, slot, n, first_at, last_at, received_at, spoken)"
         f" SELECT ?, {_SLOT} FROM both_widths GROUP BY series, slot ON CONFLICT (series, slot) DO UPDATE SET"
         " n = usage_slots.n + excluded.n, first_at = least(usage_slots.first_at, excluded.first_at),"
@@ -521,7 +532,8 @@ def _differing(connection: Connection, series: _Series, done: int, id: int, widt
             f" USING ({key}) WHERE ROW({here}) IS DISTINCT FROM ROW({there}))"
         )
 
-    state = "n, total, top, first_at, first_sequence, last_at"
+    # As texts, sums are compared with their decimals.
+    state = "n, total::text, top, first_at, first_sequence, last_at, moment::text, paid::text"
     return int(
         _scalar(
             connection,

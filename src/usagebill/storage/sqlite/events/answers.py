@@ -83,6 +83,10 @@ class _ExactMax:
         return None if self._max is None else str(self._max)
 
 
+def _exact_product(text: str | None, at: int) -> str | None:
+    return None if text is None else str(multiply(Decimal(text), Decimal(at)))
+
+
 def _exact_added(text: str | None, other: str | None) -> str | None:
     if text is None or other is None:
         return text or other
@@ -102,6 +106,7 @@ def prepare_numbers(connection: sqlite3.Connection) -> None:
     connection.create_aggregate("exact_moment", 2, _ExactMoment)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
     connection.create_function("member_in", 2, member_in, deterministic=True)
+    connection.create_function("exact_product", 2, _exact_product, deterministic=True)
     connection.create_function("exact_added", 2, _exact_added, deterministic=True)
     connection.create_function("exact_larger", 2, _exact_larger, deterministic=True)
 
@@ -130,6 +135,21 @@ class EventSql:
     def text(self, key: str) -> str:
         """The text form of the property `key` (`core.events.property_text`), NULL if it has none."""
         return self.member("coalesce(texts, properties)", key)
+
+    def is_number(self, field: str | None) -> str:
+        """Whether the field is a number, without parsing it: the JSON names the field, first or after a comma."""
+        if field is None:
+            return "0"
+        named = f"{_json(field)}:"
+        first, later = self.bind("{" + named), self.bind("," + named)
+        tests = (
+            f"instr({column}, {first}) = 1 OR instr({column}, {later}) > 0" for column in ("millionths", "long_numbers")
+        )
+        return f"({' OR '.join(tests)})"
+
+    def number(self, field: str | None) -> str:
+        """The text of the field if it is a number, with the decimals that were sent."""
+        return "NULL" if field is None else f"CASE WHEN {self.is_number(field)} THEN {self.text(field)} END"
 
     def listed(self, values: Sequence[str]) -> str:
         """The operand of IN for `values`: one parameter for many, as SQLite resolves each name linearly."""
@@ -352,10 +372,6 @@ class Asked:
             return "NULL", "NULL"
         return f"({self.query.member('millionths', field)})", f"({self.query.member('long_numbers', field)})"
 
-    def number(self, field: str | None) -> str:
-        """The field's text, if it `is_number`."""
-        return "NULL" if field is None else f"({self.query.text(field)})"
-
     @property
     def held_at(self) -> str:
         """The instant from which the change of a weighted sum counts."""
@@ -363,15 +379,12 @@ class Asked:
         return "timestamp" if held_from is None else f"max(timestamp, {microseconds(held_from)})"
 
     def is_number(self, field: str | None) -> str:
-        """Whether `numbers` has a value, without parsing it: the JSON names the field, first or after a comma."""
-        if field is None:
-            return "0"
-        named = f"{_json(field)}:"
-        first, later = self.query.bind("{" + named), self.query.bind("," + named)
-        tests = (
-            f"instr({column}, {first}) = 1 OR instr({column}, {later}) > 0" for column in ("millionths", "long_numbers")
-        )
-        return f"({' OR '.join(tests)})"
+        """See `EventSql.is_number`."""
+        return self.query.is_number(field)
+
+    def number(self, field: str | None) -> str:
+        """See `EventSql.number`."""
+        return self.query.number(field)
 
 
 def places_sql(count: int) -> str:

@@ -23,12 +23,14 @@ from usagebill.storage.sqlite.events.bucket_answers import Cell, Place, Spread, 
 from usagebill.storage.sqlite.events.lists import EventLists
 from usagebill.storage.sqlite.events.states import FORM, rolled_up_to, slices_of
 from usagebill.storage.usage_series import (
+    COUNT,
     DAY,
     MAX_STRETCHES,
     NO_FILTERS,
-    NUMBERS,
+    PRICED_NUMBERS,
     READY,
     VALUES,
+    WEIGHTED_NUMBERS,
     WORTH_A_SERIES,
     Bounds,
     MissingSeries,
@@ -135,9 +137,9 @@ class StateAnswers:
         if shape.kind == VALUES:
             return self._unique_cells(series, question, filters, shape)
         try:
-            return self._added_cells(series, question, filters, shape, _COLUMNS[question.aggregation_type])
+            return self._added_cells(series, question, filters, shape, _columns_of(question))
         except _LongNumbers:
-            every = (*_COLUMNS[question.aggregation_type], *_LONG[question.aggregation_type])
+            every = (*_columns_of(question), *_LONG[question.aggregation_type])
             return self._added_cells(series, question, filters, shape, every)
 
     def _added_cells(
@@ -315,7 +317,7 @@ def _slots(asked: Asked, series: int, among: str, without: Collection[int]) -> s
     return f"series = {series} AND {among}{left_out}"
 
 
-_SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "last_at")
+_SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "moment", "paid", "last_at")
 _FIRST_EVENT: Final = ("first_at", "first_sequence")
 # How the columns of states are put together.
 _MERGED: Final[Mapping[str, str]] = {
@@ -329,6 +331,8 @@ _MERGED: Final[Mapping[str, str]] = {
     "first_at": "MIN(first_at)",
     "first_sequence": "MIN(first_sequence)",
     "last_at": "MAX(last_at)",
+    "moment": "exact_sum(moment) FILTER (WHERE moment IS NOT NULL)",
+    "paid": "exact_sum(paid) FILTER (WHERE paid IS NOT NULL)",
 }
 # The columns that an aggregation needs; long numbers have others, which cost more than all the rest and hardly ever
 # hold anything.
@@ -337,13 +341,20 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     CountedAs.SUM: ("n", "low", "high", "longs"),
     CountedAs.MAX: ("n", "top", "longs"),
     CountedAs.LATEST: ("n", "longs", "last_at"),
+    CountedAs.WEIGHTED_SUM: ("n", "longs", "rest", "moment", "last_at"),
 }
 _LONG: Final[Mapping[str, tuple[str, ...]]] = {
     CountedAs.COUNT: (),
     CountedAs.SUM: ("rest",),
     CountedAs.MAX: ("long_top",),
     CountedAs.LATEST: (),
+    CountedAs.WEIGHTED_SUM: (),
 }
+
+
+def _columns_of(question: EventQuery) -> tuple[str, ...]:
+    columns = _COLUMNS[question.aggregation_type]
+    return (*columns, "paid") if question.amounts else columns
 
 
 class _LongNumbers(Exception):
@@ -378,8 +389,14 @@ def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str],
 def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
     """One row per event, with these columns of states."""
     short, long = spread.asked.numbers(shape.field)
-    read = {"short": short, "long": long, "timestamp": "timestamp", "sequence": "sequence"}
-    is_number = shape.kind == NUMBERS
+    read = {"timestamp": "timestamp", "sequence": "sequence"}
+    if shape.kind == WEIGHTED_NUMBERS:
+        short, long = "NULL", spread.asked.number(shape.field)
+        read["held_at"] = spread.asked.held_at
+    elif shape.kind == PRICED_NUMBERS:
+        read["price"] = "precise_total_amount_cents"
+    read |= {"short": short, "long": long}
+    is_number = shape.kind != COUNT
     states = {
         "n": "short IS NOT NULL" if is_number else "1",
         "low": f"short % {BILLION}",
@@ -391,6 +408,8 @@ def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
         "first_at": "timestamp",
         "first_sequence": "sequence",
         "last_at": "timestamp",
+        "moment": "exact_product(long, held_at)",
+        "paid": "price",
     }
     counting = "short IS NOT NULL OR long IS NOT NULL" if is_number else "1"
     return f"{_listed(spread, [f'{states[name]} AS {name}' for name in columns], spread.rows(read))} WHERE {counting}"
@@ -398,12 +417,13 @@ def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
 
 def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tuple[Any, ...]) -> None:
     """Add a state's columns to the cell of a place."""
-    n, low, high, top, longs, rest, long_top, _ = sums
+    n, low, high, top, longs, rest, long_top, moment, paid, last_at = sums
     cell = cells.get(place)
     is_new = cell is None
     if cell is None:
         cell = cells[place] = Cell()
     cell.events += n + longs
+    cell.pay(paid)
     match aggregation_type:
         case CountedAs.COUNT:
             cell.millionths += n * MILLION
@@ -415,3 +435,5 @@ def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tu
             values = [] if top is None else [from_millionths(top)]
             values += [] if long_top is None else [Decimal(long_top)]
             cell.rest = max(values, default=ZERO) if is_new else max([cell.rest, *values])
+        case CountedAs.WEIGHTED_SUM:
+            cell.weigh(rest, moment, last_at)

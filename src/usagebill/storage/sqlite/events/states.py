@@ -25,13 +25,11 @@ from typing import Final
 import structlog
 
 from usagebill.storage.event_queries import StateFault
-from usagebill.storage.sqlite.events.answers import BILLION, EventSql
-from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
+from usagebill.storage.sqlite.events.answers import EventSql
+from usagebill.storage.sqlite.events.state_sql import KEPT, STATE_COLUMNS, fresh_sql, widened_sql
 from usagebill.storage.usage_series import (
-    AGES,
     AT_ONCE,
     BUILDING,
-    COUNT,
     DAY,
     DENSE,
     EDITED,
@@ -42,7 +40,6 @@ from usagebill.storage.usage_series import (
     MAX_SERIES,
     MAX_WAITING,
     MIN_WAITING,
-    NUMBERS,
     READY,
     USELESS,
     VALUES,
@@ -91,7 +88,7 @@ CREATE TABLE IF NOT EXISTS usage_slots (
 CREATE TABLE IF NOT EXISTS usage_states (
     series INTEGER NOT NULL, slot INTEGER NOT NULL, dims TEXT NOT NULL, value TEXT NOT NULL, n INTEGER NOT NULL,
     low INTEGER NOT NULL, high INTEGER NOT NULL, top INTEGER, longs INTEGER NOT NULL, rest TEXT, long_top TEXT,
-    first_at INTEGER NOT NULL, first_sequence INTEGER NOT NULL, last_at INTEGER NOT NULL,
+    first_at INTEGER NOT NULL, first_sequence INTEGER NOT NULL, last_at INTEGER NOT NULL, moment TEXT, paid TEXT,
     PRIMARY KEY (series, slot, dims, value)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL);
 """
@@ -405,7 +402,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
 
 _FRESH: Final = (
     "CREATE TEMP TABLE IF NOT EXISTS usage_fresh (series, slot, dims, value, n, low, high, top, longs, rest, long_top,"
-    " first_at, first_sequence, last_at, received_at, spoken)"
+    " first_at, first_sequence, last_at, moment, paid, received_at, spoken)"
 )
 
 
@@ -417,89 +414,40 @@ def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, sourc
     return "temp.usage_fresh"
 
 
-def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
-    """The query for the states of the events of `source`."""
-    filter_keys = () if shape.filters is None else index_of(shape.filters).keys
-    texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate((*filter_keys, *shape.keys))]
-    keys = [f"key_{place}" for place in range(len(texts))]
-    dims = keys[len(filter_keys) :]
-    if shape.filters is not None:
-        dims.insert(0, positions_sql(query, shape.filters, keys[: len(filter_keys)]))
-    short, long, value, spoken = "NULL", "NULL", "''", "0"
-    slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}"
-    if shape.kind == NUMBERS and shape.field is not None:
-        short, long = f"({query.member('millionths', shape.field)})", f"({query.member('long_numbers', shape.field)})"
-    elif shape.kind == VALUES and shape.field is not None:
-        value = f"({query.text(shape.field)})"
-        # The operation type, which hardly any event has.
-        spoken = "instr(properties, '\"operation_type\"') > 0"
-        # Calendar months: a value counts once however often it occurs, so fewer slices are better.
-        slot = (
-            "CAST(strftime('%Y%m', (timestamp - (timestamp % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')"
-            " AS INTEGER)"
-        )
-    columns = [f"{series} AS series", f"{slot} AS slot", *texts, f"{value} AS value", f"{short} AS short"]
-    columns += [f"{long} AS long", f"{spoken} AS spoken", "timestamp", "sequence", "created_at"]
-    # The limit keeps SQLite from parsing numbers once per column.
-    rows = f"SELECT {', '.join(columns)} FROM {source}{'' if shape.kind == COUNT else ' LIMIT -1'}"
-    counting = {COUNT: "1", NUMBERS: "short IS NOT NULL OR long IS NOT NULL", VALUES: "value IS NOT NULL"}[shape.kind]
-    n = "COUNT(short)" if shape.kind == NUMBERS else "COUNT(*)"
-    # Constant columns are left out: SQLite would sort by them too.
-    by = [*([] if series.lstrip("-").isdigit() else ["series"]), "slot", *keys]
-    by += ["value"] if shape.kind == VALUES else []
-    array = f"json_array({', '.join(dims)})" if dims else "''"
-    states = (
-        f"SELECT series, slot, {array} AS dims, value, {n} AS n,"
-        f" coalesce(SUM(short % {BILLION}), 0) AS low, coalesce(SUM(short / {BILLION}), 0) AS high, MAX(short) AS top,"
-        " COUNT(long) AS longs, exact_sum(long) FILTER (WHERE long IS NOT NULL) AS rest,"
-        " exact_max(long) FILTER (WHERE long IS NOT NULL) AS long_top, MIN(timestamp) AS first_at,"
-        " MIN(sequence) AS first_sequence, MAX(timestamp) AS last_at, MAX(created_at) AS received_at,"
-        f" MAX(spoken) AS spoken FROM ({rows}) WHERE {counting} GROUP BY {', '.join(by)}"
-    )
-    # Events that the same filters price may have any values.
-    return states if shape.filters is None else f"SELECT series, slot, {_MERGED} FROM ({states}) GROUP BY 1, 2, 3, 4"
-
-
-# The columns of states after their series and slot, merged.
-_MERGED: Final = (
-    "dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
-    " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
-    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
-    " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at, MAX(received_at) AS received_at,"
-    " MAX(spoken) AS spoken"
-)
-_STATE_COLUMNS: Final = (
-    "series, slot, dims, value, n, low, high, top, longs, rest, long_top, first_at, first_sequence, last_at"
-)
-
-
-def _widened(fresh: str, number: str, wider: int) -> str:
-    """The query for states of slices of this width, kept under `number`, from fresh ones of narrower slices."""
-    # The start of the slice, also before 1970.
-    starts = f"slot * width - (slot * width % {wider} + {wider}) % {wider}"
-    return (
-        f"SELECT {number} AS series, ({starts}) / {wider} AS slot, {_MERGED}"
-        f" FROM {fresh} JOIN usage_series ON id = series WHERE width < {wider} GROUP BY 1, 2, 3, 4"
-    )
-
-
 def _merge(connection: sqlite3.Connection, shape: Shape, fresh: str) -> None:
     """Merge fresh states of series of one shape into the stored ones, and into those of wider slices."""
     _add(connection, fresh)
     if shape.kind == VALUES:
         return
-    _add(connection, f"({_widened(fresh, '-series', DAY)})")
+    _add(connection, f"({widened_sql(fresh, '-series', DAY)})")
     if shape.is_keyed:
         for place, wider in enumerate(_WIDER, 1):
-            _add(connection, f"({_widened(fresh, f'series + {place * _IDS}', wider)})")
+            _add(connection, f"({widened_sql(fresh, f'series + {place * _IDS}', wider)})")
+
+
+def _merged(column: str, function: str) -> str:
+    """The assignment that merges a column of texts; the function is in Python, and most states have no such text."""
+    return (
+        f"{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE {function}({column}, excluded.{column}) END"
+    )
+
+
+_MERGED_TEXTS: Final = ", ".join(
+    [
+        _merged("rest", "exact_added"),
+        _merged("long_top", "exact_larger"),
+        _merged("moment", "exact_added"),
+        _merged("paid", "exact_added"),
+    ]
+)
 
 
 def _add(connection: sqlite3.Connection, fresh: str) -> None:
     connection.execute(
-        f"INSERT INTO usage_states ({_STATE_COLUMNS}) SELECT {_STATE_COLUMNS} FROM {fresh} WHERE 1 ON CONFLICT DO"
+        f"INSERT INTO usage_states ({STATE_COLUMNS}) SELECT {STATE_COLUMNS} FROM {fresh} WHERE 1 ON CONFLICT DO"
         " UPDATE SET n = n + excluded.n, low = low + excluded.low, high = high + excluded.high,"
         " top = coalesce(max(top, excluded.top), top, excluded.top), longs = longs + excluded.longs,"
-        " rest = exact_added(rest, excluded.rest), long_top = exact_larger(long_top, excluded.long_top),"
+        f" {_MERGED_TEXTS},"
         " first_at = min(first_at, excluded.first_at), first_sequence = min(first_sequence, excluded.first_sequence),"
         " last_at = max(last_at, excluded.last_at)"
     )
@@ -540,12 +488,12 @@ def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: i
     source = f"events WHERE {_of_pair(query, series.pair)} AND +sequence <= {int(done)}"
     events = fresh_sql(query, series.shape, source, str(int(id)), str(int(width)))
     counted = connection.execute(events, query.values).fetchall()
-    states = {row[:4]: _comparable(row[4:14]) for row in counted}
-    kept = connection.execute(f"SELECT {_STATE_COLUMNS} FROM usage_states WHERE series = {id}").fetchall()
-    differing = set(states.items()) ^ {(row[:4], _comparable(row[4:14])) for row in kept}
+    states = {row[:4]: _comparable(row[KEPT]) for row in counted}
+    kept = connection.execute(f"SELECT {STATE_COLUMNS} FROM usage_states WHERE series = {id}").fetchall()
+    differing = set(states.items()) ^ {(row[:4], _comparable(row[KEPT])) for row in kept}
     slots: dict[int, tuple[int, ...]] = {}
     for row in counted:
-        slot, at = row[1], (row[4] + row[8], row[11], row[13], row[14], row[15])
+        slot, at = row[1], (row[4] + row[8], row[11], row[13], row[16], row[17])
         n, first_at, last_at, received_at, spoken = slots.get(slot, (0, at[1], at[2], at[3], at[4]))
         slots[slot] = (
             n + at[0],
@@ -561,6 +509,6 @@ def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: i
     return len({key for key, _ in differing}) + len({slot for slot, _ in differing_slots})
 
 
-def _comparable(columns: Sequence[int | str | None]) -> tuple[int | Decimal | None, ...]:
-    """Numbers by value: one stored as text may have several spellings."""
-    return tuple(Decimal(column) if isinstance(column, str) else column for column in columns)
+def _comparable(columns: Sequence[int | str | None]) -> tuple[object, ...]:
+    """Numbers by value, those stored as texts also by the decimals they show."""
+    return tuple(Decimal(column).as_tuple() if isinstance(column, str) else column for column in columns)
