@@ -104,7 +104,7 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
     key = (charge.id, part.filter.id if part.filter else None, cents)
     known = _parsed.get(key)
     # `updated_at` is no key: a price may change twice at one instant.
-    if known is not None and known[0] == model and known[1] == raw:
+    if known is not None and known[0] == model and (known[1] is raw or known[1] == raw):
         return known[2]
     if len(_parsed) >= _PARSED_AT_MOST:
         _parsed.clear()

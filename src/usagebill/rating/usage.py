@@ -36,7 +36,7 @@ from usagebill.core.aggregation import (
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, LevelReached, group_text
 from usagebill.core.charge_parts import ChargePart, ChargeResult, charge_parts, parsed_properties, presentation_keys
-from usagebill.core.copies import replace
+from usagebill.core.copies import maker, replace
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope
 from usagebill.core.grouping import Breakdown, Group, grouped, grouped_by
@@ -111,10 +111,13 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
     for part, usages in zip(parts, _usages(reader, charge, metric, parts, scope), strict=True):
         keys, properties = _group_keys(part, scope), parsed_properties(charge, part, scope.currency)
         for group, (tally, usage) in usages.items():
-            breakdown = breakdowns.get((part.position, group), ())
-            by = grouped_by(keys, group)
+            breakdown = breakdowns.get((part.position, group), ()) if breakdowns else ()
+            by = grouped_by(keys, group) if keys else {}
             results.append(_result(charge, metric, part, by, tally, usage, scope.currency, properties, breakdown))
     return results
+
+
+_made_result = maker(ChargeResult)
 
 
 def _result(
@@ -131,18 +134,12 @@ def _result(
     own_price = price(charge.charge_model, properties, usage)
     unit = charge.applied_pricing_unit
     rate = None if unit is None else unit.conversion_rate
-    return ChargeResult(
-        charge=charge,
-        metric=metric,
-        part=part,
-        grouped_by=by,
-        tally=tally,
-        usage=usage,
-        price=own_price,
-        properties=properties,
-        amounts=fee_amounts(own_price, usage, currency, conversion_rate=rate),
-        breakdown=breakdown,
+    amounts = fee_amounts(own_price, usage, currency, conversion_rate=rate)
+    # In the order of its fields.
+    result: ChargeResult = _made_result(
+        charge, metric, part, by, tally, usage, own_price, properties, amounts, breakdown
     )
+    return result
 
 
 def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> bool:
@@ -262,8 +259,14 @@ def _usages(
     reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
 ) -> list[dict[Group, tuple[AggregateResult, Usage]]]:
     """The usage of each part, by group; all parts are counted, or read, in one pass."""
-    terms = {part.position: _terms(charge, part, scope) for part in parts}
-    read = [part for part in parts if _needs_events(charge, metric, terms[part.position])]
+    terms: dict[int, PercentageProperties | None]
+    if MODELS[charge.charge_model].by_percentage:
+        terms = {part.position: _terms(charge, part, scope) for part in parts}
+        read = [part for part in parts if _needs_events(charge, metric, terms[part.position])]
+    else:
+        terms = dict.fromkeys(part.position for part in parts)
+        read = list(parts) if _needs_events(charge, metric, None) else []
+    is_level = _is_level(metric)
     usages = _read_usages(reader, charge, metric, read, scope)
     counted = [part for part in parts if part.position not in usages]
     for keys, alike in _by_keys(counted, scope).items():
@@ -275,7 +278,7 @@ def _usages(
             rows = _ledger_rows(reader, charge, metric, part, scope)
             first = totals.get(part.position, {})
             tallies = tallies_by_part[part.position]
-            if _is_level(metric):
+            if is_level:
                 tallies = _weighed(reader, charge, metric, part, keys, scope, tallies)
             usages[part.position] = {
                 group: (

@@ -14,6 +14,7 @@ from usagebill.core.aggregation.scope import in_scope
 from usagebill.core.aggregation.tally import AggregateResult, fold_events
 from usagebill.core.aggregation.traits import Accumulation
 from usagebill.core.aggregation.unique_count import UniqueCount
+from usagebill.core.copies import maker
 from usagebill.core.events import Event, property_of
 from usagebill.core.numbers import ZERO, truncate_to
 from usagebill.core.usage import Usage
@@ -37,6 +38,9 @@ def prorated(metric: Metric, events: Iterable[Event], window: Window) -> Prorate
             assert_never(accumulation)
 
 
+_made_usage = maker(Usage)
+
+
 def usage_of(
     metric: Metric,
     tally: AggregateResult,
@@ -51,14 +55,12 @@ def usage_of(
     sum and the whole prorated units for a unique count.
     """
     if proration is None:
-        return Usage(
-            units=round_units(tally.units, metric),
-            events_count=tally.events_count,
-            total_aggregated_units=tally.level,
-            amount_cents=tally.amount_cents,
-            running_totals=running_totals,
-            event_values=event_values,
+        units = round_units(tally.units, metric)
+        # In the order of its fields.
+        made: Usage = _made_usage(
+            units, None, tally.events_count, tally.level, tally.amount_cents, running_totals, event_values, None, None
         )
+        return made
     counts_units = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES
     return Usage(
         units=round_units(proration.units, metric),

@@ -72,6 +72,8 @@ def round_units(units: Decimal, metric: Metric) -> Decimal:
     Applied after aggregation and proration, per filter and group, before pricing; never to single events that are
     billed in advance.
     """
+    if metric.rounding_function is None:
+        return units
     places = min(metric.rounding_precision or 0, _MOST_PLACES)
     exponent = units.as_tuple().exponent
     if isinstance(exponent, int) and -exponent <= places:

@@ -87,7 +87,8 @@ def fee_amounts(
     if usage.units < ZERO or price.amount < ZERO:
         price, units = NOTHING, ZERO
     money = _money(price.amount, price.unit_amount, currency, conversion_rate)
-    return FeeAmounts(*money, max(units, ZERO), max(aggregated, ZERO), usage.events_count)
+    units = units if units >= ZERO else ZERO
+    return FeeAmounts(*money, units, aggregated if aggregated >= ZERO else ZERO, usage.events_count)
 
 
 def advance_fee_amounts(

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from usagebill.core.aggregation import AggregateResult, Operation
+from usagebill.core.copies import maker
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.event_queries import CountedAs, EventQuery, Group
@@ -65,6 +66,7 @@ def answer_by_bucket(
 
 
 Place: TypeAlias = tuple[int, Group]
+_made_result: Final = maker(AggregateResult)
 
 
 @dataclass(slots=True)
@@ -80,14 +82,12 @@ class Cell:
 
     def result(self) -> AggregateResult:
         units = from_millionths(self.millionths)
-        return AggregateResult(
-            # A weighted sum shows as many decimals as its longest number, even if it is zero.
-            units=units if self.rest is ZERO else add(units, self.rest),
-            events_count=self.events,
-            amount_cents=self.amount,
-            last_at=None if self.last_at is None else instant(self.last_at),
-            moment=self.moment,
-        )
+        # A weighted sum shows as many decimals as its longest number, even if it is zero.
+        units = units if self.rest is ZERO else add(units, self.rest)
+        last_at = None if self.last_at is None else instant(self.last_at)
+        # In the order of its fields.
+        made: AggregateResult = _made_result(units, self.events, self.amount, None, last_at, self.moment)
+        return made
 
     def weigh(self, change: str, moment: str, last_at: int) -> None:
         """Add changes of a weighted sum, `last_at` in microseconds."""
@@ -114,7 +114,7 @@ class Spread:
         self.question = question
         self.filters = filters
         self._groups = len(question.group_keys)
-        self._has_positions = definition is not None
+        self.definition = definition
         self._accepted: list[Sequence[str]] = []
         self._packed: list[list[int]] = []
         self._columns: list[str] = []
@@ -159,11 +159,11 @@ class Spread:
         known = self._places.get(key)
         if known is None:
             group, columns = key[: self._groups], key[self._groups :]
-            if self._has_positions:
-                positions = positions_of(columns[0])
-            else:
+            if self.definition is None:
                 positions = self.filters.of_values(self._texts(columns))
-            known = tuple((position, group) for position in positions)
+            else:
+                positions = positions_of(columns[0])
+            known = tuple([(position, group) for position in positions])
             if len(self._places) < _PLACES_AT_MOST:
                 self._places[key] = known
         return known
@@ -356,7 +356,8 @@ def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping
     values = asked.query.json(sorted(set(last_at.values())))
     # Joined, so that each instant is looked up in the index: as a condition it would be tested on every event.
     instants = f"(SELECT value AS instant FROM json_each({values})) CROSS JOIN events INDEXED BY events_usage"
-    few = Spread(asked.among_events(instants, "timestamp = instant"), spread.question, spread.filters)
+    of_instants = asked.among_events(instants, "timestamp = instant")
+    few = Spread(of_instants, spread.question, spread.filters, spread.definition)
     for places, (at, short, long) in few.events("timestamp", *asked.numbers(spread.question.field_name)):
         if short is None and long is None:
             continue
