@@ -552,7 +552,7 @@ def cohort_of(
 
 def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions | None:
     """The questions, put in order; None if there are others than those that many can be asked."""
-    if notes.others:
+    if notes.other_methods:
         return None
     ids_of_first = _Owners([contract]).in_place_of(contract)
     new: Ids = {id: [id] for id in made}

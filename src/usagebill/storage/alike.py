@@ -1,7 +1,7 @@
 """Queries about one customer, repeated for many similar ones.
 
 `NotedSnapshot` records an operation's queries and their results. Repeating the queries with other customers' ids shows
-which of them are alike: one with a record that the first lacks is not.
+which customers are alike: one with a record that the first lacks is not.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _values(condition: Condition) -> tuple[object, ...]:
     return ()
 
 
-def _others(column: str, value: object, ids: Ids) -> Sequence[object] | None:
+def _replacements(column: str, value: object, ids: Ids) -> Sequence[object] | None:
     """The replacements for a value in this column; None if the value belongs to no particular customer."""
     return ids.get((column, value)) or ids.get(value) if isinstance(value, str) else None
 
@@ -99,17 +99,19 @@ def _names(condition: Condition, ids: Ids) -> bool:
         case Negate(inner):
             return _names(inner, ids)
     column = getattr(condition, "column", "")
-    return any(_others(column, value, ids) for value in _values(condition))
+    return any(_replacements(column, value, ids) for value in _values(condition))
 
 
 def _for_all(condition: Condition, ids: Ids) -> Condition:
     match condition:
-        case Compare(column, "=", value) if others := _others(column, value, ids):
-            return Within(column, tuple(others))
-        case Compare(column, "!=", value) if others := _others(column, value, ids):
-            return Negate(Within(column, tuple(others)))
+        case Compare(column, "=", value) if replacements := _replacements(column, value, ids):
+            return Within(column, tuple(replacements))
+        case Compare(column, "!=", value) if replacements := _replacements(column, value, ids):
+            return Negate(Within(column, tuple(replacements)))
         case Within(column, values):
-            return Within(column, tuple(other for value in values for other in _others(column, value, ids) or (value,)))
+            return Within(
+                column, tuple(new for value in values for new in _replacements(column, value, ids) or (value,))
+            )
         case AnyOf(conditions):
             return AnyOf(tuple(_for_all(inner, ids) for inner in conditions))
         case AllOf(conditions):
@@ -124,19 +126,19 @@ def _for_all(condition: Condition, ids: Ids) -> Condition:
 
 
 class Notes:
-    """Recorded queries and results: records, counts and usage. `others` names all other methods that were used."""
+    """Recorded queries and results: records, counts and usage. `other_methods` are all other methods used."""
 
     def __init__(self) -> None:
         self.answers: dict[Question, Any] = {}
         self.usage: dict[str, tuple[EventQuery, dict[Group, AggregateResult]]] = {}
-        self.others: set[str] = set()
+        self.other_methods: set[str] = set()
 
     def note(self, question: Question, answer: Any) -> None:
-        """Record a query with its result; one that cannot be compared goes to `others`."""
+        """Record a query with its result; one that cannot be compared is noted by its kind in `other_methods`."""
         try:
             self.answers[question] = answer
         except TypeError:
-            self.others.add(question.kind.__name__)
+            self.other_methods.add(question.kind.__name__)
 
 
 class NotedSnapshot:
@@ -185,19 +187,19 @@ class NotedSnapshot:
         return number
 
     def __getattr__(self, name: str) -> Any:
-        self._notes.others.add(name)
+        self._notes.other_methods.add(name)
         return getattr(self._snapshot, name)
 
 
 class _Noted:
-    """Any other method of a snapshot, whose use is noted."""
+    """Part of a snapshot, whose use is noted by method."""
 
     def __init__(self, noted: object, notes: Notes) -> None:
         self._noted = noted
         self._notes = notes
 
     def __getattr__(self, name: str) -> Any:
-        self._notes.others.add(name)
+        self._notes.other_methods.add(name)
         return getattr(self._noted, name)
 
 
@@ -205,6 +207,6 @@ class _NotedEvents(_Noted):
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         tallies: dict[Group, AggregateResult] = self._noted.tallies(question)  # type: ignore[attr-defined]
         if question.code in self._notes.usage and self._notes.usage[question.code][0] != question:
-            self._notes.others.add("tallies")
+            self._notes.other_methods.add("tallies")
         self._notes.usage[question.code] = question, tallies
         return tallies

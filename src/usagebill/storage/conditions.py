@@ -122,7 +122,7 @@ class NotEmpty:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one of `conditions` holds; of none, none does."""
+    """At least one of `conditions` holds; never true if there are none."""
 
     conditions: tuple[Condition, ...]
 
@@ -179,7 +179,7 @@ Condition = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Sort by `column`; absent values come last whatever the direction."""
+    """Sort by `column`; absent values come last in either direction."""
 
     column: str
     descending: bool = False

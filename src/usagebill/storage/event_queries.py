@@ -30,7 +30,7 @@ __all__ = [
 
 ALL_EVENTS: Final = EventScope(matches={})
 
-# Codes of events, and for each the values that its metric declares, by filter key.
+# The values that a metric declares, by event code and by filter key.
 Declared: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
 NOTHING_DECLARED: Final[Declared] = {}
 
@@ -83,13 +83,13 @@ class StateFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventQuery:
-    """Which events of one external subscription id and code are meant, how they are grouped and aggregated.
+    """A query for the events of one external subscription id and code, grouped and aggregated.
 
     `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` excludes events later in time
     (`Event.order`) than that one, and `before` excludes it too. `known_at` excludes events received after that instant.
     Events before `first_end` count only if received later than `after`; events in the second of `latest` only if
-    received no later than `until`. Events are in `bucket`; for properties in `only`, the text form is one of the values
-    there, None meaning missing, null or empty. The result has one entry per group of values of `group_keys`.
+    received no later than `until`. Events are in `bucket`; the text forms of properties in `only` are limited to the
+    values there, None meaning missing, null or empty. The result has one entry per group of values of `group_keys`.
     `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added up only if `amounts` is
     set. The first `stored_after` events in the order of storing are excluded: they are counted elsewhere. A weighted
     sum counts events before `held_from` as if they were at that instant.
@@ -122,7 +122,7 @@ class EventQuery:
 
     @property
     def last_start(self) -> datetime | None:
-        """Where the last second starts, if `until` picks its events."""
+        """The start of the second of `latest`, if `until` limits its events; otherwise None."""
         return None if self.until is None or self.latest is None else cut_to_seconds(self.latest)
 
 
@@ -138,10 +138,10 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRange:
-    """The events of one external subscription id (None: that name none) and code between two instants, inclusive.
+    """The events of one external subscription id (None: events without one) and code between two instants, inclusive.
 
-    If `received_from` or `received_before` is set, only those received from then on, or before; with `uncounted`, only
-    those marked as such.
+    `received_from` (inclusive) and `received_before` (exclusive) bound the instant of receipt. With `uncounted`, only
+    events marked as such.
     """
 
     external_subscription_id: str | None

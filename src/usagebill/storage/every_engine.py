@@ -29,15 +29,15 @@ def instant_text(value: datetime) -> str:
 
 
 class OneTransaction:
-    """Holds a thread to one transaction at a time."""
+    """Keeps each thread to one transaction at a time."""
 
     def __init__(self) -> None:
         self._thread = threading.local()
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Raises RuntimeError where this thread has a transaction open: a second one would not see its changes, or
-        would wait for its end.
+        """Raises RuntimeError if this thread has an open transaction: a second one would not see its changes, or would
+        wait for it to end.
         """
         if getattr(self._thread, "is_open", False):
             raise RuntimeError("this thread has an open transaction: read and write through it until it ends")
@@ -49,7 +49,7 @@ class OneTransaction:
 
 
 class NotedQuestions:
-    """Answers questions about events from `counted`, and notes them: counting again would take as long."""
+    """Answers event queries from `counted` and notes them: repeating a count would take as long."""
 
     def __init__(self, counted: EventLog, questions: list[EventQuery]) -> None:
         self._counted = counted

@@ -1,7 +1,8 @@
-"""Listings: how the records of a kind are listed, so that engines can prepare indexes and counts. A list has one order,
-and filters by columns with few values (facets), bounds of a column (ranges), parts of texts (searched), whole texts
-ignoring case (folded) and items of JSON lists (items). An engine may keep counts by facet and range, indexes in list
-order, and a text index; results never depend on them.
+"""Listings: how the records of a kind are listed, so that engines can prepare indexes and counts.
+
+A list has one order, and filters by columns with few values (facets), bounds of a column (ranges), parts of texts
+(searched), whole texts ignoring case (folded) and items of JSON lists (items). An engine may keep counts by facet and
+range, indexes in list order, and a text index; results never depend on them.
 """
 
 from __future__ import annotations
@@ -37,13 +38,12 @@ Facet = str | Joined | Condition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """`order` is the list's own, which ends with the id, smallest first.
+    """How records of a kind are listed, in `order`; the id breaks ties, smallest first.
 
     `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
-    other records, of which a list shows those of one; an index leads from each through the order of the list. `shown`
-    holds for every record that a list shows, whatever else is asked; live records only, where any can be deleted.
-    `lead` names a facet of which most lists ask for one value. `searched_with` is the record that most searches look in
-    as well as in the columns `searched`.
+    another record; a list can be limited to the records of one, by an index in list order. `shown` is the condition for
+    a record to be listed at all; deleted records never are. `lead` is the facet that most lists filter by.
+    `searched_with` is the record that most searches cover besides the columns `searched`.
     """
 
     order: tuple[Order, ...] = (desc("created_at"),)

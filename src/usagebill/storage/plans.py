@@ -1,6 +1,7 @@
-"""Planned writes: an operation runs on a snapshot, and its writes are kept, to be stored under the write lock. The
-operation sees its own writes. Rare queries end the run early (`RehearsalEnds`), which keeps this module small: the work
-is then done under the lock, as if nothing had been planned.
+"""Planned writes: an operation runs on a snapshot, and its writes are kept, to be stored under the write lock.
+
+The operation sees its own writes. Rare queries end the run early (`RehearsalEnds`), which keeps this module small: the
+operation then runs under the lock, as if nothing had been planned.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ _OTHER_JOBS = frozenset({"failures", "first_of_one_instant", "lanes", "next_due"
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The writes of an operation, each record in its final state. `job` is the completed one. `added` jobs have new
-    keys, and `cancelled` are keys. `former` are the records that the `replaced` ones replace, as read: the caller has
-    checked that they are unchanged.
+    """The writes of an operation, each record in its final state.
+
+    `job` is the completed one. `added` jobs have new keys, and `cancelled` are keys. `former` are the records that the
+    `replaced` ones replace, as read: the caller has checked that they are unchanged.
     """
 
     job: Job
@@ -61,7 +63,9 @@ class Writes:
         return frozenset(map(type, (*self.inserted, *self.replaced)))
 
     def store(self, tx: Transaction) -> None:
-        """Write everything. Raises `LookupError` if a job cannot be added any more, besides what `tx` raises."""
+        """Write everything. Raises `LookupError` if the key of an added job has been taken since, and the errors of
+        `tx`.
+        """
         tx.jobs.complete(self.job)
         # One statement per kind, in the order in which kinds were first written.
         kinds = list(dict.fromkeys(map(type, self.inserted)))
@@ -175,7 +179,7 @@ class Planning:
         return bool(self._records or self.jobs.added or self.jobs.cancelled)
 
     def writes(self) -> Writes | None:
-        """The writes of the finished operation; None if they are not known well enough."""
+        """The writes of the finished operation; None if planning cannot tell."""
         if self._is_spoilt or self.jobs.done is None:
             return None
         return Writes(

@@ -141,9 +141,9 @@ class JobQueue(WaitingJobs, Protocol):
     def lease(
         self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
     ) -> list[Job]:
-        """The first jobs of a lane whose `run_at` has come, in order of `due_at`, hidden from others `until` then.
+        """The first jobs of a lane whose `run_at` has come, in order of `due_at`.
 
-        Their `run_at` is `until`.
+        Their `run_at` becomes `until`, which hides them from other workers until then.
         """
 
     def give_back(self, jobs: Sequence[Job]) -> None:
@@ -199,17 +199,17 @@ class EventLog(Protocol):
         """The query's aggregate of each group, in order of the groups' first events.
 
         Events that do not count for the aggregation (`core.aggregation.counts`) belong to no group; if none counts,
-        there is one group of Nones. Results equal the folds of `core.aggregation`, to the last digit.
-        ValueError for an aggregation that is not among `questions.COUNTED`.
+        there is one group of Nones. Results equal the folds of `core.aggregation`, to the last digit. ValueError for an
+        aggregation that is not in `event_queries.COUNTED`.
         """
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        """What `tallies` returns for each of these external subscription ids in place of the query's own. The query has
-        no group keys.
+        """The result of `tallies` for each of these external subscription ids in place of the query's own. The query
+        has no group keys.
         """
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        """What `tallies` returns for each bucket of `filters`, by position, in one pass over the events.
+        """The result of `tallies` for each bucket of `filters`, by position, in one pass over the events.
 
         The query's own bucket is all events. Buckets in which no event counts are left out.
         """
@@ -217,12 +217,11 @@ class EventLog(Protocol):
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
     ) -> Iterator[tuple[int, Event]]:
-        """What may differ between what was counted (`since`) and the events of the question up to `order` in time.
+        """The query's events by which a result up to `order` (in time) may differ from the one counted up to `since`.
 
-        Events of the question, in no order, each with its place in the order of storing: those stored later than what
-        was counted and up to the later of the two places in time, and those between the two places. It ends after
-        `at_most` of them. Of those stored later, only events appended `in_advance` are returned. If nothing was
-        counted yet, these are all events of the question up to `order`, however many and however appended.
+        In no order, each with its sequence number: events stored since, up to the later of the two points in time, if
+        they were appended `in_advance`; and all events between the two points. At most `at_most` are returned. If
+        nothing was counted yet, these are all of the query's events up to `order`, however many and however appended.
         """
 
     def size(self, question: EventQuery, *, at_most: int) -> int:
@@ -243,10 +242,9 @@ class EventLog(Protocol):
         """How many events are in each range, of those received at that instant or later."""
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
-        """How many of the first events stored were all received by the question's `known_at`, at least `sequence`.
+        """The sequence number up to which all events were received by the query's `known_at`; at least `sequence`.
 
-        Only events of the question's code and subscription id are looked at, of those only the ones stored after the
-        first `sequence`.
+        Only events of the query's code and subscription id that were stored after `sequence` are read.
         """
 
     def state_faults(self) -> Iterator[StateFault]:
@@ -266,13 +264,15 @@ class EventStore(EventLog, Protocol):
     ) -> list[int]:
         """Store `events`; if any (subscription, transaction id) already exists, return their positions and store none.
 
-        Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about. Those with the
-        ids `uncounted` are marked: their metric cannot count them. `declared` are the filter values of the codes that
-        are counted; an engine may use them to count by filters without reading the events.
+        Events with the codes `in_advance` are billed in advance: `changes` and `known_up_to` only need these. Events
+        with the ids `uncounted` are marked, since their metric cannot count them. `declared` has the filter values of
+        counted codes; an engine may use them to count by filters without reading the events.
         """
 
     def rebuild_states(self) -> int:
-        """Drop all running states, which `Store.roll_up_usage` then rebuilds from the events; the number of series."""
+        """Drop all running states, which `Store.roll_up_usage` then rebuilds from the events; returns the number of
+        series.
+        """
 
     def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
         """Mark exactly those events of the code that its metric, which is new or was changed, cannot count."""
@@ -306,7 +306,7 @@ class Snapshot(Protocol):
         """The result of the query, and the observation it is based on: `still_holds` says later whether it is valid."""
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that holds until an event arrives that one of the questions concerns."""
+        """An observation that holds until an event arrives that matches one of the queries."""
 
     @property
     def organization_id(self) -> str | None:
@@ -354,13 +354,13 @@ class Snapshot(Protocol):
         """The largest value of an integer column over the records that match; None if none does."""
 
     def last_number(self, name: str) -> int:
-        """The number that `next_number` gave last, 0 before the first."""
+        """The last number given by `next_number`; 0 before the first."""
 
     def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
-        """The same for several sequences; those that no number was taken of are left out."""
+        """The same for several sequences; unused ones are left out."""
 
     def encoded(self, records: Sequence[object]) -> Encoded:
-        """The records encoded as a transaction will store them, so that this need not be done under its lock."""
+        """The records as rows, encoded ahead so that a write need not do it under its lock."""
 
     def entitlements_version(self) -> int:
         """A number that changes whenever a record changes that determines what the organization's subscriptions are
@@ -441,18 +441,18 @@ class Store(Protocol):
 
     @property
     def identity(self) -> str | None:
-        """Distinguishes the file from any copy of it; None if nothing does."""
+        """An identity that no copy of the database shares; None if the engine has none."""
 
     @property
     def reads_beside_writes(self) -> bool:
         """Whether writes can go on during a read."""
 
     def is_awaited(self) -> bool:
-        """Called within a write: whether other threads of this process are waiting for it to end."""
+        """Whether other threads of this process are waiting for the current write to end; called within a write."""
 
     def entitling_commits(self, organization_id: str) -> int:
-        """How many commits of this process, through whichever store of the file, have changed the organization's
-        `entitlements_version`. It is up to date once `write` returns, and does not access the file.
+        """The number of commits of this process, through any store of the database, that changed the organization's
+        `entitlements_version`. It is up to date once `write` returns, and does not access the database.
         """
 
     def roll_up_usage(self) -> bool:

@@ -1,4 +1,4 @@
-"""SQL of conditions that every engine writes alike, and facts about conditions and kinds that engines need."""
+"""SQL of conditions that is the same in every engine, and facts about conditions and kinds that engines need."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def is_nullable(kind: type, column: str) -> bool:
 
 
 def implies(conditions: Sequence[Condition], implied: Condition | None) -> bool:
-    """Whether every record that satisfies `conditions` satisfies `implied`, one value of a column or one of several."""
+    """Whether every record that satisfies `conditions` satisfies `implied`, which limits a column to some values."""
     if implied is None:
         return True
     options = _options(implied)

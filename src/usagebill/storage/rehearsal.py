@@ -27,7 +27,7 @@ def _end(*_: object, **__: object) -> Any:
 
 
 class _Jobs:
-    """Jobs that wait. The first to be completed is the rehearsed job itself, which is not written here."""
+    """The waiting jobs. The first to be completed is the rehearsed job itself, so completing it is not written."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._jobs = snapshot.jobs

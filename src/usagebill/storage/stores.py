@@ -19,7 +19,7 @@ _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 
 
 def is_url(path: str | Path) -> bool:
-    """Whether it is the URL of a PostgreSQL database, not a path."""
+    """Whether it is the URL of a PostgreSQL database rather than a path."""
     return str(path).startswith(("postgresql://", "postgres://"))
 
 
@@ -78,7 +78,7 @@ def shown(path: str) -> str:
 
 
 def is_engine_error(problem: Exception) -> bool:
-    """Whether the database failed: a file that cannot be read, a server that does not answer."""
+    """Whether the database failed, such as an unreadable file or a server that does not respond."""
     if isinstance(problem, sqlite3.DatabaseError):
         return True
     if "psycopg" not in sys.modules:
@@ -104,9 +104,10 @@ def emptied(url: str) -> Iterator[str]:
 
 @contextmanager
 def emptied_events(url: str) -> Iterator[str]:
-    """The URL of a new database on the ClickHouse server of `url`, gone afterwards; it is asked about every event.
+    """The URL of a new database on the ClickHouse server of `url`, dropped afterwards; it is used for any number of
+    events.
 
-    Of an engine in the process, `chdb:///folder`, each process has a folder of its own within that one.
+    With an engine in the process, `chdb:///folder`, each process has its own folder within that one.
     """
     try:
         from usagebill.storage.clickhouse import temporary_database

@@ -10,9 +10,9 @@ __all__ = ["GroupKey", "Sums"]
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """A column by whose values records are grouped; with `month`, by those of its first seven letters (`2024-01`).
+    """A column to group records by; with `month`, by its first seven characters (`2024-01`).
 
-    `via` leads to the record that has the column: each step is a kind, and the column that names a record of it.
+    `via` leads to the record that has the column: each step is a kind and the column with the id of a record of it.
     """
 
     column: str
@@ -22,7 +22,7 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """One group: its values as stored (texts, numbers and None), how many records, and the sum of each column."""
+    """One group: its values as stored (texts, numbers and None), the number of records, and the sum of each column."""
 
     key: tuple[object, ...]
     count: int

@@ -1,8 +1,8 @@
-"""Tables: where each record lives, and which rules of uniqueness and which indexes its table has.
+"""Tables: the table of each kind of record, with its unique rules and indexes.
 
 A table's columns are the fields of its record. Text, numbers, bytes, instants and dates have columns of their own kind;
-whatever is nested (lists, mappings, records within records) is JSON text. Adding a field with a default to a record
-adds a column to the table of every file that is opened from then on (`storage.sqlite.schema`).
+anything nested (lists, mappings, records within records) is JSON text. Adding a field with a default to a record adds a
+column to the table of every file that is opened from then on (`storage.sqlite.schema`).
 """
 
 from __future__ import annotations
@@ -70,12 +70,13 @@ __all__ = ["CUSTOMER_COLUMNS", "LOGGED", "TABLES", "Table", "table_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`unique`: each tuple of columns is unique within an organization, among live records if any can be deleted.
+    """The table of a kind.
 
-    `always_unique` counts deleted ones too. `indexes` serve queries; each is led by the organization. A column may be
-    followed by ` DESC`. `references` names the column -> record kind that must exist. `listing` says how the records
-    are listed, where anybody lists them by the page. `entitles` names the columns that decide what subscriptions are
-    entitled to (`Snapshot.entitlements_version`).
+    Each tuple of columns in `unique` is unique within an organization, among live records if any can be deleted; in
+    `always_unique`, among deleted ones too. `indexes` serve queries; each is led by the organization. A column may be
+    followed by ` DESC`. `references` maps columns to the kind of record that must exist. `listing` says how the records
+    are listed by the page, if they are. `entitles` names the columns that determine what subscriptions are entitled to
+    (`Snapshot.entitlements_version`).
     """
 
     kind: type
@@ -139,7 +140,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=SyncConnection, name="sync_connections", unique=(("kind", "code"),)),
     Table(kind=PaymentConnection, name="payment_connections", unique=(("code",),)),
     Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),), listing=_PLAIN),
-    # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
+    # A plan's code is unique among plans that are not overrides; `operations.plans` checks it.
     Table(
         kind=Plan,
         name="plans",
@@ -180,7 +181,7 @@ TABLES: tuple[Table, ...] = (
         kind=Invoice,
         name="invoices",
         indexes=(
-            # With the status, so that what a customer's lists show is counted in the index alone.
+            # With the status, so that a customer's lists are counted in the index alone.
             ("customer_id", "issuing_date DESC", *_LATEST, "status"),
             ("status",),
             ("number",),
@@ -215,7 +216,7 @@ TABLES: tuple[Table, ...] = (
         indexes=(
             ("invoice_id",),
             ("subscription_id", "timestamp"),
-            # The last run: charges paid in advance make a period an event, which recur in none.
+            # The last run: charges in advance add a period per event, which does not recur.
             ("subscription_id", "recurring", "timestamp"),
             ("external_subscription_id", "charges_from_datetime DESC", *_LATEST),
         ),
@@ -255,7 +256,7 @@ TABLES: tuple[Table, ...] = (
             ("coupon_id", *_LATEST, "status", "customer_id"),
         ),
         references={"customer_id": Customer, "coupon_id": Coupon},
-        # By day, so that a deep page skips what would each be looked up.
+        # By day, so that a deep page skips records without looking them up.
         listing=Listing(
             facets=("status", related(Customer, "customer_id", missing("deleted_at"))),
             ranges=("created_at",),
@@ -394,13 +395,13 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=Alert,
         name="alerts",
-        # Of each pair of columns one is null in an alert of the other kind, and nulls are never equal.
+        # In each kind of alert a column of the other rule is null, and nulls are never equal.
         unique=(("external_subscription_id", "customer_id", "code"), ("wallet_id", "code")),
         indexes=(("external_subscription_id",), ("wallet_id",), ("billable_metric_id",)),
         references={"customer_id": Customer},
     ),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
-    # A wallet's code is unique among the active wallets of its customer: `operations.wallets` sees to it.
+    # A wallet's code is unique among the active wallets of its customer; `operations.wallets` checks it.
     Table(
         kind=Wallet,
         name="wallets",
@@ -417,7 +418,7 @@ TABLES: tuple[Table, ...] = (
         indexes=(
             ("wallet_id", "created_at"),
             ("wallet_id", *_LATEST),
-            # What is left to be drawn from: few of the transactions of a wallet that has been used for years.
+            # For what can still be drawn: few of the transactions of a wallet that has been used for years.
             ("wallet_id", "remaining_amount_cents"),
             ("wallet_id", "status"),
             ("invoice_id",),
@@ -510,7 +511,7 @@ TABLES: tuple[Table, ...] = (
     ),
 )
 
-# What is written to these goes into the log of activities, or of security (`operations.change_logs`).
+# Writes to these are logged as activities or security events (`operations.change_logs`).
 LOGGED: frozenset[type] = frozenset(
     {
         AddOn,

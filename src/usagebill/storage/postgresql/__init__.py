@@ -3,8 +3,8 @@
 - **Writes are serial within an organization**, because operations read, check and write. A transaction that writes
   takes the organization's advisory lock before it reads any of its rows (`locks`), and keeps it until the commit. It
   uses READ COMMITTED, so under the lock it sees everything written to the organization before. Organizations do not
-  wait for each other. Work across organizations (due jobs) waits only for the first lock that it needs and skips
-  organizations whose lock is taken, to avoid deadlocks.
+  wait for each other. Work across organizations (due jobs) waits only for its first lock and then skips organizations
+  whose lock is taken, to avoid deadlocks.
 - **Events are numbered in commit order.** They get their sequence, one per organization, under that lock, and the time
   of receipt is the server's (`clock`), so a bill never misses an event received before it was due.
 - **Reads are snapshots** (REPEATABLE READ, READ ONLY) and never wait.

@@ -18,14 +18,14 @@ from usagebill.storage.tables import TABLES
 
 __all__ = ["TRACKED", "Touched", "is_logged", "latest_change", "log_changes", "touched_since"]
 
-# What most rows are asked for by: the log has the values of these columns in the rows that were written.
+# Most queries select rows by these columns: the log has their values in the rows that were written.
 TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
-# The sequence of an organization that numbers the transactions which wrote records.
+# The sequence that numbers an organization's transactions that wrote records.
 SEQUENCE = "changes"
-# How many transactions the log keeps, and how often it forgets those before.
+# The number of transactions that the log keeps, and how often it drops older ones.
 _KEPT = 1_000
 _FORGETS_EVERY = 100
-# Of more rows than this it says only that there were some.
+# If there are more rows than this, the log only says that some were written.
 _MOST_IDS = 5_000
 
 _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
@@ -37,14 +37,14 @@ _TAILS = (" ORDER BY ", " LIMIT ", " GROUP BY ")
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a statement looks at: rows of `table` in which a tracked column is the value at each of `places`, the rows
-    that they refer to by id in `referred`, and any rows of `others`.
+    """The rows that a statement reads: those of `table` with tracked columns equal to the bound values at `places`,
+    those that they refer to by id in the tables `referred`, and any rows of `other_tables`.
     """
 
     table: str | None
     places: tuple[int, ...]
     referred: tuple[str, ...]
-    others: tuple[str, ...]
+    other_tables: tuple[str, ...]
 
 
 @cache
@@ -53,7 +53,7 @@ def _recorded() -> frozenset[str]:
 
 
 def _split(text: str, joint: str) -> Iterator[str]:
-    """The parts of the text between joints that stand in no brackets."""
+    """The text split at each `joint` outside brackets."""
     depth = start = 0
     for place, letter in enumerate(text):
         if letter == "(":
@@ -79,7 +79,7 @@ def _shape(sql: str) -> _Shape:
         where = next(_split(where, tail))
     if len(list(_split(where, " OR "))) > 1:
         return unknown
-    places, referred, others, place = [], [], [], 0
+    places, referred, other_tables, place = [], [], [], 0
     for term in _split(where, " AND "):
         equal = _EQUAL.fullmatch(term)
         if equal and equal[1] in TRACKED:
@@ -88,24 +88,24 @@ def _shape(sql: str) -> _Shape:
         inside = _TABLE.findall(term)
         if inside and _BY_ID.match(term):
             referred.append(inside.pop(0))
-        others += inside
-    return _Shape(first[1], tuple(places), tuple(referred), tuple(others))
+        other_tables += inside
+    return _Shape(first[1], tuple(places), tuple(referred), tuple(other_tables))
 
 
 class Touched:
-    """Rows of records that were written: of each table the values of tracked columns, before and after."""
+    """The values of tracked columns in the rows that were written, before and after, by table."""
 
     def __init__(self) -> None:
         # None: any rows.
         self._ids: dict[str, set[str] | None] = {}
-        # Tables in which rows were changed or deleted, besides those that were added.
+        # Tables with changed or deleted rows, not only new ones.
         self._changed: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._ids)
 
     def note(self, table: str, ids: Iterable[str] | None, *, is_new: bool) -> None:
-        """Rows with these values were written; with any, where None."""
+        """Rows with these values were written; None: rows with any values."""
         known = self._ids.setdefault(table, set())
         if ids is None:
             self._ids[table] = None
@@ -115,16 +115,16 @@ class Touched:
             self._changed.add(table)
 
     def items(self) -> Iterator[tuple[str, Collection[str] | None, bool]]:
-        """Each table, the values in its rows, and whether all of these were new."""
+        """Each table, the values in its rows, and whether all rows were new."""
         for table, ids in self._ids.items():
             yield table, None if ids is None or len(ids) > _MOST_IDS else ids, table not in self._changed
 
     def bears_on(self, sql: str, values: tuple[Any, ...]) -> bool:
         """Whether the statement's result may have changed because of these rows."""
         shape = _shape(sql)
-        if not self._ids.keys().isdisjoint(shape.others) or not self._changed.isdisjoint(shape.referred):
+        if not self._ids.keys().isdisjoint(shape.other_tables) or not self._changed.isdisjoint(shape.referred):
             return True
-        # Rows that were added are not referred to by any that was there before.
+        # No earlier row refers to a new one.
         if shape.table not in self._ids:
             return False
         ids = self._ids[shape.table]
@@ -132,14 +132,14 @@ class Touched:
 
 
 def _is_among(value: Any, ids: set[str]) -> bool:
-    """Whether the value, or one of several, is among those that were written."""
+    """Whether the value, or one of several, was written."""
     if value is None or isinstance(value, str):
         return value in ids
     return not ids.isdisjoint(value)
 
 
 def is_logged(sql: str) -> bool:
-    """Whether the statement looks at records alone, so that the log says what was written to them."""
+    """Whether the statement only reads records, whose writes the log has."""
     return _recorded().issuperset(_TABLE.findall(sql))
 
 
@@ -152,7 +152,7 @@ def latest_change(connection: Connection, organization_id: str) -> int:
 
 
 def touched_since(connection: Connection, organization_id: str, number: int) -> Touched | None:
-    """What was written to the organization after that transaction; None if the log no longer reaches back that far."""
+    """The rows written to the organization after that transaction; None if the log no longer reaches back that far."""
     rows = connection.execute(
         "SELECT sequence, kind, ids, is_new FROM changes WHERE organization_id = ? AND sequence > ? ORDER BY sequence",
         (organization_id, number),
@@ -166,7 +166,7 @@ def touched_since(connection: Connection, organization_id: str, number: int) -> 
 
 
 def log_changes(connection: Connection, touched: Mapping[str, Touched]) -> None:
-    """Log what this transaction has written, by organization, before it commits."""
+    """Log the rows that this transaction has written, by organization, before it commits."""
     for organization_id, written in touched.items():
         rows = list(written.items())
         listed = ",".join(["(?::text,?::text[],?::boolean)"] * len(rows))

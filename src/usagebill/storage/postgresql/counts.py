@@ -1,8 +1,8 @@
 """Kept counts of lists, so that `total_count` is not counted record by record.
 
 `list_counts` has a number for each combination of an organization's facets that occurs in a list (`storage.listings`).
-Triggers write it with the records, whichever way these are written: the organization's only writer holds its lock, so
-nobody waits for such a row. Facets that other records decide, ranges, keys and searches are counted in the tables.
+Triggers update it with the records, however these are written: the organization's only writer holds its lock, so nobody
+waits for such a row. Facets of other records, ranges, keys and searches are counted in the tables.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _literal(value: object) -> str:
 
 
 def _fixed_sql(kind: type, condition: Condition, row: str) -> str:
-    """A condition on a `row` that binds nothing."""
+    """A condition on a `row` with its values written out."""
     values: list[Any] = []
     first, *others = condition_sql(kind, condition, row, values).split("?")
     return first + "".join(chain.from_iterable(zip(map(_literal, values), others, strict=True)))
@@ -155,13 +155,13 @@ def recount(connection: Connection) -> None:
             connection.execute(_count_sql(table, quoted(table.name)))
 
 
-# Asking
+# Querying
 
 
 def counted_sql(
     kind: type, conditions: Sequence[Condition], organization_id: str | None
 ) -> tuple[str, list[Any]] | None:
-    """The query for how many records meet the conditions, and the bound values; None if facets do not decide."""
+    """The query that counts the records that meet the conditions, and its values; None if facets do not decide them."""
     table = table_of(kind)
     listing = table.listing
     if listing is None or organization_id is None or not implies(conditions, listing.shown):

@@ -1,4 +1,4 @@
-"""A pool of databases for sandboxes and tests: each is empty, and exclusive to its user until it is returned.
+"""A pool of empty databases for sandboxes and tests, each exclusive to its user until it is returned.
 
 They stay on the server for reuse, named `usagebill_sandbox_...`: emptying a database takes milliseconds, creating one
 takes seconds.
@@ -42,7 +42,7 @@ def _prefix() -> str:
 
 @cache
 def _empty() -> bytes:
-    """Statements that empty all tables, those that refer to others first."""
+    """The statements that empty all tables, referring ones first."""
     order: dict[str, None] = {}
 
     def after_those_that_refer(name: str) -> None:
@@ -69,7 +69,7 @@ def _claimed(server: _Connection, url: str) -> str:
         exists = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone()
         if exists is None:
             server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        # It may have been left half made, or in the middle of a migration.
+        # It may be half created, or in the middle of a migration.
         PostgresStore(database_url(url, name), migrating=True).close()
         with psycopg.connect(database_url(url, name), autocommit=True) as database:
             database.execute(_empty())
@@ -79,10 +79,10 @@ def _claimed(server: _Connection, url: str) -> str:
 
 @contextmanager
 def temporary_database(url: str) -> Iterator[str]:
-    """The URL of an empty database on the server of `url`, with the schema in it.
+    """The URL of an empty database, with the schema, on the server of `url`.
 
-    Whoever connects there must be allowed to make databases.
+    The user of `url` must be allowed to create databases.
     """
-    # The lock is let go when this session ends, however it does.
+    # The lock is released when this session ends, in whichever way.
     with psycopg.connect(url, autocommit=True) as server:
         yield database_url(url, _claimed(server, url))

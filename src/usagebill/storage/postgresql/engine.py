@@ -41,11 +41,11 @@ _CONNECTIONS = 20
 _WAIT_SECONDS = 60.0
 # Statements that a connection has prepared.
 _PREPARED = 1_000
-# The weight of the latest write in the moving average of how often the lock is taken.
+# The weight of the latest write in the moving average of lock contention.
 _LAST_WRITE = 1 / 8
 # Customers who are billed together. Statements cost a round trip and a plan each, whatever they are about.
 _GROUP_SIZE = 64
-# How often a write is run at most: the server ends it if it and another wait for each other.
+# Most attempts of a write: the server aborts one of two that deadlock.
 _MOST_RUNS = 5
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -58,7 +58,7 @@ def with_text_json(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
 
 
 class _EntitlingCommits:
-    """How many commits of this process have changed the entitlements of each organization in a database."""
+    """The number of commits of this process that changed the entitlements of an organization of a database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class PostgresStore:
         self.url = url
         self._read_only = read_only
         self._migrating = migrating
-        # What each thread has open.
+        # The open transaction of each thread.
         self._transactions = OneTransaction()
         self._own = threading.local()
         # Threads of this process that want to write, by organization: only one at a time waits for the server's lock.
@@ -101,7 +101,7 @@ class PostgresStore:
         self._contention = 0.0
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
-        # Queries of this process that running states would have answered.
+        # Series of running states that queries of this process lacked.
         self.missing_series = MissingSeries()
         self._reservations = Reservations(url)
         self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
@@ -151,7 +151,7 @@ class PostgresStore:
         return identity
 
     def _connection(self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None) -> Connection:
-        """A connection within a transaction of this organization, or of all of them."""
+        """A connection for a transaction within this organization (None: across all)."""
         return Connection(driver, scope=RowScope(organization_id) if self._has_row_security else None)
 
     def _writing(
@@ -162,7 +162,7 @@ class PostgresStore:
         return Connection(driver, pending, scope), pending
 
     def memory(self) -> Memory:
-        """What a new transaction knows."""
+        """The cache of a new transaction."""
         return Memory(self.missing_series, has_text_indexes=self._has_text_indexes)
 
     @contextmanager
@@ -187,7 +187,7 @@ class PostgresStore:
                 self._begin(driver, statement)
             except psycopg.OperationalError:
                 self._pool.putconn(driver)
-                # The others are as stale.
+                # The idle ones are as stale.
                 self._pool.check()
                 driver = self._pool.getconn()
                 self._begin(driver, statement)
@@ -242,10 +242,10 @@ class PostgresStore:
             try:
                 return self._written(organization_id, change, may_wait=may_wait)
             except psycopg.errors.DeadlockDetected:
-                # All of it is rolled back, and those it waited for can continue.
+                # All of it is rolled back, so the writes it waited for can continue.
                 continue
             except WritesRefused:
-                # This is rolled back too. Written one by one, only what breaks a rule is undone.
+                # This is rolled back too. The next attempt writes one by one, and undoes only what breaks a rule.
                 may_wait = False
         return self._written(organization_id, change, may_wait=False)
 
@@ -266,7 +266,7 @@ class PostgresStore:
                 self._roll_back(driver)
                 raise
             finally:
-                # Committed or not: counting a write too many only costs another read.
+                # Even if the commit failed: an extra count only costs a read.
                 self._entitling_commits.count(tx.entitling)
             return result
 
@@ -284,8 +284,8 @@ class PostgresStore:
                 self._own.driver = None
 
     def _refuse_to_wait_for_itself(self, waiting: Connection, organization_id: str) -> None:
-        """Raises `UnusableTransaction` if this thread would wait for a lock that it holds itself, on the connection of
-        a caller's transaction that it has worked in.
+        """Raises `UnusableTransaction` if this thread would wait for a lock that it holds itself, in a caller's
+        transaction that it has joined.
         """
         reference = getattr(self._own, "joined", None)
         connection = None if reference is None else reference()
@@ -297,7 +297,7 @@ class PostgresStore:
                 " organization: go on within it, or end it first"
             )
 
-    # What a migration does: rows as they are, of all organizations
+    # For migrations: rows as they are, of all organizations
 
     def transact(self, change: Callable[[Connection], T]) -> T:
         """Run `change` on rows, in a separate transaction."""
@@ -348,8 +348,9 @@ class PostgresStore:
         return self._contention
 
     def turn_row_security(self, *, on: bool | None = None) -> tuple[list[str], bool, bool]:
-        """Turn row security on or off, unless `on` is None. Returns the tables changed, whether it is on now, and
-        whether it applies to this user.
+        """Turn row security on or off, unless `on` is None.
+
+        Returns the tables changed, whether it is on now, and whether it applies to this user.
         """
 
         def change(connection: Connection) -> tuple[list[str], bool, bool]:
@@ -360,9 +361,9 @@ class PostgresStore:
         return changed, self._has_row_security, holds
 
     def roll_up_usage(self) -> bool:
-        """Do one slice of what running states need, in a transaction of the organization that is furthest behind.
+        """Do one slice of the work on running states, for the organization that is furthest behind.
 
-        The server's statistics are kept up to date too with how many events an organization has.
+        The server's statistics are also renewed if they miss an organization with many events.
         """
         if self._read_only:
             return False

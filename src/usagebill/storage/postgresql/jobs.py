@@ -1,4 +1,4 @@
-"""The job queue. What touches a job has the lock of its organization, so that nobody else does it meanwhile."""
+"""The job queue. Whoever touches a job holds its organization's lock, so that nobody else does at the same time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EARLIEST = "SELECT l.lane, {} FROM unnest(?::text[]) l (lane)".format(
 
 
 class Claims:
-    """What a transaction knows about the jobs it will claim by key, by organization."""
+    """A transaction's cache of the jobs that it will claim by key, by organization."""
 
     def __init__(self) -> None:
         self.expected: dict[str, tuple[datetime, list[str]]] = {}
@@ -132,9 +132,10 @@ class PostgresJobs(JobQueries[Connection]):
         return job
 
     def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
-        """The first jobs of a lane whose time has come, of organizations that nobody else writes to.
+        """The first due jobs of a lane, of organizations that nobody else writes to.
 
-        If others write to all of them, this waits for the first one, unless it keeps somebody waiting itself.
+        If others write to all of them, this waits for the first one, unless somebody may be waiting for this
+        transaction.
         """
         if self._locks is None or self._organization_id is not None:
             return self._ready(lane, now, at_most, immediate, ())
@@ -149,12 +150,12 @@ class PostgresJobs(JobQueries[Connection]):
                 busy = busy[1:]
                 continue
             for organization_id in waiting:
-                # Even if a lock is free: jobs read before it was taken may be done by now.
+                # Read again even if the lock was free: jobs read before it was taken may be done by now.
                 if not self._locks.take_if_free(organization_id):
                     busy.append(organization_id)
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool, left_out: Sequence[str]) -> list[Job]:
-        # The first of those that wait for their turn, and of those that were held until now.
+        # Both ready jobs and those that were held until now.
         also = " AND immediate" if immediate else ""
         values: list[Any] = []
         if self._organization_id is not None:

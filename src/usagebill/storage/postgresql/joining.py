@@ -60,7 +60,7 @@ class JoinedTransaction:
 
             def act() -> T:
                 locks.take(organization_id)
-                # What is acknowledged at the caller's commit is on the server's disk.
+                # Once the caller's commit is acknowledged, the changes are on the server's disk.
                 plain.execute(
                     "SELECT set_config('synchronous_commit', 'on', TRUE)"
                     " WHERE current_setting('synchronous_commit') = 'off'"
@@ -76,7 +76,7 @@ class JoinedTransaction:
         if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
             connection = connection.connection()  # a session of SQLAlchemy's ORM
         if hasattr(connection, "exec_driver_sql"):
-            # It begins a transaction at the first statement that it sends, and would not commit ours alone.
+            # It begins its transaction with the first statement that it sends, and would not commit ours by itself.
             connection.exec_driver_sql("SELECT 1")
             connection = connection.connection.driver_connection
         if not isinstance(connection, psycopg.Connection):
@@ -95,7 +95,7 @@ class JoinedTransaction:
                 " `with connection.transaction():`"
             )
         if status == TransactionStatus.IDLE:
-            # Begun as its owner has set it.
+            # With its owner's settings.
             connection.execute("SELECT 1")
         return connection
 
@@ -106,7 +106,7 @@ class JoinedTransaction:
         assert row is not None
         isolation, read_only = row
         if isolation != "read committed":
-            # Its snapshot is older than the lock: what others have committed meanwhile would not be seen.
+            # Its snapshot is older than the lock, so it would miss later commits of others.
             raise UnusableTransaction(
                 f"the transaction must be READ COMMITTED, PostgreSQL's default; it is {isolation}"
             )
@@ -124,7 +124,7 @@ def _with_own_settings(joined: _Driver) -> Iterator[_Driver]:
     session: PGconn = joined.pgconn
     handlers = session.notice_handler, session.notify_handler
     driver: _Driver = psycopg.Connection(session)
-    # What stands in for a pool: it is not ours to close, and psycopg is not to warn about that.
+    # A stand-in for a pool: the connection is not ours to close, and psycopg should not warn about that.
     driver._pool = None
     driver.prepare_threshold = None
     with_text_json(driver)

@@ -1,4 +1,4 @@
-"""Locks: who may write to an organization."""
+"""Advisory locks: an organization has one writer at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Locks:
         self._connection = connection
         self._before_waiting = before_waiting
         self.held: set[str] = set()
-        # Until an organization's lock is held, others may change what has been read of it.
+        # Until an organization's lock is held, others may change its rows that were read.
         self.when_taken: Callable[[], None] | None = None
 
     def take(self, organization_id: str) -> None:

@@ -30,25 +30,26 @@ class Memory:
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[Question, tuple[int, list[Any]]] = {}
         self.writes: Counter[type] = Counter()
-        # What snapshots were answered, for all their observations; what a writer has repeated of them.
+        # Answers of a snapshot, shared by its observations, and answers that a writer has repeated.
         self.answered: dict[Statement, Answer] = {}
         self.shared: dict[Question, list[Any]] = {}
         self.decoded: dict[Question, list[Any]] | None = None
         self.repeated: dict[Statement, tuple[int, ...]] = {}
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
-        # Of each organization, the rows that this transaction has written; of others, what was written since a number.
+        # The rows that this transaction has written, by organization; and those that other transactions have written
+        # since a change number.
         self.touched: dict[str, Touched] = {}
         self.since: dict[tuple[str, int], Touched | None] = {}
-        # The last transaction that a snapshot shows of those which wrote to an organization.
+        # The number of the last change to an organization that a snapshot shows.
         self.change: dict[str, int] = {}
         self.claims = Claims()
-        # Who has sent events since a place in the order of arrival, as far as this transaction has asked; and the last
-        # place of an organization, in a snapshot.
+        # Senders of events since a sequence number, as far as queried; and an organization's last sequence number in a
+        # snapshot.
         self.senders: dict[tuple[str, int], set[str | None]] = {}
         self.latest: dict[str, int] = {}
         self.siblings = Siblings()
-        # Records of logged tables: as they were, as they are.
+        # Records of logged tables, before and after.
         self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
 
     def clear(self) -> None:

@@ -62,7 +62,7 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
                 f"not the same on both sides: {', '.join(differing)}. Begin again with an empty database"
             )
         target.transact(lambda connection: connection.execute("UPDATE migration SET finished = TRUE"))
-        # Whoever opens the database counts from the events what is not built yet.
+        # Until states are built, usage is counted from the events.
         while target.roll_up_usage():
             pass
         note("usage_states", target.ask(lambda connection: _scalar(connection, "SELECT COUNT(*) FROM usage_states")))
@@ -143,13 +143,13 @@ def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
         " FROM events GROUP BY organization_id"
     )
     connection.copy("clock (session, newest)", source.execute("SELECT id, newest FROM clock"))
-    # Not where they have worked: this is another database, and no copy of theirs.
+    # Without their home: this is a different database, not a copy of theirs.
     connection.copy(f"workers ({_WORKERS})", _workers(source))
     connection.copy(f"jobs ({_JOBS})", _jobs(source, f"SELECT {_JOBS} FROM jobs ORDER BY sequence"))
 
 
 def _begin_series(source: sqlite3.Connection, connection: Connection) -> None:
-    """Have the running states that the file has made from the events that were copied."""
+    """Start the same series of running states as in the file, to be built from the copied events."""
     connection.execute("DELETE FROM usage_series")
     connection.execute(
         "INSERT INTO usage_rolled_up (organization_id, sequence) SELECT organization_id, value FROM sequences"
@@ -187,7 +187,7 @@ def _same(here: Iterator[object], there: Iterator[object]) -> bool:
 def _both(
     source: sqlite3.Connection, target: PostgresStore, organizations: Sequence[str]
 ) -> Iterator[tuple[str, Iterator[object], Iterator[object]]]:
-    """All rows of both sides in the same order, as records whose texts are equal to the last digit."""
+    """All rows of both sides in the same order, as exactly comparable records."""
     for table in TABLES:
         codec, rows = codec_of(table.kind), rows_of(table.kind)
         sql = f"{_records_sql(table)} ORDER BY t.id"

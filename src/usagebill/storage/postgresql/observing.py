@@ -32,7 +32,7 @@ _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 class Observation:
     """Statements with their rows, and queries about events up to the organization's event `latest`.
 
-    `change` is the last transaction visible in the snapshot that wrote records of the organization.
+    `change` numbers the last transaction in the snapshot that wrote records of the organization.
     """
 
     def __init__(self, organization_id: str | None, latest: int, change: int) -> None:
@@ -61,7 +61,7 @@ class _Answered:
 
 
 def hashable(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What a statement binds, as a part of a key."""
+    """The bound values of a statement as part of a key."""
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
@@ -117,12 +117,12 @@ def observation_holds(
     touched: Callable[[], Sequence[Touched] | None],
     senders: Callable[[], Collection[str | None]],
 ) -> bool:
-    """Whether everything that was observed still has the same result.
+    """Whether all observed queries still have the same results.
 
     `written` counts this transaction's writes to each table of records. Statements `repeated` earlier in this
-    transaction are not run again while nothing has been written to their tables; the caller keeps that cache. Neither
-    are those that no row `touched` since can affect, if that is known. `senders` are the subscription ids of events
-    since.
+    transaction are not run again while nothing has been written to their tables; the caller keeps that cache. Nor are
+    statements that none of the rows `touched` since can affect, if these are known. `senders` are the subscription ids
+    of newer events.
     """
     since = touched() if observation.statements else None
     asked: list[tuple[Statement, tuple[int, ...] | None]] = []

@@ -41,7 +41,7 @@ Number = tuple[str, str]
 class WritesRefused(BaseException):
     """Buffered writes broke a unique rule: the whole transaction is rolled back and run again without buffering.
 
-    Not an `Exception`, so that code that handles errors does not catch this one: it may be about somebody else's write.
+    Not an `Exception`, so that error handlers do not catch it: an earlier write may have caused it.
     """
 
 
@@ -57,7 +57,7 @@ class WriteSpeed:
 
 @dataclass(slots=True, eq=False)
 class Savepoint:
-    """A savepoint before the write at `place`, with the numbers taken before it."""
+    """A savepoint before the write at `place`, with the sequence numbers at that point."""
 
     place: int
     numbers: dict[Number, int]
@@ -108,7 +108,7 @@ class Pending:
     def __init__(
         self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool, scope: RowScope | None = None
     ) -> None:
-        # Never buffered: rows of several organizations, and statements that are not about rows.
+        # Never buffered: writes to several organizations, and statements without rows.
         self._connection = Connection(driver, scope=None if scope is None else scope.of(None))
         self._session = Connection(driver)
         self._speed = speed

@@ -1,7 +1,7 @@
-"""Reservations: which process computes which jobs ahead, so that no two compute the same.
+"""Reservations of jobs, so that no two processes compute the same ones ahead.
 
-They are advisory locks of a separate session, and end with it. Whoever reserved a job, it is claimed under its
-organization's lock.
+They are advisory locks of a separate session, and end with it. A job is still claimed under its organization's lock,
+whoever reserved it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Reservations:
                     rows = session.execute(_TAKE, (keys, at_most))
                     return [jobs[place - 1] for (place,) in rows.fetchall()]
             except psycopg.OperationalError:
-                # Without a reservation, a computation may be wasted, nothing worse.
+                # Without a reservation, a computation may be wasted, but nothing else.
                 self._close()
                 return None
 

@@ -1,4 +1,4 @@
-"""Which organization's rows a transaction sees if row security is on (`row_security`)."""
+"""The organization whose rows a transaction sees if row security is on (`row_security`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RowScope:
 
     def __init__(self, organization_id: str | None, applied: list[str | None] | None = None) -> None:
         self._shown = EVERYBODY if organization_id is None else organization_id
-        # What the transaction shows now, for all scopes of it; None: not known.
+        # The setting now, shared by all scopes of the transaction; None: unknown.
         self._applied: list[str | None] = [None] if applied is None else applied
 
     def of(self, organization_id: str | None) -> RowScope:

@@ -51,7 +51,7 @@ def searched_columns(kind: type) -> tuple[str, ...]:
 
 
 def folded(text: str | None) -> str | None:
-    """The case-folded text that searches compare."""
+    """The case-folded text that searches compare with."""
     return None if text is None else escaped(str(text).casefold())
 
 
@@ -89,7 +89,7 @@ _rows: dict[type, RecordRows] = {}
 
 
 def rows_of(kind: type) -> RecordRows:
-    """How records of a kind are stored; cached."""
+    """The row format of a kind of record; cached."""
     rows = _rows.get(kind)
     if rows is None:
         rows = _rows[kind] = _made(kind)
@@ -118,7 +118,7 @@ _VALUES: dict[type, Callable[[Any], object]] = {
 
 
 def sql_value(value: object) -> Any:
-    """A condition's value in the form in which PostgreSQL compares it with a column."""
+    """A condition's value in the form in which it is compared with a column."""
     if isinstance(value, Enum):
         value = value.value
     convert = _VALUES.get(type(value))

@@ -85,15 +85,15 @@ CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_su
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted;
 """
-# Changed rows after which the server analyzes a table again. Its default is a tenth of the table, and until then it
-# assumes a single row for a new organization.
+# The number of changed rows after which the server analyzes a table again. By default it is a tenth of the table; until
+# then the server assumes a single row for a new organization.
 _LOOKED_AT_AFTER = 10_000
 GROWING = ("events", "jobs", "customers", "subscriptions", "invoices", "fees", "billing_periods", "activity_logs")
 SETTINGS = tuple(
     f"ALTER TABLE {name} SET (autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = {_LOOKED_AT_AFTER})"
     for name in GROWING
 )
-# Tables that every version of ours has.
+# Tables that every version has.
 _OURS = frozenset({"usagebill_schema", "jobs", "events", "organizations"})
 
 
@@ -151,7 +151,7 @@ def _indexed(table: Table, column: str, descending: bool) -> str:
 
 def _name(table: Table, *words: str) -> str:
     name = "_".join((table.name, *words))
-    # The server cuts longer ones.
+    # The server truncates longer names.
     return name if len(name) <= 63 else f"{name[:54]}_{lock_key(name) & 0xFFFFFFFF:08x}"
 
 
@@ -184,7 +184,9 @@ def _tables(connection: Connection) -> list[str]:
 
 
 def _versions(connection: Connection) -> tuple[int, int] | None:
-    """`VERSION` and `RECORDS` of the schema, None if it is empty; raises `ForeignFile` for tables of something else."""
+    """`VERSION` and `RECORDS` of the schema, None if it is empty; raises `ForeignFile` for tables of another
+    application.
+    """
     tables = _tables(connection)
     if not tables:
         return None

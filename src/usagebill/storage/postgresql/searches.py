@@ -1,8 +1,8 @@
-"""Searches: texts are found by an index of their trigrams (the extension `pg_trgm`), if the server has it.
+"""Searches by an index of trigrams (the extension `pg_trgm`), if the server has it.
 
-A table's searched texts are indexed together, case-folded, with a separator between them. A search first asks for the
-ids of what contains its text: of the records themselves and of those whose customer contains it. If these are few, the
-list is narrowed to them; otherwise, and without the index, the list is walked in its order until the page is full.
+A table's searched texts are indexed together, case-folded, with a separator between them. A search first looks up the
+ids of the records that contain the text, or whose customer does. If these are few, the list is narrowed to them;
+otherwise, and without the index, the list is walked in its order until the page is full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["has_text_indexes", "make_text_indexes", "narrowed", "text_indexes"]
 
-# If a search finds more than this, the list is walked instead.
+# If a search finds more records than this, the list is walked instead.
 _FEW: Final = 5_000
 # The index only has trigrams of words, so shorter texts cannot use it.
 _WORD: Final = re.compile(r"[^\W_]{3}")
@@ -54,7 +54,7 @@ def make_text_indexes(connection: Connection) -> None:
     try:
         connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
-        # Not installed, or only somebody else may add it to the database: searches read the texts one by one.
+        # Not installed, or this user may not create it: searches read the texts one by one.
         connection.execute("ROLLBACK TO text_indexes")
     else:
         for statement in text_indexes():
@@ -71,8 +71,8 @@ def has_text_indexes(connection: Connection) -> bool:
 def narrowed(
     connection: Connection, memory: Memory, kind: type, conditions: Sequence[Condition], organization_id: str | None
 ) -> Sequence[Condition]:
-    """The conditions with a search replaced by what it finds, if that is few."""
-    # Row security has the server look at whose a row is first, and it compares no pattern by an index before that.
+    """The conditions with a search replaced by the ids it finds, if these are few."""
+    # With row security, the server checks a row's organization first, so it uses no index for patterns.
     if not memory.has_text_indexes or organization_id is None or connection.scope is not None:
         return conditions
     for place, condition in enumerate(conditions):
@@ -89,7 +89,7 @@ def narrowed(
 
 @dataclass(frozen=True, slots=True)
 class _Finds:
-    """A query for ids, and what it binds."""
+    """A query for ids and its values."""
 
     sql: str
     values: list[Any]
@@ -126,13 +126,13 @@ def _finds(kind: type, condition: Condition, organization_id: str) -> _Finds | N
 
 
 def _contains(kind: type, row: str, search: Search, values: list[Any], organization_id: str) -> str | None:
-    """Whether a `row` contains the text, by the index; None if that knows nothing of it."""
+    """The test whether a `row` contains the text, by the index; None if the index cannot answer."""
     table = table_of(kind)
     if not _WORD.search(search.text) or not set(search.columns) <= set(_searched(table)):
         return None
     values.append(pattern_of(search.text))
-    # All texts of the row contain it; now which? The organization is not looked up by an index, which the server would
-    # do if it took the text for a common one.
+    # The joined texts contain it; now test each. The organization is not looked up by an index, as the server would do
+    # if it took the text for a common one.
     exact = condition_sql(kind, search, row, values)
     values.append(organization_id)
     return f"{_texts_sql(table, row)} LIKE ? AND {exact} AND {row}.organization_id || '' = ?"

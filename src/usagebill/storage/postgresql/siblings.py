@@ -1,7 +1,7 @@
-"""Prefetching for siblings: records of the same list, which are soon followed by the same queries.
+"""Prefetching for siblings, the records of one list, which the same queries will soon be run for.
 
-Showing a list reads the customer, plan and invoices of each record: a hundred round trips to the server, where SQLite
-has none. Since a snapshot never changes, it reads them for the following records at the same time.
+Showing a list reads the customer, plan and invoices of each record: a hundred round trips to the server. Since a
+snapshot never changes, it reads them for the following records at the same time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _List:
         self._places: dict[str, dict[str, int]] | None = None
 
     def following(self, value: str) -> list[str]:
-        """The value, then those of the same column in the following records; empty if no column has it."""
+        """The value, then the values of its column in the following records; empty if no column has it."""
         if self._places is None:
             self._places = {}
             kind: Any = type(self.records[0])
@@ -75,12 +75,12 @@ class Siblings:
         return []
 
     def are_worth_asking_for(self, question: object, value: str, values: Sequence[str]) -> bool:
-        """Whether the query for this value should fetch all of these."""
+        """Whether the query for this value should fetch all of `values`."""
         before = self._asked.setdefault(question, set())
         if before is None or len(values) < 2:
             return False
         if value in before:
-            # It was prefetched for this one, but by a different query.
+            # It was prefetched, but by a different query.
             self._asked[question] = None
             return False
         before.update(values)

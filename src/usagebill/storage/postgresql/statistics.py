@@ -38,7 +38,7 @@ class Statistics:
 
     @property
     def is_time(self) -> bool:
-        """Whether enough time has passed to check again."""
+        """Whether it is time to check again."""
         return self._asked_at is None or monotonic() - self._asked_at >= _LEAST_SECONDS
 
     def are_behind(self, connection: Connection) -> bool:

@@ -128,7 +128,7 @@ class PostgresTransaction:
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that holds until an event arrives that one of the queries is about."""
+        """An observation that holds until an event arrives that matches one of the queries."""
         latest = 0 if self._organization_id is None else self._latest_event(self._organization_id)
         observation = Observation(self._organization_id, latest, self._latest_change())
         observation.questions += questions
@@ -161,7 +161,7 @@ class PostgresTransaction:
         since = self._memory.since
         key = self._organization_id, change
         if key not in since:
-            # Nobody else writes while this one has the lock.
+            # Nobody else writes while this transaction has the lock.
             since[key] = touched_since(self._connection, *key)
         others = since[key]
         if others is None:
@@ -181,7 +181,7 @@ class PostgresTransaction:
         return senders[key]
 
     def still_holds(self, observation: Observation) -> bool:
-        """Whether everything observed in an earlier snapshot still has the same result."""
+        """Whether all queries observed in an earlier snapshot still have the same results."""
         writes = self._memory.writes
         written = {table: writes[kind] for table, kind in _kinds().items()}
         return observation_holds(
@@ -194,7 +194,7 @@ class PostgresTransaction:
         )
 
     def recall(self, snapshot: PostgresTransaction) -> None:
-        """Nothing: no read of a snapshot is known to be unchanged, as other machines may have written since."""
+        """Does nothing: no read of a snapshot is known to be unchanged, as other machines may have written since."""
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, only its own effects are undone, and the exception propagates."""
@@ -225,7 +225,7 @@ class PostgresTransaction:
 
     @property
     def unsent_seconds(self) -> float:
-        """How long it will take to send the buffered writes."""
+        """The estimated time to send the buffered writes."""
         return 0.0 if self._pending is None else self._pending.seconds
 
     def flush(self) -> None:
@@ -581,7 +581,7 @@ class PostgresTransaction:
     def entitlements_version(self) -> int:
         return self.last_number(_ENTITLEMENTS)
 
-    # The clock: a row for each session, so that nobody waits to note an instant
+    # The clock: a row per session, so that nobody waits to note an instant
 
     def newest_instant(self) -> datetime | None:
         row = self._connection.execute("SELECT MAX(newest) FROM clock").fetchone()
