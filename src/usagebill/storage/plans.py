@@ -218,13 +218,13 @@ class Planning:
             self._check_related(conditions)
         if kind not in self._kinds:
             return self._seen.find(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted)
-        superseded = {id for other, id in self._replaced if other is kind}
+        superseded = {id for replaced_kind, id in self._replaced if replaced_kind is kind}
         at_most = None if limit is None else limit + offset + len(superseded)
         stored = self._seen.find(kind, *conditions, order=order, limit=at_most, deleted=deleted)
         records = [record for record in stored if record.id not in superseded]  # type: ignore[attr-defined]
-        for (other, _), record in self._records.items():
+        for (written_kind, _), record in self._records.items():
             if (
-                other is kind
+                written_kind is kind
                 and (deleted or getattr(record, "deleted_at", None) is None)
                 and all(_holds(condition, record) for condition in conditions)
             ):
@@ -335,8 +335,8 @@ def _value(record: object, column: str) -> Any:
     return getattr(record, column)
 
 
-def _check_comparable(actual: object, other: object) -> None:
-    if not isinstance(actual, _COMPARABLE) or not isinstance(other, _COMPARABLE):
+def _check_comparable(actual: object, value: object) -> None:
+    if not isinstance(actual, _COMPARABLE) or not isinstance(value, _COMPARABLE):
         raise RehearsalEnds
 
 
@@ -348,11 +348,11 @@ def _sorted(records: list[R], order: Sequence[Order]) -> list[R]:
         for value in values:
             if value is not None:
                 _check_comparable(value, value)
-        there = [record for record, value in zip(records, values, strict=True) if value is not None]
+        present = [record for record, value in zip(records, values, strict=True) if value is not None]
         absent = [record for record, value in zip(records, values, strict=True) if value is None]
         # A stable sort keeps the order of equals either way.
-        there.sort(key=operator.attrgetter(item.column), reverse=item.descending)
-        records = [*there, *absent]
+        present.sort(key=operator.attrgetter(item.column), reverse=item.descending)
+        records = [*present, *absent]
     return records
 
 

@@ -1,7 +1,7 @@
 """Aggregations over the events of one external subscription id and code, exact to the last digit.
 
-ClickHouse aggregates the events up to a position, the database those after it; both become states of the core, which
-are merged. With FINAL, duplicates count once.
+ClickHouse aggregates the events up to a sequence number, the database those after it; both become states of the core,
+which are merged. With FINAL, duplicates count once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from usagebill.storage.event_rows import instant, microseconds
 
 __all__ = ["ANSWERED", "answers", "answers_of"]
 
-# Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
-# accepted.
+# All values of a key that no filter accepts count as one if at most this many are accepted; otherwise they stay
+# distinct.
 _ACCEPTED_AT_MOST: Final = 5_000
-# Most combinations of values of an excluded filter that are looked up together.
+# Most combinations of an excluded filter's values that are looked up together.
 _FEW: Final = 20
 _PLACE: Final = "(timestamp, created_at, id)"
 
@@ -44,14 +44,14 @@ _AGGREGATIONS: Final[Mapping[str, Callable[[str | None], Aggregation[Any]]]] = {
     CountedAs.LATEST: lambda field_name: Latest(field_name=field_name),
     CountedAs.UNIQUE_COUNT: lambda field_name: UniqueCount(field_name=field_name),
 }
-# Weighted sums are left to the database, which has running states of them.
+# The database answers weighted sums, from running states.
 ANSWERED: Final = frozenset(_AGGREGATIONS)
 
 
 @dataclass(slots=True)
 class _Cell:
-    """One group of one bucket: the position of its first event, ClickHouse's aggregate, the events that ClickHouse does
-    not have, and the number of active values besides those of the states.
+    """A group of a bucket: the place of its first event, ClickHouse's aggregates, the events that ClickHouse does not
+    have, and the number of active values besides those in the states.
     """
 
     first_at: int
@@ -75,16 +75,16 @@ def answers(
 ) -> dict[int, dict[Group, AggregateResult]]:
     """The aggregate of each group of each bucket of `filters`, by position (0 without filters).
 
-    `tail` are the query's events after `shipped_to`, each with its position. Raises
-    ValueError for an aggregation that is not among `ANSWERED`, `Unreachable` if the server does not answer.
+    `tail` are the query's events after `shipped_to`, each with its sequence number. Raises ValueError for an
+    aggregation that is not in `ANSWERED`, and `Unreachable` if the server does not respond.
     """
-    asked = _Asked(servers.of(organization_id, question.external_subscription_id), organization_id, question)
-    asked.filters, asked.shipped_to = filters, shipped_to
-    buckets = asked.cells((sequence, (), event) for sequence, event in tail)
+    query = _ServerQuery(servers.of(organization_id, question.external_subscription_id), organization_id, question)
+    query.filters, query.shipped_to = filters, shipped_to
+    buckets = query.cells((sequence, (), event) for sequence, event in tail)
     return {
         position: {
-            group: _result(asked.aggregation, known, with_amounts=question.amounts)
-            for group, known in sorted(bucket.items(), key=lambda item: (item[1].first_at, item[1].first_sequence))
+            group: _result(query.aggregation, cell, with_amounts=question.amounts)
+            for group, cell in sorted(bucket.items(), key=lambda item: (item[1].first_at, item[1].first_sequence))
         }
         for position, bucket in buckets.items()
     }
@@ -98,26 +98,26 @@ def answers_of(
     shipped_to: int,
     tail: Sequence[tuple[int, Event]],
 ) -> dict[str, AggregateResult]:
-    """What `answers` returns for each of these external subscription ids in place of the query's own, in one query to
-    each server that has some of them. The query has no group keys.
+    """The aggregate of each of these external subscription ids in place of the query's own, by one query to each server
+    that has some of them. The query has no group keys.
 
-    `tail` are the events after `shipped_to` of all these queries. Raises as `answers` does.
+    `tail` are the events of all these ids after `shipped_to`. Raises the errors of `answers`.
     """
     by_shard: dict[int, list[str]] = {}
     for id in dict.fromkeys(external_ids):
         by_shard.setdefault(servers.number_of(organization_id, id), []).append(id)
     results = {id: AggregateResult() for id in external_ids}
     for number, ids in by_shard.items():
-        asked = _Asked(servers.shards[number], organization_id, question, ids)
-        asked.shipped_to = shipped_to
+        query = _ServerQuery(servers.shards[number], organization_id, question, ids)
+        query.shipped_to = shipped_to
         names = frozenset(ids)
         behind = (
             (sequence, (event.external_subscription_id,), event)
             for sequence, event in tail
             if event.external_subscription_id in names
         )
-        for group, known in asked.cells(behind).get(0, {}).items():
-            results[group[0] or ""] = _result(asked.aggregation, known, with_amounts=question.amounts)
+        for group, cell in query.cells(behind).get(0, {}).items():
+            results[group[0] or ""] = _result(query.aggregation, cell, with_amounts=question.amounts)
     return results
 
 
@@ -141,7 +141,7 @@ def _exact(number: str | None) -> Decimal:
     return Decimal(number.rstrip("0").rstrip(".") if "." in number else number)
 
 
-class _Asked:
+class _ServerQuery:
     """One query to one server: for the events of one subscription, or for those of each of `external_ids`."""
 
     filters: FilterIndex | None = None
@@ -164,48 +164,47 @@ class _Asked:
         return () if self.filters is None else self.filters.keys
 
     def cells(self, tail: Iterable[tuple[int, Group, Event]]) -> dict[int, dict[Group, _Cell]]:
-        """The cells of each bucket, by position and by group, which the subscription leads if there are several.
+        """The cells of each bucket, by position and group; with several subscriptions, groups start with theirs.
 
-        `tail` has each event with its place and the first part of its group.
+        `tail` has events with their sequence numbers and the start of their groups.
         """
         question = self._question
         buckets: dict[int, dict[Group, _Cell]] = {}
 
-        def cell(position: int, group: Group, at: int, sequence: int) -> _Cell:
+        def cell_of(position: int, group: Group, at: int, sequence: int) -> _Cell:
             bucket = buckets.setdefault(position, {})
-            known = bucket.get(group)
-            if known is None:
-                known = bucket[group] = _Cell(at, sequence)
-            known.begins(at, sequence)
-            return known
+            if group not in bucket:
+                bucket[group] = _Cell(at, sequence)
+            bucket[group].begins(at, sequence)
+            return bucket[group]
 
         values: set[str] = set()
-        for sequence, whose, event in tail:
+        for sequence, leading, event in tail:
             if not counts(question.aggregation_type, question.field_name, event):
                 continue
             if question.aggregation_type == CountedAs.UNIQUE_COUNT:
                 values.add(property_of(event, question.field_name) or "")
-            group = (*whose, *(property_of(event, key) or None for key in question.group_keys))
+            group = (*leading, *(property_of(event, key) or None for key in question.group_keys))
             for position in (0,) if self.filters is None else self.filters.of_event(event):
-                cell(position, group, microseconds(event.timestamp), sequence).tail.append(event)
+                cell_of(position, group, microseconds(event.timestamp), sequence).tail.append(event)
         groups = len(question.group_keys) + (self._external_ids is not None)
         decided: dict[tuple[str | None, ...], tuple[int, ...]] = {}
         for row in self.rows(values):
             decisive = tuple(row[groups : groups + len(self._deciding)])
-            at, sequence, *said = row[groups + len(self._deciding) :]
+            at, sequence, *columns = row[groups + len(self._deciding) :]
             if decisive not in decided:
                 decided[decisive] = (0,) if self.filters is None else self.filters.of_values(decisive)
             for position in decided[decisive]:
-                known = cell(position, tuple(row[:groups]), at, sequence)
-                state, active = self.state(said)
-                known.states.append(state)
-                known.active += active
+                cell = cell_of(position, tuple(row[:groups]), at, sequence)
+                state, active = self.state(columns)
+                cell.states.append(state)
+                cell.active += active
         return buckets
 
     def rows(self, values: set[str]) -> Sequence[Sequence[Any]]:
-        """Rows of group, deciding values, position of the first event, and the columns for `state`.
+        """Rows of group, deciding values, place of the first event, and the columns for `state`.
 
-        `values` are those whose latest event may not be in ClickHouse yet.
+        The latest events of `values` may not be in ClickHouse yet.
         """
         question = self._question
         if question.aggregation_type != CountedAs.UNIQUE_COUNT:
@@ -221,23 +220,23 @@ class _Asked:
         elsewhere = self._shard.rows(self._select(f" AND NOT {listed}"))
         return [*elsewhere, *self._shard.rows(self._values(f" AND {listed}"))]
 
-    def state(self, said: Sequence[Any]) -> tuple[Any, int]:
-        """A row as a state of the core, and how many active values it counts without naming them."""
-        count, amount, *rest = said
+    def state(self, columns: Sequence[Any]) -> tuple[Any, int]:
+        """The row as a state of the core, and the number of active values that it counts without naming them."""
+        count, amount, *values = columns
         amount_cents = _exact(amount)
         match self._question.aggregation_type:
             case CountedAs.COUNT:
                 return Counted(events_count=count, amount_cents=amount_cents), 0
             case CountedAs.SUM:
-                return Summed(units=_sum(*rest), events_count=count, amount_cents=amount_cents), 0
+                return Summed(units=_sum(*values), events_count=count, amount_cents=amount_cents), 0
             case CountedAs.MAX:
-                return Largest(value=_largest(*rest), events_count=count, amount_cents=amount_cents), 0
+                return Largest(value=_largest(*values), events_count=count, amount_cents=amount_cents), 0
             case CountedAs.LATEST:
-                order, text = rest
+                order, text = values
                 return Last(order=_order(order), value=Decimal(text), events_count=count, amount_cents=amount_cents), 0
-        if len(rest) == 1:
-            return Active(amount_cents=amount_cents), rest[0]
-        order, value, operation = rest
+        if len(values) == 1:
+            return Active(amount_cents=amount_cents), values[0]
+        order, value, operation = values
         return Active(latest={value: (_order(order), Operation(operation))}, amount_cents=amount_cents), 0
 
     def _names(self) -> list[tuple[str, str]]:
@@ -279,12 +278,12 @@ class _Asked:
             return f"SELECT {chosen}{common}{', NULL' * 3} {self._source(' AND 0')}{by} HAVING count() > 0"
         numbers = f" AND ({_has(key, 'millionths')} OR {_has(key, 'wide')} OR {_has(key, 'long')})"
         if question.aggregation_type == CountedAs.LATEST:
-            said = f"max({_PLACE}), argMax({_text(key)}, {_PLACE})"
+            columns = f"max({_PLACE}), argMax({_text(key)}, {_PLACE})"
         else:
             name = literal(key)
             function = "sum" if question.aggregation_type == CountedAs.SUM else "max"
             short, wide = f"toInt256(millionths[{name}])", f"wide[{name}]"
-            said = ", ".join(
+            columns = ", ".join(
                 (
                     f"if(countIf({_has(key, 'millionths')}) = 0, NULL,"
                     f" toString({function}If({short}, {_has(key, 'millionths')})))",
@@ -292,10 +291,10 @@ class _Asked:
                     f"groupArrayIf(long[{name}], {_has(key, 'long')})",
                 )
             )
-        return f"SELECT {chosen}{common}, {said} {self._source(further + numbers)}{by} HAVING count() > 0"
+        return f"SELECT {chosen}{common}, {columns} {self._source(further + numbers)}{by} HAVING count() > 0"
 
     def _values(self, further: str = "", *, plain: bool = False) -> str:
-        """A row for each value, with the operation of its latest event."""
+        """The query for a row per value, with the operation of its latest event."""
         question = self._question
         key = question.field_name
         assert key is not None
@@ -308,11 +307,11 @@ class _Asked:
         latest = f"argMax({operation}, {_PLACE})"
         if plain:
             amounts = "sum(amount) AS amounts" if question.amounts else "NULL AS amounts"
-            said = f"{amounts}, {_text(key)} AS v, {latest} AS operation"
+            columns = f"{amounts}, {_text(key)} AS v, {latest} AS operation"
         else:
             amounts = "toString(sum(amount))" if question.amounts else "NULL"
-            said = f"{amounts}, max({_PLACE}), {_text(key)} AS v, {latest}"
-        return f"SELECT {chosen}{first}, {said} {self._source(further + counting)} GROUP BY {by}"
+            columns = f"{amounts}, max({_PLACE}), {_text(key)} AS v, {latest}"
+        return f"SELECT {chosen}{first}, {columns} {self._source(further + counting)} GROUP BY {by}"
 
     def _where(self) -> str:
         question = self._question
@@ -351,7 +350,7 @@ class _Asked:
 
 
 def _exclusions(question: EventQuery) -> list[str]:
-    """The condition for events of other filters. Filters with the same keys are looked up together."""
+    """Tests for events of excluded filters. Filters with the same keys are looked up together."""
     apart: list[str] = []
     combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
     for exclude in question.bucket.excludes:
@@ -412,9 +411,9 @@ def _sum(millionths: str | None, wide: str | None, long: Iterable[str]) -> Decim
 
 
 def _largest(millionths: str | None, wide: str | None, long: Iterable[str]) -> Decimal:
-    known = [*map(Decimal, long)]
+    numbers = [*map(Decimal, long)]
     if millionths is not None:
-        known.append(_from_millionths(millionths))
+        numbers.append(_from_millionths(millionths))
     if wide is not None:
-        known.append(_exact(wide))
-    return max(known)
+        numbers.append(_exact(wide))
+    return max(numbers)

@@ -1,4 +1,4 @@
-"""Comparison of an event store with the database: events by subscription, code and day, and what they add up to."""
+"""Comparison of an event store with the database: events by subscription, code and day, and usage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Difference", "TooFarBehind", "UsageDifference", "differences", "usag
 
 _DAY: Final = 86_400_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).date()
-# Subscriptions whose usage is compared by one query.
+# The number of subscriptions compared by one query.
 _TOGETHER: Final = 500
 _WAITING_AT_MOST: Final = 200_000
 _Key = tuple[str | None, str, int]
@@ -30,7 +30,7 @@ _Key = tuple[str | None, str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Events of one external subscription id, code and day (UTC) that are not the same on both sides."""
+    """The events of an external subscription id, code and day (UTC), if they differ."""
 
     external_subscription_id: str | None
     code: str
@@ -40,20 +40,20 @@ class Difference:
 
 
 def differences(tx: Snapshot, servers: EventServers, organization_id: str, shipped_to: int) -> Iterator[Difference]:
-    """Where the events up to `shipped_to` differ, in number or content.
+    """The differences among the events up to `shipped_to`, in number or content.
 
-    Every event is read on both sides and sums of 64-bit fingerprints are compared, so that differences in several
-    events stay unnoticed with a probability of 1 in 2**64.
+    Every event is read on both sides, and sums of 64-bit fingerprints are compared: differences in several events stay
+    unnoticed with a probability of 1 in 2**64.
     """
-    here: dict[_Key, tuple[int, int]] = {}
+    in_database: dict[_Key, tuple[int, int]] = {}
     place = 0
     while block := tx.events.stored_since(place, shipped_to, at_most=BLOCK):
         for sequence, event in block:
             key = (event.external_subscription_id, event.code, microseconds(event.timestamp) // _DAY)
-            count, total = here.get(key, (0, 0))
-            here[key] = count + 1, total + fingerprint(sequence, event)
+            count, total = in_database.get(key, (0, 0))
+            in_database[key] = count + 1, total + fingerprint(sequence, event)
         place = block[-1][0]
-    there: dict[_Key, tuple[int, int]] = {}
+    in_event_store: dict[_Key, tuple[int, int]] = {}
     for shard in servers.shards:
         rows = shard.rows(
             "SELECT has_subscription, external_subscription_id, code, toInt64(floor(timestamp / 86400000000)) AS day,"
@@ -62,21 +62,21 @@ def differences(tx: Snapshot, servers: EventServers, organization_id: str, shipp
             " GROUP BY has_subscription, external_subscription_id, code, day"
         )
         for has_subscription, name, code, day, count, total in rows:
-            there[name if has_subscription else None, code, day] = count, int(total)
-    for key in sorted({*here, *there}, key=lambda key: (key[0] or "", key[1], key[2])):
-        if here.get(key) != there.get(key):
+            in_event_store[name if has_subscription else None, code, day] = count, int(total)
+    for key in sorted({*in_database, *in_event_store}, key=lambda key: (key[0] or "", key[1], key[2])):
+        if in_database.get(key) != in_event_store.get(key):
             yield Difference(
                 external_subscription_id=key[0],
                 code=key[1],
                 day=_EPOCH + timedelta(days=key[2]),
-                database_count=here.get(key, (0, 0))[0],
-                event_store_count=there.get(key, (0, 0))[0],
+                database_count=in_database.get(key, (0, 0))[0],
+                event_store_count=in_event_store.get(key, (0, 0))[0],
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageDifference:
-    """What all events of an external subscription id come to for a metric, if it is not the same on both sides."""
+    """An external subscription id's usage of a metric over all its events, if it differs."""
 
     external_subscription_id: str
     metric_code: str
@@ -85,7 +85,7 @@ class UsageDifference:
 
 
 class TooFarBehind(Exception):
-    """So many events were not shipped yet that usage is not compared."""
+    """Too many events are not shipped yet to compare usage."""
 
     def __init__(self, waiting: int) -> None:
         super().__init__(f"{waiting} events are not shipped yet: run `usagebill event-store ship` first")
@@ -94,11 +94,11 @@ class TooFarBehind(Exception):
 def usage_differences(
     tx: Snapshot, servers: EventServers, organization_id: str, shipped_to: int
 ) -> Iterator[UsageDifference]:
-    """Where the usage of a subscription differs: that counted by the database, from its running states if it has them,
-    and that counted by the event store together with the events after `shipped_to`.
+    """The differences between usage counted by the database, from running states if it has them, and by the event store
+    together with the events after `shipped_to`.
 
-    Compared are the metrics that the event store counts, over all time and all events of their code. Raises
-    `TooFarBehind` if there are too many events after `shipped_to` to hold in memory.
+    Metrics that the event store can count are compared over all events of their code. Raises `TooFarBehind` if
+    in_event_store are too many events after `shipped_to` to hold in memory.
     """
     latest = tx.events.latest()
     tail = tx.events.stored_since(shipped_to, latest, at_most=_WAITING_AT_MOST + 1)
@@ -119,10 +119,15 @@ def usage_differences(
         names = sorted({name for name, _ in tx.events.senders(code=metric.code) if name is not None})
         for start in range(0, len(names), _TOGETHER):
             ids = names[start : start + _TOGETHER]
-            here = tx.events.tallies_of(question, ids)
-            there = answers_of(servers, organization_id, question, ids, shipped_to, by_code.get(metric.code, []))
+            in_database = tx.events.tallies_of(question, ids)
+            in_event_store = answers_of(
+                servers, organization_id, question, ids, shipped_to, by_code.get(metric.code, [])
+            )
             for id in ids:
-                if here[id] != there[id]:
+                if in_database[id] != in_event_store[id]:
                     yield UsageDifference(
-                        external_subscription_id=id, metric_code=metric.code, database=here[id], event_store=there[id]
+                        external_subscription_id=id,
+                        metric_code=metric.code,
+                        database=in_database[id],
+                        event_store=in_event_store[id],
                     )

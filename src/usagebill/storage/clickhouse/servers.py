@@ -1,4 +1,4 @@
-"""The servers of an event store: shards of our own, each a ClickHouse database, with its tables and its identity."""
+"""The servers of an event store: shards, each a ClickHouse database with its tables and its identity."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DAYS: Final = 30
 _MICROSECONDS_A_DAY: Final = 86_400_000_000
 _CONNECT_SECONDS: Final = 5
 _ANSWER_SECONDS: Final = 120
-# Raises default limits of servers: a charge may have thousands of filters, and a block events of many months.
+# Raises servers' default limits: a charge may have thousands of filters, and a block may have events of many months.
 _SETTINGS: Final = {
     "max_query_size": 1_000_000_000,
     "max_ast_elements": 100_000_000,
@@ -46,8 +46,8 @@ _SETTINGS: Final = {
     # Duplicates are identical, so they are in the same partition.
     "do_not_merge_across_partitions_select_final": 1,
 }
-# `sequence` makes an event one within its organization. Sent twice, it is one row once parts are merged, and until then
-# too for whoever reads with FINAL. Old parts are written to disk before they are acknowledged, as new ones are.
+# `sequence` identifies an event within its organization. If sent twice, it is one row once parts are merged, and until
+# then for queries with FINAL. Merged parts are synced to disk, as new ones are.
 _DURABLE: Final = "fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1"
 _TABLES: Final = {
     "event_store": "(id String, shard UInt32, shards UInt32, version UInt32) ENGINE = MergeTree ORDER BY id",
@@ -87,14 +87,14 @@ def literal(value: str | int) -> str:
 
 
 def shown(urls: str) -> str:
-    """The URLs as they may be shown: without user and password."""
+    """The URLs for display, without user and password."""
     parts = map(urlsplit, urls.split(","))
     return ",".join(f"{part.scheme}://{part.netloc.rpartition('@')[2]}{part.path}" for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where a shard is: the DSN of its server, and its database there."""
+    """The location of a shard: the DSN of its server, and its database there."""
 
     dsn: str
     database: str
@@ -171,25 +171,25 @@ class Shard:
 
     def prepare(self, shard: int, shards: int, id: str) -> str:
         """Create missing tables; returns the identity of the event store."""
-        # A user who may not create databases was given one.
+        # The user may not create databases, but has this one.
         with suppress(Unreachable):
             self.run(f"CREATE DATABASE IF NOT EXISTS `{self._place.database}`")
         for name, definition in _TABLES.items():
             self.run(f"CREATE TABLE IF NOT EXISTS {self.table(name)} {definition}")
         question = f"SELECT id, shard, shards, version FROM {self.table('event_store')}"
-        known = self.rows(question)
-        if not known:
+        identities = self.rows(question)
+        if not identities:
             row = f'{{"id": "{id}", "shard": {shard}, "shards": {shards}, "version": {VERSION}}}'
             self.insert("event_store", row.encode())
-            known = self.rows(question)
-        if len(known) != 1 or tuple(known[0][1:]) != (shard, shards, VERSION):
+            identities = self.rows(question)
+        if len(identities) != 1 or tuple(identities[0][1:]) != (shard, shards, VERSION):
             raise UnusableEventStore(
                 f"{shown(self._place.dsn)}: the database {self._place.database} is another part of an event store, or"
                 f" another version's. It is asked to be number {shard + 1} of {shards} in version {VERSION}, and holds"
-                f" {[tuple(row[1:]) for row in known]}. Events do not move between servers: give the same URLs in the"
-                " same order, or empty databases"
+                f" {[tuple(row[1:]) for row in identities]}. Events do not move between servers: give the same URLs in"
+                " the same order, or empty databases"
             )
-        return str(known[0][0])
+        return str(identities[0][0])
 
     def drop(self) -> None:
         """Drop the database with everything in it."""
@@ -201,7 +201,7 @@ class Shard:
 
 
 class EventServers:
-    """The shards of one event store, given as URLs separated by commas.
+    """The shards of one event store, by URLs separated by commas.
 
     All events of an external subscription id are in one shard, so that a query goes to one server. Servers are not used
     for fewer events than `asked_from`, which the first URL may set. Raises `UnusableEventStore` if a server cannot be
@@ -233,7 +233,7 @@ class EventServers:
         self.id = ids[0]
 
     def number_of(self, organization_id: str, external_subscription_id: str | None) -> int:
-        """The shard of these events."""
+        """The index of the shard with these events."""
         if len(self.shards) == 1:
             return 0
         key = f"{organization_id}/{external_subscription_id or ''}".encode()

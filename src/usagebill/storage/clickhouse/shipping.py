@@ -1,9 +1,8 @@
-"""Shipping: an organization's events are sent to the event store block by block, in the order in which they were
-stored.
+"""Shipping: an organization's events are sent to the event store in blocks, in the order of their sequence numbers.
 
 The end of a block is stored before it is sent, so that a retry sends the same block. The position up to which the event
 store has everything (`EventShipment.shipped_to`) advances once all servers have acknowledged the block. Blocks have a
-token and events their positions, so that duplicates count once.
+token and events their sequence numbers, so that duplicates count once.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ __all__ = ["BLOCK", "Shipping", "shipment_in"]
 _log = structlog.get_logger("usagebill.events")
 
 BLOCK: Final = 20_000
-# Longer than a server may take for a block. Should a lease end all the same, the same block is sent twice.
+# Longer than a server may take for a block. If a lease does end early, the same block is sent twice.
 _LEASE: Final = timedelta(minutes=5)
-# A place moves past the events of other organizations, which are in the same order, once there are this many.
+# Once this many events of other organizations follow, which share the sequence, the position moves past them.
 _OF_OTHERS: Final = 10_000
 
 
 def shipment_in(tx: Snapshot, event_store_id: str) -> EventShipment | None:
-    """How far the events of the snapshot's organization were shipped."""
+    """The state of shipping of the snapshot's organization; None if nothing was shipped."""
     return tx.first(EventShipment, eq("event_store_id", event_store_id))
 
 
@@ -60,9 +59,9 @@ class Shipping:
         return [organization.id for organization in self._records.read(None, lambda tx: tx.find(Organization))]
 
     def ship(self, organization_id: str) -> bool:
-        """Send the next block of the organization's events, or finish the previous one; whether there was one.
+        """Send the next block of the organization's events, or finish the previous one; returns whether there was one.
 
-        Raises `Unreachable` if a server does not acknowledge it: it stays the next one.
+        Raises `Unreachable` if a server does not acknowledge the block, which is then sent again next time.
         """
         if not self._records.read(organization_id, self._is_behind):
             return False
@@ -88,59 +87,64 @@ class Shipping:
         return True
 
     def _is_behind(self, tx: Transaction) -> bool:
-        known = shipment_in(tx, self._servers.id)
-        if known is None:
+        shipment = shipment_in(tx, self._servers.id)
+        if shipment is None:
             return True
-        if known.fault is not None or (known.leased_until is not None and known.leased_until > self._now()):
+        if shipment.fault is not None or (shipment.leased_until is not None and shipment.leased_until > self._now()):
             return False
-        if known.sending_to > known.shipped_to or tx.events.latest() - known.shipped_to >= _OF_OTHERS:
+        if shipment.sending_to > shipment.shipped_to or tx.events.latest() - shipment.shipped_to >= _OF_OTHERS:
             return True
-        return bool(tx.events.stored_since(known.shipped_to, tx.events.latest(), at_most=1))
+        return bool(tx.events.stored_since(shipment.shipped_to, tx.events.latest(), at_most=1))
 
     def _lease(self, tx: Transaction) -> tuple[EventShipment, bool] | None:
-        """The shipment with the end of its next block, and whether that may have been sent before; None if another
-        process has it, or if there is nothing to send.
+        """The shipment with the end of its next block, and whether that block may have been sent before; None if
+        another process has the lease, or if there is nothing to send.
         """
         now = self._now()
-        known = shipment_in(tx, self._servers.id)
-        if known is None:
-            known = EventShipment(
+        shipment = shipment_in(tx, self._servers.id)
+        if shipment is None:
+            shipment = EventShipment(
                 id=str(uuid.uuid4()),
                 organization_id=tx.organization_id or "",
                 event_store_id=self._servers.id,
-                # Whoever has events is to see first that both sides have the same.
+                # If there are events already, an operator compares both sides first.
                 is_read=tx.events.count(EventFilter()) == 0,
                 created_at=now,
                 updated_at=now,
             )
-            tx.insert(known)
-        if known.leased_until is not None and known.leased_until > now:
+            tx.insert(shipment)
+        if shipment.leased_until is not None and shipment.leased_until > now:
             return None
-        is_repeated = known.sending_to > known.shipped_to
+        is_repeated = shipment.sending_to > shipment.shipped_to
         if not is_repeated:
             latest = tx.events.latest()
-            block = tx.events.stored_since(known.shipped_to, latest, at_most=BLOCK)
+            block = tx.events.stored_since(shipment.shipped_to, latest, at_most=BLOCK)
             end = block[-1][0] if len(block) == BLOCK else latest
-            if end <= known.shipped_to:
+            if end <= shipment.shipped_to:
                 return None
-            known = replace(known, sending_to=end)
-        known = replace(known, leased_by=self._name, leased_until=now + _LEASE, updated_at=now)
-        tx.replace(known)
-        return known, is_repeated
+            shipment = replace(shipment, sending_to=end)
+        shipment = replace(shipment, leased_by=self._name, leased_until=now + _LEASE, updated_at=now)
+        tx.replace(shipment)
+        return shipment, is_repeated
 
     def _change(self, tx: Transaction, leased: EventShipment, **changes: Any) -> None:
         """Update the stored shipment, unless another process has continued it meanwhile."""
-        known = shipment_in(tx, self._servers.id)
-        if known is not None and (known.leased_by, known.generation, known.shipped_to, known.sending_to) == (
+        shipment = shipment_in(tx, self._servers.id)
+        if shipment is not None and (
+            shipment.leased_by,
+            shipment.generation,
+            shipment.shipped_to,
+            shipment.sending_to,
+        ) == (
             leased.leased_by,
             leased.generation,
             leased.shipped_to,
             leased.sending_to,
         ):
-            tx.replace(replace(known, **changes, updated_at=self._now()))
+            tx.replace(replace(shipment, **changes, updated_at=self._now()))
 
     def _fault(self, shipment: EventShipment, *, is_repeated: bool) -> str | None:
-        """Why the servers' contents differ from what was shipped, in words; None if nothing shows that they do."""
+        """A description of how the servers' contents differ from the shipped events; None if no difference shows."""
         for number, shard in enumerate(self._servers.shards, start=1):
             rows = shard.rows(
                 f"SELECT max(last) FROM {shard.table('blocks')} WHERE organization_id = '{shipment.organization_id}'"
@@ -172,7 +176,7 @@ class Shipping:
             number = self._servers.number_of(event.organization_id, event.external_subscription_id)
             parts[number].append((sequence, event))
         for shard, part in zip(self._servers.shards, parts, strict=True):
-            # First, so that no event of a block is there without it.
+            # First, so that no event arrives without its block.
             shard.insert("blocks", msgspec.json.encode(mark))
             if part:
                 shard.insert("events", lines_of(part), insert_deduplication_token=token)
@@ -181,16 +185,16 @@ class Shipping:
         """Delete the organization's events from the servers, and ship everything again."""
 
         def reset(tx: Transaction) -> None:
-            known = shipment_in(tx, self._servers.id)
-            if known is not None:
-                # Tokens of what is sent again differ from those of what is deleted, which servers remember.
+            shipment = shipment_in(tx, self._servers.id)
+            if shipment is not None:
+                # A new generation, so that tokens differ from those of the deleted blocks, which servers remember.
                 tx.replace(
                     replace(
-                        known,
+                        shipment,
                         shipped_to=0,
                         sending_to=0,
                         last_block=0,
-                        generation=known.generation + 1,
+                        generation=shipment.generation + 1,
                         is_read=False,
                         fault=None,
                         leased_by=None,
@@ -199,7 +203,7 @@ class Shipping:
                     )
                 )
 
-        # Nothing is read of the servers from here on, and whoever is sending a block will not be believed.
+        # From here on nothing is read from the servers, and a block that is being sent will not be accepted.
         self._records.write(organization_id, reset)
         for shard in self._servers.shards:
             for table in ("events", "blocks"):
@@ -212,9 +216,9 @@ class Shipping:
         """Choose whether the event store or the database counts. LookupError if nothing was shipped yet."""
 
         def switch(tx: Transaction) -> None:
-            known = shipment_in(tx, self._servers.id)
-            if known is None:
+            shipment = shipment_in(tx, self._servers.id)
+            if shipment is None:
                 raise LookupError("no event of this organization has been sent to the event store yet")
-            tx.replace(replace(known, is_read=event_store, updated_at=self._now()))
+            tx.replace(replace(shipment, is_read=event_store, updated_at=self._now()))
 
         self._records.write(organization_id, switch)

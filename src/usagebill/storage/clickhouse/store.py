@@ -1,8 +1,8 @@
 """An engine with an event store beside it, which counts many events; newer events (the tail) are merged in.
 
-A result is the event store's up to position W and the database's after it; W is read in the snapshot of the query. So
-events count as soon as they are acknowledged, late events need no special treatment, and results do not depend on how
-far events have been shipped.
+The event store counts up to sequence number W and the database after it; W is read in the query's snapshot. So events
+count as soon as they are acknowledged, late events need no special treatment, and results do not depend on how far
+events have been shipped.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ __all__ = ["StoreWithEvents"]
 _log = structlog.get_logger("usagebill.events")
 T = TypeVar("T")
 
-# With a longer tail the database counts everything: it would be read event by event.
+# With a longer tail, which would be read event by event, the database counts everything.
 _TAIL_AT_MOST: Final = 50_000
 # Seconds without queries after a server failed.
 _PAUSE_SECONDS: Final = 30.0
 _SAID_AGAIN_SECONDS: Final = 60.0
-# Behind every event in time.
+# Later than any event.
 _LAST: Final[EventOrder] = (datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), "\U0010ffff")
 
 
-class _Beside:
-    """Shared by all transactions of a store: the servers, and whether they respond."""
+class _EventStore:
+    """The servers, and whether they respond; shared by all transactions of a store."""
 
     def __init__(self, servers: EventServers, asked_from: int) -> None:
         self.servers = servers
@@ -49,7 +49,7 @@ class _Beside:
         self._behind_at: float | None = None
 
     @property
-    def pauses(self) -> bool:
+    def is_paused(self) -> bool:
         return self._failed_at is not None and time.monotonic() - self._failed_at < _PAUSE_SECONDS
 
     def failed(self, problem: Unreachable) -> None:
@@ -57,7 +57,7 @@ class _Beside:
         _log.warning("event_store_unreachable", error=str(problem), asked_again_after_seconds=_PAUSE_SECONDS)
 
     def behind(self, organization_id: str | None, waiting: int) -> None:
-        """The database counts, since the event store is too far behind."""
+        """Log that the database counts, since the event store is too far behind."""
         now = time.monotonic()
         if self._behind_at is None or now - self._behind_at >= _SAID_AGAIN_SECONDS:
             self._behind_at = now
@@ -68,63 +68,65 @@ class _Beside:
 
 
 class _Shipped:
-    """The position up to which the event store counts within one snapshot; read on first use."""
+    """The sequence number up to which the event store counts within one snapshot; read on first use."""
 
-    def __init__(self, tx: Snapshot, beside: _Beside) -> None:
+    def __init__(self, tx: Snapshot, event_store: _EventStore) -> None:
         self._tx = tx
-        self._beside = beside
+        self._event_store = event_store
         self._place: int | None = None
         self._is_known = False
 
     @property
     def events(self) -> EventLog:
-        """The snapshot's own events, whose looks at the size of a question nobody observes."""
+        """The snapshot's own events: reading them is not observed."""
         return self._tx.events
 
     def place(self) -> int | None:
-        """None if the database counts everything."""
+        """The sequence number; None if the database counts everything."""
         if not self._is_known:
             self._is_known = True
-            shipment = shipment_in(self._tx, self._beside.servers.id)
+            shipment = shipment_in(self._tx, self._event_store.servers.id)
             if shipment is not None and shipment.is_read and shipment.fault is None:
                 tail = self._tx.events.latest() - shipment.shipped_to
                 if tail <= _TAIL_AT_MOST:
                     self._place = shipment.shipped_to
                 else:
-                    self._beside.behind(self._tx.organization_id, tail)
+                    self._event_store.behind(self._tx.organization_id, tail)
         return self._place
 
 
 class _Events:
-    """Events of a transaction. The event store only counts; all else is read from the database."""
+    """Events of a transaction. The event store only counts; everything else is read from the database."""
 
-    def __init__(self, events: EventLog, shipped: _Shipped, beside: _Beside, organization_id: str | None) -> None:
+    def __init__(
+        self, events: EventLog, shipped: _Shipped, event_store: _EventStore, organization_id: str | None
+    ) -> None:
         self._events = events
         self._shipped = shipped
-        self._beside = beside
+        self._event_store = event_store
         self._organization_id = organization_id
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._events, name)
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        known = self._answers(question, None)
-        if known is None:
+        buckets = self._answers(question, None)
+        if buckets is None:
             return self._events.tallies(question)
-        return known.get(0) or {(None,) * len(question.group_keys): AggregateResult()}
+        return buckets.get(0) or {(None,) * len(question.group_keys): AggregateResult()}
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        known = self._answers(question, filters)
-        return self._events.tallies_by_bucket(question, filters) if known is None else known
+        buckets = self._answers(question, filters)
+        return self._events.tallies_by_bucket(question, filters) if buckets is None else buckets
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
         questions = [replace(question, external_subscription_id=id) for id in external_ids]
         place = self._place(questions)
         if place is None:
             return self._events.tallies_of(question, external_ids)
-        for of_one in questions:
-            # Reads no events: the questions are observed, and their events are read together.
-            self._events.changes(replace(of_one, stored_after=max(place, of_one.stored_after or 0)), None, _LAST)
+        for single in questions:
+            # Reads no events yet: the queries are observed, and their events are read together below.
+            self._events.changes(replace(single, stored_after=max(place, single.stored_after or 0)), None, _LAST)
         log, least = self._shipped.events, max(place, question.stored_after or 0)
         names = dict(zip(external_ids, questions, strict=True))
         tail = [
@@ -132,73 +134,75 @@ class _Events:
             for sequence, event in log.stored_since(least, log.latest(), at_most=_TAIL_AT_MOST)
             if event.external_subscription_id in names and concerns(names[event.external_subscription_id], event)
         ]
-        known = self._asked(lambda id: answers_of(self._beside.servers, id, question, external_ids, place, tail))
-        return self._events.tallies_of(question, external_ids) if known is None else known
+        tallies = self._from_event_store(
+            lambda id: answers_of(self._event_store.servers, id, question, external_ids, place, tail)
+        )
+        return self._events.tallies_of(question, external_ids) if tallies is None else tallies
 
     def _place(self, questions: Sequence[EventQuery]) -> int | None:
-        """The position up to which the event store counts all of these; None if the database counts."""
-        if self._organization_id is None or self._beside.pauses:
+        """The sequence number up to which the event store counts all of these; None if the database counts."""
+        if self._organization_id is None or self._event_store.is_paused:
             return None
         if any(question.aggregation_type not in ANSWERED for question in questions):
             return None
         place = self._shipped.place()
-        missing = self._beside.asked_from
+        uncounted = self._event_store.asked_from
         if place is None:
             return None
         for question in questions:
-            if missing <= 0:
+            if uncounted <= 0:
                 break
-            missing -= self._shipped.events.size(question, at_most=missing)
-        return place if missing <= 0 else None
+            uncounted -= self._shipped.events.size(question, at_most=uncounted)
+        return place if uncounted <= 0 else None
 
-    def _asked(self, ask: Callable[[str], T]) -> T | None:
-        """The event store's answer for the organization; None if the database counts."""
+    def _from_event_store(self, ask: Callable[[str], T]) -> T | None:
+        """The event store's answer for the organization; None if it is unreachable, so that the database counts."""
         try:
-            known = ask(self._organization_id or "")
+            answer = ask(self._organization_id or "")
         except Unreachable as problem:
             # Slower, with the same result.
-            self._beside.failed(problem)
+            self._event_store.failed(problem)
             return None
-        self._beside.answered()
-        return known
+        self._event_store.answered()
+        return answer
 
     def _answers(
         self, question: EventQuery, filters: FilterIndex | None
     ) -> dict[int, dict[Group, AggregateResult]] | None:
-        """None if the database counts."""
+        """The results by bucket and group; None if the database counts."""
         place = self._place([question])
         if place is None:
             return None
         behind = replace(question, stored_after=max(place, question.stored_after or 0))
         tail: Iterator[tuple[int, Event]] = self._events.changes(behind, None, _LAST)
-        return self._asked(lambda id: answers(self._beside.servers, id, question, filters, place, tail))
+        return self._from_event_store(lambda id: answers(self._event_store.servers, id, question, filters, place, tail))
 
 
 class _WithEvents:
-    """A transaction of the engine whose events are counted by both."""
+    """A transaction of the engine, with events counted by both."""
 
-    def __init__(self, tx: Snapshot, beside: _Beside, shipped: _Shipped | None = None) -> None:
+    def __init__(self, tx: Snapshot, event_store: _EventStore, shipped: _Shipped | None = None) -> None:
         self._tx = tx
-        self._beside = beside
-        self._shipped = shipped or _Shipped(tx, beside)
-        self.events = _Events(tx.events, self._shipped, beside, tx.organization_id)
+        self._event_store = event_store
+        self._shipped = shipped or _Shipped(tx, event_store)
+        self.events = _Events(tx.events, self._shipped, event_store, tx.organization_id)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
 
     def scoped(self, organization_id: str) -> Transaction:
-        return _wrapped(self._tx.scoped(organization_id), self._beside)
+        return _wrapped(self._tx.scoped(organization_id), self._event_store)
 
     def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Any]:
         # The shipped position is not observed: no answer depends on it.
-        return self._tx.observed(lambda seen: question(_wrapped(seen, self._beside, self._shipped)))
+        return self._tx.observed(lambda seen: question(_wrapped(seen, self._event_store, self._shipped)))
 
     def recall(self, snapshot: Any) -> None:
         cast(Transaction, self._tx).recall(snapshot._tx if isinstance(snapshot, _WithEvents) else snapshot)
 
 
-def _wrapped(tx: Snapshot, beside: _Beside, shipped: _Shipped | None = None) -> Transaction:
-    return cast(Transaction, _WithEvents(tx, beside, shipped))
+def _wrapped(tx: Snapshot, event_store: _EventStore, shipped: _Shipped | None = None) -> Transaction:
+    return cast(Transaction, _WithEvents(tx, event_store, shipped))
 
 
 class StoreWithEvents:
@@ -212,13 +216,13 @@ class StoreWithEvents:
         self.records = records
         self.servers = servers
         self.shipping = Shipping(records, servers)
-        self._beside = _Beside(servers, asked_from)
+        self._event_store = _EventStore(servers, asked_from)
 
     def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
-        return self.records.read(organization_id, lambda tx: question(_wrapped(tx, self._beside)))
+        return self.records.read(organization_id, lambda tx: question(_wrapped(tx, self._event_store)))
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
-        return self.records.write(organization_id, lambda tx: change(_wrapped(tx, self._beside)))
+        return self.records.write(organization_id, lambda tx: change(_wrapped(tx, self._event_store)))
 
     @property
     def now(self) -> Callable[[], datetime] | None:
@@ -242,13 +246,13 @@ class StoreWithEvents:
         return self.records.roll_up_usage()
 
     def ship_events(self) -> bool:
-        if self._beside.pauses:
+        if self._event_store.is_paused:
             return False
         try:
             # Each organization has its turn: none waits for the others' backlog.
             shipped = [self.shipping.ship(id) for id in self.shipping.organizations()]
         except Unreachable as problem:
-            self._beside.failed(problem)
+            self._event_store.failed(problem)
             return False
         return any(shipped)
 

@@ -106,11 +106,11 @@ class Touched:
 
     def note(self, table: str, ids: Iterable[str] | None, *, is_new: bool) -> None:
         """Rows with these values were written; None: rows with any values."""
-        known = self._ids.setdefault(table, set())
+        noted = self._ids.setdefault(table, set())
         if ids is None:
             self._ids[table] = None
-        elif known is not None:
-            known.update(ids)
+        elif noted is not None:
+            noted.update(ids)
         if not is_new:
             self._changed.add(table)
 

@@ -58,8 +58,8 @@ def _literal(value: object) -> str:
 def _fixed_sql(kind: type, condition: Condition, row: str) -> str:
     """A condition on a `row` with its values written out."""
     values: list[Any] = []
-    first, *others = condition_sql(kind, condition, row, values).split("?")
-    return first + "".join(chain.from_iterable(zip(map(_literal, values), others, strict=True)))
+    first, *parts = condition_sql(kind, condition, row, values).split("?")
+    return first + "".join(chain.from_iterable(zip(map(_literal, values), parts, strict=True)))
 
 
 def _shown_sql(table: Table, row: str) -> str:

@@ -30,8 +30,8 @@ _Connection = psycopg.Connection[tuple[Any, ...]]
 
 def database_url(url: str, name: str) -> str:
     """The URL of another database of the same server."""
-    known = {**conninfo_to_dict(url), "dbname": name}
-    return "postgresql://?" + "&".join(f"{key}={quote(str(value))}" for key, value in known.items() if value)
+    parameters = {**conninfo_to_dict(url), "dbname": name}
+    return "postgresql://?" + "&".join(f"{key}={quote(str(value))}" for key, value in parameters.items() if value)
 
 
 @cache

@@ -130,8 +130,8 @@ class PostgresStore:
     def _prepared(self) -> str:
         with psycopg.connect(self.url, autocommit=True) as driver:
             if driver.info.server_version < OLDEST_SERVER * 10_000:
-                known = driver.info.server_version // 10_000
-                raise UnusableServer(f"usagebill needs PostgreSQL {OLDEST_SERVER} or later; this is {known}")
+                version = driver.info.server_version // 10_000
+                raise UnusableServer(f"usagebill needs PostgreSQL {OLDEST_SERVER} or later; this is {version}")
             encoding = driver.info.parameter_status("server_encoding")
             if encoding != "UTF8":
                 raise UnusableServer(f"usagebill needs a database in UTF8; this one uses {encoding}")
@@ -206,8 +206,8 @@ class PostgresStore:
         driver = getattr(self._own, "driver", None)
         if driver is not None and driver.info.transaction_status == TransactionStatus.INTRANS:
             return self._server_time(driver)
-        with self._connected() as other:
-            return self._server_time(other)
+        with self._connected() as connection:
+            return self._server_time(connection)
 
     @staticmethod
     def _server_time(driver: psycopg.Connection[tuple[Any, ...]]) -> datetime:

@@ -80,8 +80,8 @@ class JoinedTransaction:
             connection.exec_driver_sql("SELECT 1")
             connection = connection.connection.driver_connection
         if not isinstance(connection, psycopg.Connection):
-            known = f"{type(connection).__module__}.{type(connection).__qualname__}"
-            raise UnusableTransaction(f"a connection of psycopg 3 or of SQLAlchemy over it is needed, not {known}")
+            name = f"{type(connection).__module__}.{type(connection).__qualname__}"
+            raise UnusableTransaction(f"a connection of psycopg 3 or of SQLAlchemy over it is needed, not {name}")
         if connection.closed:
             raise UnusableTransaction("the connection is closed")
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:

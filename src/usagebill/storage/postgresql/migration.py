@@ -56,7 +56,7 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
         note("events", sum(_copy_events(source, target, organization_id) for organization_id in organizations))
         target.transact(lambda connection: _copy_rest(source, connection))
         target.transact(lambda connection: _begin_series(source, connection))
-        differing = [name for name, here, there in _both(source, target, organizations) if not _same(here, there)]
+        differing = [name for name, rows, copies in _both(source, target, organizations) if not _same(rows, copies)]
         if differing:
             raise MigrationFailed(
                 f"not the same on both sides: {', '.join(differing)}. Begin again with an empty database"
@@ -179,9 +179,9 @@ def _scalar(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Any
 # Comparing
 
 
-def _same(here: Iterator[object], there: Iterator[object]) -> bool:
+def _same(rows: Iterator[object], copies: Iterator[object]) -> bool:
     nothing = object()
-    return all(left == right for left, right in zip_longest(here, there, fillvalue=nothing))
+    return all(left == right for left, right in zip_longest(rows, copies, fillvalue=nothing))
 
 
 def _both(

@@ -125,18 +125,21 @@ def observation_holds(
     of newer events.
     """
     since = touched() if observation.statements else None
-    asked: list[tuple[Statement, tuple[int, ...] | None]] = []
+    to_repeat: list[tuple[Statement, tuple[int, ...] | None]] = []
     for statement in observation.statements:
         if since is not None and is_logged(statement[0]) and not any(rows.bears_on(*statement) for rows in since):
             continue
         tables = _tables(statement[0])
         now = tuple(written[table] for table in tables) if all(table in written for table in tables) else None
         if now is None or repeated.get(statement) != now:
-            asked.append((statement, now))
+            to_repeat.append((statement, now))
     answers = connection.execute_all(
-        [(sql, [list(value) if isinstance(value, tuple) else value for value in values]) for (sql, values), _ in asked]
+        [
+            (sql, [list(value) if isinstance(value, tuple) else value for value in values])
+            for (sql, values), _ in to_repeat
+        ]
     )
-    for (statement, now), rows in zip(asked, answers, strict=True):
+    for (statement, now), rows in zip(to_repeat, answers, strict=True):
         if rows != observation.statements[statement]:
             return False
         if now is not None:
@@ -151,8 +154,8 @@ def observation_holds(
 def _came_since(
     connection: Connection, observation: Observation, senders: Callable[[], Collection[str | None]]
 ) -> Iterator[Event]:
-    asked = {question.external_subscription_id for question in observation.questions}
-    external_ids = [] if asked.isdisjoint(senders()) else sorted(asked)
+    counted_ids = {question.external_subscription_id for question in observation.questions}
+    external_ids = [] if counted_ids.isdisjoint(senders()) else sorted(counted_ids)
     if not external_ids:
         return iter(())
     rows = connection.stream(

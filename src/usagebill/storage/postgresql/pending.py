@@ -252,9 +252,9 @@ def tables_in_order() -> tuple[type, ...]:
     order: dict[type, None] = {}
 
     def add(kind: type) -> None:
-        for other in table_of(kind).references.values():
-            if other not in order:
-                add(other)
+        for referred in table_of(kind).references.values():
+            if referred not in order:
+                add(referred)
         order.setdefault(kind)
 
     for table in TABLES:

@@ -20,8 +20,7 @@ __all__ = ["Reservations"]
 
 # Locks are tried in this order until there are enough.
 _TAKE = (
-    b"SELECT place FROM unnest(%s::bigint[]) WITH ORDINALITY wanted (key, place)"
-    b" WHERE pg_try_advisory_lock(key) LIMIT %s"
+    b"SELECT place FROM unnest(%s::bigint[]) WITH ORDINALITY AS k (key, place) WHERE pg_try_advisory_lock(key) LIMIT %s"
 )
 
 

@@ -199,9 +199,9 @@ def _versions(connection: Connection) -> tuple[int, int] | None:
 
 
 def _check_not_newer(versions: tuple[int, int]) -> None:
-    for version, known in zip(versions, (VERSION, RECORDS), strict=True):
-        if version > known:
-            raise NewerFile(version, known)
+    for version, supported in zip(versions, (VERSION, RECORDS), strict=True):
+        if version > supported:
+            raise NewerFile(version, supported)
 
 
 def identity_of(connection: Connection) -> str:
@@ -237,9 +237,11 @@ def bring_forward(connection: Connection) -> None:
     if current is not None:
         _check_not_newer(current)
         _change_columns(connection)
-    known = {row[0] for row in connection.execute("SELECT conname FROM pg_constraint WHERE contype = 'f'").fetchall()}
+    constraints = {
+        row[0] for row in connection.execute("SELECT conname FROM pg_constraint WHERE contype = 'f'").fetchall()
+    }
     for statement in definitions():
-        if " ADD CONSTRAINT " not in statement or statement.split('"')[3] not in known:
+        if " ADD CONSTRAINT " not in statement or statement.split('"')[3] not in constraints:
             connection.execute(statement)
     for records in () if current is None else range(current[1] + 1, RECORDS + 1):
         if records in STEPS:

@@ -41,15 +41,15 @@ class _List:
             for column in _id_columns(kind):
                 places = self._places[column] = {}
                 for place, record in enumerate(self.records):
-                    known = getattr(record, column)
-                    if isinstance(known, str):
-                        places.setdefault(known, place)
+                    id = getattr(record, column)
+                    if isinstance(id, str):
+                        places.setdefault(id, place)
         for column, places in self._places.items():
             start = places.get(value)
             if start is not None and column != "organization_id":
                 some = self.records[start : start + _AT_ONCE]
                 values = (getattr(record, column) for record in some)
-                return list(dict.fromkeys(known for known in values if isinstance(known, str)))
+                return list(dict.fromkeys(id for id in values if isinstance(id, str)))
         return []
 
 

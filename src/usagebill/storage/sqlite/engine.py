@@ -30,21 +30,21 @@ __all__ = ["SqliteStore", "functions"]
 
 T = TypeVar("T")
 
-# Most writes per commit: none should wait long for the others.
+# Most writes per commit, so that none waits long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
 # Customers who are billed together: requests wait while their invoices are stored.
 _GROUP_SIZE = 16
 # SQLite's busy handler sleeps up to 100 ms and may starve for seconds, so we poll more often.
 _BETWEEN_TRIES = 0.001
-# The weight of the latest commit in the moving average of how often the lock is taken.
+# The weight of the latest commit in the moving average of lock contention.
 _LAST_COMMIT = 1 / 8
 # The first version with `->>` and `RETURNING`.
 _OLDEST = (3, 38, 0)
 
 
 def _begin(connection: sqlite3.Connection) -> bool:
-    """Begin a write as soon as no other process is writing. Returns whether one was.
+    """Begin a write once no other process is writing. Returns whether it had to wait.
 
     Raises `sqlite3.OperationalError` after a minute of waiting.
     """
@@ -70,7 +70,7 @@ def functions(connection: sqlite3.Connection) -> None:
     connection.create_function("casefold", 1, _casefold)
     connection.create_function("folded", 1, folded)
     connection.create_function("short_tokens", -1, short_tokens, deterministic=True)
-    # typeshed knows aggregates of integers alone.
+    # typeshed only knows aggregates of integers.
     connection.create_aggregate("stored_sum", 1, _StoredSum)  # type: ignore[arg-type]
     prepare(connection)
 
@@ -96,16 +96,16 @@ def _empty_file() -> bytes:
     """A file of this version without rows, in WAL mode."""
     with _empty_lock:
         content = bytearray(_empty().serialize())
-    # The versions of SQLite's file format that may write and read it: 2 is WAL, 1 is what memory has.
+    # SQLite's file format versions for writing and reading: 2 is WAL; databases in memory have 1.
     content[18:20] = b"\2\2"
     return bytes(content)
 
 
 def _make_file(path: str) -> None:
-    """Create a missing file, readable by its owner only; SQLite gives the files beside it the same mode.
+    """Create a missing file, readable by its owner only; SQLite gives the WAL files the same mode.
 
-    It gets its name once it is complete, so no other process sees a part of it. Where the file system has no hard
-    links, or SQLite no `serialize`, an empty file is made, and the tables in it later.
+    It gets its name once it is complete, so no other process sees part of it. If the file system has no hard links, or
+    SQLite no `serialize`, an empty file is created, and its tables later.
     """
     # If it cannot be created, SQLite reports why, with an error that callers handle.
     with suppress(OSError):
@@ -159,7 +159,7 @@ def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
 
 
 class _EntitlingCommits:
-    """How many commits of this process have changed the entitlements of each organization in a file."""
+    """The number of commits of this process that changed the entitlements of an organization of a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -197,13 +197,13 @@ class SqliteStore:
         if not self._memory and not read_only:
             _make_file(self.path)
         self._turn = threading.Lock()
-        # `_guard` decides who writes: one thread commits for all that wait, then hands over to the next.
+        # `_guard` decides who writes: one thread commits for all waiting ones, then hands over to the next.
         self._guard = threading.Lock()
         self._waiting: deque[_Write[Any]] = deque()
         self._busy = False
         self._sharing = False
         self._contention = 0.0
-        # What was committed, as far as the writer has noticed.
+        # The version of what was committed, as far as the writer has noticed.
         self._version = Version()
         self._data_version: int | None = None
         self._entitling_commits = _EntitlingCommits()
@@ -250,7 +250,7 @@ class SqliteStore:
                 connection.execute("SELECT 1 FROM sqlite_schema")
             except sqlite3.OperationalError:
                 connection.close()
-                # The files beside it cannot be created. The database can be read without them if they would be empty.
+                # The WAL files cannot be created. The database can be read without them if they would be empty.
                 wal = Path(f"{self.path}-wal")
                 if wal.exists() and wal.stat().st_size:
                     raise
@@ -258,7 +258,7 @@ class SqliteStore:
         else:
             connection = self._connected(self.path)
         try:
-            # Before anything is changed, the journal mode included.
+            # Before anything changes, even the journal mode.
             check_ours(connection)
         except BaseException:
             connection.close()
@@ -281,8 +281,8 @@ class SqliteStore:
     def identity(self) -> str | None:
         if self._memory:
             return None
-        known = os.stat(self.path)
-        return f"{known.st_dev}:{known.st_ino}"
+        status = os.stat(self.path)
+        return f"{status.st_dev}:{status.st_ino}"
 
     def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:
         with self._transactions.opened():
@@ -293,7 +293,7 @@ class SqliteStore:
                 connection = self._idle.pop()
             except IndexError:
                 connection = self._connect()
-                # Once and for all: whenever it is set, SQLite recompiles every statement of the connection.
+                # Set only once: each time, SQLite recompiles every statement of the connection.
                 connection.execute("PRAGMA query_only = ON")
                 self._readers.append(connection)
             try:
@@ -320,28 +320,28 @@ class SqliteStore:
         return answer
 
     def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
-        mine = _Write(organization_id, change)
+        own_write = _Write(organization_id, change)
         with self._transactions.opened():
             with self._guard:
-                self._waiting.append(mine)
+                self._waiting.append(own_write)
                 follows, self._busy = self._busy, True
             if follows:
-                mine.signal.acquire()
-            if not mine.done:
-                self._commit_all(mine)
-        if mine.error is not None:
-            raise mine.error
-        return mine.result
+                own_write.signal.acquire()
+            if not own_write.done:
+                self._commit_all(own_write)
+        if own_write.error is not None:
+            raise own_write.error
+        return own_write.result
 
-    def _commit_all(self, mine: _Write[T]) -> None:
-        """Commit for all that wait until `mine` is done; then the first that still waits takes over."""
-        while not mine.done:
+    def _commit_all(self, own_write: _Write[T]) -> None:
+        """Commit for all waiting threads until `own_write` is done; then the first that still waits takes over."""
+        while not own_write.done:
             with self._guard:
                 writes = [self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))]
             with self._turn:
                 self._commit(writes)
             for write in writes:
-                if write is not mine:
+                if write is not own_write:
                     write.signal.release()
         with self._guard:
             self._busy = bool(self._waiting)
@@ -376,7 +376,7 @@ class SqliteStore:
         transactions: list[SqliteTransaction] = []
         try:
             self._contention += (self._begin_write() - self._contention) * _LAST_COMMIT
-            self._notice_others()
+            self._notice_foreign_commits()
             for write in writes:
                 if not self._sharing:
                     # A single change is rolled back with the transaction.
@@ -387,7 +387,7 @@ class SqliteStore:
                     write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
-                # It has only the methods that are called here.
+                # It only has the methods of a connection that are called here.
                 tx = SqliteTransaction(alone, write.organization_id, missing_series=self._missing_series)  # type: ignore[arg-type]
                 transactions.append(tx)
                 try:
@@ -396,16 +396,16 @@ class SqliteStore:
                     write.error = problem
             self._keep()
         except BaseException as problem:
-            # Before anything else can fail: no caller may take it for committed.
+            # First of all, so that no caller takes its write for committed.
             for write in writes:
                 write.error = write.error or (problem.cause if isinstance(problem, TransactionLost) else problem)
             if connection.in_transaction:
                 self._undo(connection)
         finally:
-            # Committed or not: counting a write too many only costs another read.
+            # Even if the commit failed: an extra count only costs a read.
             for transaction in transactions:
                 self._version = self._version.after(transaction.writes)
-            # Committed or not: counting a write too many only costs another read of the file.
+            # The same holds here.
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
@@ -423,12 +423,12 @@ class SqliteStore:
     def _undo(self, connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
-    def _notice_others(self) -> None:
-        """At the beginning of a write, note whether another connection has committed since the last one."""
+    def _notice_foreign_commits(self) -> None:
+        """At the start of a write, note whether another connection has committed since the last one."""
         data_version = self._writer.execute("PRAGMA data_version").fetchone()[0]
         if data_version != self._data_version:
             self._data_version = data_version
-            self._version = self._version.after_others()
+            self._version = self._version.after_foreign_commit()
 
     def roll_up_usage(self) -> bool:
         if self._read_only:

@@ -1,4 +1,4 @@
-"""Items: the metadata of records in list order, and how many records have each key and value.
+"""Items: the metadata of records in list order, and counts of records by key and value.
 
 For a kind with metadata filters, `<table>_metadata` has a row for each item of each listed record, sorted by key, value
 and list order, so that a page is one read, with the record's place in the text index. `<table>_metadata_counts` has the
@@ -17,15 +17,15 @@ from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["Asked", "add_items_sql", "asked_item", "item_columns", "item_definitions", "remove_items_sql"]
+__all__ = ["ItemQuery", "add_items_sql", "item_columns", "item_definitions", "item_query", "remove_items_sql"]
 
 # Stands for all values of a key: no text equals it.
 _ANY = "x''"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Records whose metadata has a key, with any value or a given one."""
+class ItemQuery:
+    """A query for listed records with a metadata key, and a value unless None."""
 
     table: Table
     column: str
@@ -33,7 +33,7 @@ class Asked:
     value: str | None
 
     def count(self, connection: sqlite3.Connection, organization_id: str) -> int:
-        """How many are listed."""
+        """The number of records."""
         test, values = (_ANY, ()) if self.value is None else ("?", (self.value,))
         row = connection.execute(
             f'SELECT n FROM "{self.table.name}_{self.column}_counts"'
@@ -43,7 +43,7 @@ class Asked:
         return 0 if row is None else int(row[0])
 
     def places_sql(self, organization_id: str) -> tuple[str, list[Any]]:
-        """A query of their places in the index of texts, as `sequence`, and its values."""
+        """A query of their sequence numbers in the text index, with its values."""
         test, values = ("", ()) if self.value is None else (" AND x.value = ?", (self.value,))
         return (
             f'SELECT x.place AS sequence FROM "{self.table.name}_{self.column}" x'
@@ -60,7 +60,7 @@ class Asked:
         where: str = "",
         values: Sequence[Any] = (),
     ) -> list[str]:
-        """The ids of one page of those with the value, in list order.
+        """The ids of one page of the records, in list order; the query has a value.
 
         `where` are further tests of the records, as `t`, with their `values`.
         """
@@ -77,8 +77,8 @@ class Asked:
         return [row[0] for row in rows]
 
 
-def asked_item(kind: type, condition: Condition) -> Asked | None:
-    """The item in the condition, if there is an index for it."""
+def item_query(kind: type, condition: Condition) -> ItemQuery | None:
+    """The query for the item in the condition; None without an index for it."""
     table = table_of(kind)
     if not isinstance(condition, Item) or table.listing is None or condition.column not in table.listing.items:
         return None
@@ -90,7 +90,7 @@ def asked_item(kind: type, condition: Condition) -> Asked | None:
         return None
     if "value" in members and not isinstance(value, str):
         return None
-    return Asked(table, condition.column, key, value if isinstance(value, str) else None)
+    return ItemQuery(table, condition.column, key, value if isinstance(value, str) else None)
 
 
 def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
@@ -153,7 +153,7 @@ def remove_items_sql(table: Table) -> Iterator[str]:
 def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_each(?))") -> Iterator[str]:
     """Statements that add the items of the records in a JSON list of ids that meet `tests`."""
     for column in () if table.listing is None else table.listing.items:
-        # A key that occurs twice in a record would count twice.
+        # A key that occurs twice in a record counts once.
         yield (
             f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)}{_place(table)} FROM "{table.name}" t,'
             f" {_elements(column)} WHERE {tests} AND {shown_sql(table, 't')}"

@@ -46,8 +46,8 @@ class SqliteJobs(JobQueries[sqlite3.Connection]):
         """An index look-up per key costs less than one statement for all of them."""
 
     def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
-        known = {job.key: job for job in self.named([job.key for job in jobs])}
-        if any(known.get(job.key) != job or job.failed or job.run_at > now or job.due_at > now for job in jobs):
+        stored = {job.key: job for job in self.named([job.key for job in jobs])}
+        if any(stored.get(job.key) != job or job.failed or job.run_at > now or job.due_at > now for job in jobs):
             return False
         row = self._connection.execute(
             "SELECT 1 FROM jobs j JOIN jobs o ON o.organization_id = j.organization_id AND o.subject_id = j.subject_id"

@@ -1,4 +1,4 @@
-"""Counts, texts and items, which make lists fast, are written in the transaction of their records.
+"""Counts, texts and items, which make lists fast, written in the transaction of their records.
 
 Counts, texts and items of a record are removed before it changes, and added in bulk: before the transaction commits, or
 queries them. Triggers would do the same row by row, and make SQLite copy every page that a statement changes.
@@ -23,8 +23,8 @@ __all__ = ["Kept"]
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
-    """Statements for records of a kind: `remove` for an id, `forget` once it is deleted, `add` for a JSON list of ids.
-    `columns` are those they depend on.
+    """Statements for records of a kind: `remove` for an id, `forget` for a deleted id, `add` for a JSON list of ids.
+    They depend on `columns`.
     """
 
     columns: frozenset[str]
@@ -48,7 +48,7 @@ def _statements(kind: type) -> _Statements | None:
 
 @dataclass(frozen=True, slots=True)
 class _Referring:
-    """Records of `table` that are counted by columns of another record; each statement takes that record's id."""
+    """Records of `table` counted by columns of another record; each statement takes that record's id."""
 
     table: Table
     columns: frozenset[str]
@@ -60,8 +60,8 @@ class _Referring:
 def _referring(kind: type) -> tuple[_Referring, ...]:
     referring = []
     for table in TABLES:
-        for (other, column), inner in referred_columns(table).items():
-            if other is kind:
+        for (referred, column), inner in referred_columns(table).items():
+            if referred is kind:
                 join = f't."{column}" = o.id AND t.organization_id = o.organization_id'
                 source = f'"{table_of(kind).name}" o CROSS JOIN'
                 remove = move_counts_sql(table, f"o.id = ? AND {join}", "-", source)
@@ -71,7 +71,7 @@ def _referring(kind: type) -> tuple[_Referring, ...]:
 
 
 class Kept:
-    """The counts, texts and items that a transaction still has to add."""
+    """The counts, texts and items that a transaction has yet to add."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -90,11 +90,11 @@ class Kept:
             self._pending.setdefault(kind, {}).update(dict.fromkeys(ids))
 
     def changes(self, kind: type, id: str, columns: Iterable[str]) -> list[_Referring]:
-        """A record is about to change in these columns; `changed` takes the answer once it has."""
+        """A record is about to change in these columns; pass the result to `changed` afterwards."""
         columns = frozenset(columns)
         touched = [referring for referring in _referring(kind) if not referring.columns.isdisjoint(columns)]
         if touched:
-            # Waiting records would be removed without having been added.
+            # Pending records would be removed without having been added.
             self.flush([referring.table.kind for referring in touched])
             for referring in touched:
                 self._run(referring.remove, id)
@@ -124,7 +124,7 @@ class Kept:
         self._run(statements.forget, id)
 
     def flush(self, kinds: Iterable[type] | None = None) -> None:
-        """Add what is pending (only of `kinds`, if given), so that lists see it."""
+        """Add all pending ones (only of `kinds`, if given), so that lists see them."""
         for kind in list(self._pending if kinds is None else kinds):
             ids = self._pending.pop(kind, None)
             statements = _statements(kind)

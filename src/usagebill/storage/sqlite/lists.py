@@ -33,7 +33,7 @@ from usagebill.storage.sqlite.counts import (
     shown_sql,
     whole_range,
 )
-from usagebill.storage.sqlite.items import Asked, asked_item
+from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.searches import Found, Sought, find, page_of, sought
@@ -114,7 +114,7 @@ class Lists:
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         counts, rest = known
         if rest:
-            item = asked_item(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
+            item = item_query(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
             if item is not None and item.value is not None:
                 return self._of_item(kind, item, counts, limit, offset)
             page = self._of_sets(kind, conditions, counts, rest, order, limit, offset)
@@ -210,7 +210,7 @@ class Lists:
 
     def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
         """The WHERE clause for all matches, driven by one index of texts or items."""
-        items = [item for condition in conditions if (item := asked_item(kind, condition)) is not None]
+        items = [item for condition in conditions if (item := item_query(kind, condition)) is not None]
         sought = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
         if is_narrowed(kind, conditions) or len(sought) + bool(items) < 2:
             gathered = not is_narrowed(kind, conditions)
@@ -222,7 +222,7 @@ class Lists:
             (condition for condition in sought if not is_broad(self._connection, kind, [condition], fewest)), None
         )
         if leader is None:
-            leader = next((c for c in conditions if asked_item(kind, c) is not None), sought[0])
+            leader = next((c for c in conditions if item_query(kind, c) is not None), sought[0])
         others = [condition for condition in conditions if condition is not leader]
         where, values = where_sql(kind, others, self._organization_id, False, gathered=False)
         return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
@@ -300,7 +300,7 @@ class Lists:
 
     def _having(self, kind: type, condition: Condition) -> int | None:
         """How many listed records have (or, negated, lack) the item or text of the condition; None without an index."""
-        item = asked_item(kind, condition.condition if isinstance(condition, Negate) else condition)
+        item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
         if item is not None:
             return item.count(self._connection, self._organization_id)
         return self._found(kind, condition)
@@ -349,7 +349,7 @@ class Lists:
         index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
         return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
 
-    def _of_item(self, kind: type, item: Asked, counts: Counted, limit: int, offset: int) -> list[str]:
+    def _of_item(self, kind: type, item: ItemQuery, counts: Counted, limit: int, offset: int) -> list[str]:
         size = self._size(kind, counts)
         if size.matching == size.all:
             return item.ids(self._connection, self._organization_id, limit, offset)

@@ -32,19 +32,20 @@ _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 _TAIL = re.compile(r" (?:ORDER BY|LIMIT|GROUP BY) ")
 _LIST = re.compile(r"\([?,]+\)")
 _EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
-# Most queries select by these: a transaction keeps their values in the rows that it writes.
+# Most queries select by these columns: a transaction notes their values in the rows that it writes.
 TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a store has committed: how often others were noticed to have, and how often it wrote each kind of record.
+    """A version of a store's contents: the number of noticed commits by other connections, and of its own writes by
+    kind of record.
 
-    Between two versions of one store, with no commit of others in between, a kind of record that it wrote as often is
-    unchanged. Others are noticed at the next write, so that what they commit is never taken for an earlier version.
+    A kind is unchanged between two versions with the same numbers. Other connections' commits are noticed at the next
+    write, so they never pass for an earlier version.
     """
 
-    others: int = 0
+    foreign_commits: int = 0
     writes: Mapping[type, int] = field(default_factory=dict)
 
     def after(self, writes: Mapping[type, int]) -> Version:
@@ -52,13 +53,13 @@ class Version:
         kinds = {*self.writes, *writes}
         return replace(self, writes={kind: self.writes.get(kind, 0) + writes.get(kind, 0) for kind in kinds})
 
-    def after_others(self) -> Version:
+    def after_foreign_commit(self) -> Version:
         """The version after a commit of another connection."""
-        return replace(self, others=self.others + 1)
+        return replace(self, foreign_commits=self.foreign_commits + 1)
 
 
 class Observation:
-    """Statements with their rows, and questions about events up to `latest`, the last event stored."""
+    """Statements with their rows, and queries about events up to `latest`, the last sequence number."""
 
     def __init__(self, organization_id: str | None, latest: int, version: Version | None) -> None:
         self.organization_id = organization_id
@@ -66,19 +67,19 @@ class Observation:
         self.version = version
         self.statements: dict[Statement, Rows] = {}
         # Statements by the tables that they read.
-        self.asked_of: dict[tuple[str, ...], list[Statement]] = {}
+        self.by_tables: dict[tuple[str, ...], list[Statement]] = {}
         self.questions: list[EventQuery] = []
 
     def note(self, statement: Statement, rows: Rows) -> None:
         """Record a statement and its rows."""
         if statement not in self.statements:
-            self.asked_of.setdefault(_tables(statement[0]), []).append(statement)
+            self.by_tables.setdefault(_tables(statement[0]), []).append(statement)
         self.statements[statement] = rows
 
     @property
     def looks_at_lists(self) -> bool:
         """Whether an answer came from counts, texts or items of lists, which are written after the records."""
-        return any(map(_is_kept, self.asked_of))
+        return any(map(_is_kept, self.by_tables))
 
 
 class _Answered:
@@ -98,8 +99,8 @@ class _Answered:
 
 
 class Observer:
-    """A connection of a snapshot that keeps what it is asked and answers. `answered` is shared by observations of one
-    snapshot, so that what several of them need is read once.
+    """A snapshot's connection that records statements and results. Observations of one snapshot share `answered`, so
+    that rows needed by several of them are read once.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class ObservedEvents(NotedQuestions, SqliteEvents):
         observation: Observation,
         missing_series: MissingSeries | None,
     ) -> None:
-        # An observer has the methods of a connection that read.
+        # An observer has a connection's methods for reading.
         SqliteEvents.__init__(self, observer, organization_id)  # type: ignore[arg-type]
         NotedQuestions.__init__(self, SqliteEvents(connection, organization_id, missing_series), observation.questions)
 
@@ -155,8 +156,8 @@ def _is_kept(tables: tuple[str, ...]) -> bool:
 
 @cache
 def _narrowed(sql: str) -> tuple[tuple[str, int], ...]:
-    """The columns that have to be equal to a value, with the place of each value, if the rows of one table are asked
-    for by conditions that all have to hold.
+    """The tracked columns that a statement compares with a value, with the place of each value, if it reads one table
+    and all its conditions must hold.
     """
     if len(_tables(sql)) != 1 or sql.count(" WHERE ") != 1:
         return ()
@@ -180,14 +181,14 @@ def observation_holds(
     is_unchanged: Callable[[str], bool],
     touched: Callable[[str], Collection[tuple[str, object]] | None],
 ) -> bool:
-    """Whether all observed queries give the same answers now.
+    """Whether all observed queries still have the same results.
 
-    `written` counts the writes of this transaction to each table that it keeps count of. What was `repeated` in this
-    transaction already is not asked again while nothing has been written to its tables; the caller keeps it. Nor is
-    what was asked of tables that are known to be unchanged, or of rows of one table that this transaction has not
-    `touched`: it gives the values of `TRACKED` columns in the rows written, None if others may have written some.
+    `written` counts this transaction's writes to each table of records. Statements `repeated` earlier in this
+    transaction are not run again while nothing has been written to their tables; the caller keeps that cache. Nor are
+    statements on unchanged tables, or on rows of one table that were not `touched`: it returns the values of `TRACKED`
+    columns in the written rows, None if other connections may have written some.
     """
-    for tables, statements in observation.asked_of.items():
+    for tables, statements in observation.by_tables.items():
         counted = all(table in written for table in tables)
         if counted and all(map(is_unchanged, tables)):
             continue
@@ -205,16 +206,16 @@ def observation_holds(
                 repeated[statement] = now
     return not any(
         concerns(question, event)
-        for event in _came_since(connection, observation)
+        for event in _new_events(connection, observation)
         for question in observation.questions
     )
 
 
-def _came_since(connection: sqlite3.Connection, observation: Observation) -> list[Event]:
+def _new_events(connection: sqlite3.Connection, observation: Observation) -> list[Event]:
     external_ids = sorted({question.external_subscription_id for question in observation.questions})
     if not external_ids:
         return []
-    # The plus keeps SQLite from walking all events of a subscription in place of the few that came since.
+    # The plus keeps SQLite from walking all events of a subscription instead of the few new ones.
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM events WHERE sequence > ? AND +organization_id = ?"
         " AND +external_subscription_id IN (SELECT value FROM json_each(?))",

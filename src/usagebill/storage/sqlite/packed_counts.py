@@ -1,4 +1,4 @@
-"""How the counts of common texts (`counted_texts`) are packed, a combination of facets or a slot in one value."""
+"""Packed counts of common texts (`counted_texts`): those of one combination of facets, or one slot, are one value."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 __all__ = ["NUMBER", "WIDTH", "numbers_of"]
 
-# Numbers with their sign, in four bytes: no file holds as many records as these count.
+# Signed numbers of four bytes: no file has as many records.
 NUMBER = "i"
 WIDTH = 4
 
 
 def numbers_of(connection: sqlite3.Connection, name: str, texts: Iterable[str]) -> dict[str, int]:
-    """In how many records of a table, as they were counted, those of the texts are that are common."""
+    """The number of counted records with each of the texts that is common in a table."""
     rows = connection.execute(
         f'SELECT n.text, n.place FROM "{name}_common" n WHERE n.text IN (SELECT value FROM json_each(?))',
         (json.dumps(list(texts)),),

@@ -1,7 +1,7 @@
 """Queries: conditions and orders as SQL.
 
-What a condition says of another record can be asked in two ways: `gathered`, as a set of ids, which is quick where few
-records match, or of one record after another while a list is walked in its order, which is quick where many do.
+A condition on another record can be tested in two ways: `gathered`, by the set of matching ids, which is fast if few
+records match; or record by record while a list is walked in its order, which is fast if many do.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _json = msgspec.json.Encoder()
 
 @cache
 def _narrowing(kind: type) -> frozenset[str]:
-    """The indexed columns whose values are shared by few records each."""
+    """The indexed columns with few records per value."""
     table = table_of(kind)
     listing = table.listing
     wide = {facet for facet in listing.facets if isinstance(facet, str)} if listing else set()
@@ -83,7 +83,7 @@ def _narrowing(kind: type) -> frozenset[str]:
 
 
 def looks_up(conditions: Sequence[Condition]) -> bool:
-    """Whether the conditions search texts or items, which are written after their records."""
+    """Whether the conditions search texts or items, which are written later than their records."""
     for condition in conditions:
         if type(condition) in OWN_COLUMNS:
             continue
@@ -100,7 +100,7 @@ def looks_up(conditions: Sequence[Condition]) -> bool:
 
 
 def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
-    """Whether columns of the records themselves lead to few, which are better looked at one by one."""
+    """Whether the records' own columns lead to few records, which are best tested one by one."""
     return any(
         (isinstance(condition, Within) or (isinstance(condition, Compare) and condition.operator == "="))
         and condition.column in _narrowing(kind)
@@ -109,7 +109,7 @@ def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
 
 
 def is_selective(kind: type, conditions: Sequence[Condition]) -> bool:
-    """Whether an index leads to the few records of `kind` for which all conditions hold."""
+    """Whether an index leads to few records of `kind` that meet all conditions."""
     for condition in conditions:
         match condition:
             case Compare(column, "=", _) | Within(column, _):
@@ -213,7 +213,7 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
 
 
 def literal_sql(kind: type, condition: Condition, table: str) -> str:
-    """The condition with its values written out, for what a schema says. Texts and whole numbers only."""
+    """The condition with its values written out, for a schema. Only texts and whole numbers."""
     values: list[Any] = []
     sql = condition_sql(kind, condition, table, values, False)
     for value in values:

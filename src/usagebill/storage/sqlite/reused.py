@@ -1,4 +1,4 @@
-"""Databases in memory that are opened by the hundred, one after the other: they take over each other's connection."""
+"""Databases in memory that are opened by the hundred, one after another, and reuse one connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from usagebill.storage.sqlite.engine import SqliteStore
 __all__ = ["ReusedMemory"]
 
 _MOST_IDLE = 4
-# Connections to databases without rows, each in a transaction that is open.
+# Connections to databases without rows, each in an open transaction.
 _idle: deque[sqlite3.Connection] = deque()
 
 
@@ -25,10 +25,10 @@ def _closed() -> sqlite3.Connection:
 class ReusedMemory(SqliteStore):
     """A database in memory that begins empty, with the tables and compiled statements of an earlier one.
 
-    SQLite parses the whole layout and compiles each statement once a connection: 3 ms to open it, and up to 1 ms for
-    each kind of record first written. So all that is ever written is one transaction, which `close` rolls back before
-    the connection is passed on; writes are savepoints in it. An error that ends the transaction (out of memory) loses
-    the database: every later call raises.
+    SQLite parses the schema and compiles each statement once per connection: 3 ms to open it, and up to 1 ms for the
+    first write of each kind of record. So all writes are savepoints in one transaction, which `close` rolls back before
+    it passes the connection on. An error that ends the transaction (out of memory) loses the database: every later call
+    raises.
     """
 
     def __init__(self) -> None:

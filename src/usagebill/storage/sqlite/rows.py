@@ -39,7 +39,7 @@ class Column:
 class Codec:
     """The columns of a kind of record in order, and the SQL that names them all.
 
-    `record` makes a record of a row of all columns; `row` the values of one.
+    `record` makes a record from a row of all columns; `row` makes the row of a record.
     """
 
     kind: type
@@ -69,38 +69,38 @@ class Codec:
 
 def _reader(kind: type, columns: tuple[Column, ...]) -> Callable[[tuple[Any, ...]], Any]:
     """`record` of a kind, generated as code: billing runs spend most of their time reading rows."""
-    known: dict[str, Any] = {"make": maker(kind)}
+    names: dict[str, Any] = {"make": maker(kind)}
     arguments = []
     for position, column in enumerate(columns):
         if column.decode is None:
             arguments.append(f"row[{position}]")
             continue
-        known[f"decode_{position}"] = column.decode
+        names[f"decode_{position}"] = column.decode
         arguments.append(f"None if row[{position}] is None else decode_{position}(row[{position}])")
-    return _written_out(f"lambda row: make({', '.join(arguments)})", known)
+    return _written_out(f"lambda row: make({', '.join(arguments)})", names)
 
 
 def _writer(columns: tuple[Column, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """`row` of a kind, generated as code."""
-    known: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     values = []
     for position, column in enumerate(columns):
         if column.encode is None:
             values.append(f"record.{column.name}")
             continue
-        known[f"encode_{position}"] = column.encode
+        names[f"encode_{position}"] = column.encode
         values.append(f"None if record.{column.name} is None else encode_{position}(record.{column.name})")
-    return _written_out(f"lambda record: ({', '.join(values)},)", known)
+    return _written_out(f"lambda record: ({', '.join(values)},)", names)
 
 
-def _written_out(text: str, known: dict[str, Any]) -> Callable[[Any], Any]:
+def _written_out(text: str, names: dict[str, Any]) -> Callable[[Any], Any]:
     # The text contains only names of record fields.
-    made: Callable[[Any], Any] = eval(text, known)
+    made: Callable[[Any], Any] = eval(text, names)
     return made
 
 
-# What an integer column of SQLite holds; beyond it an amount is kept as text, which sorts after every number. The
-# digits are padded so that such texts sort as the amounts do, and led by a letter lest SQLite makes them floats.
+# The largest integer of SQLite. A larger amount is stored as text, which sorts after every number: digits, padded so
+# that they sort as the amounts do, after a letter so that SQLite does not convert them to floats.
 _LARGEST = 2**63 - 1
 _DIGITS = 80
 

@@ -89,7 +89,7 @@ def _refunds_without_note(connection: sqlite3.Connection) -> None:
 
 
 def _mark_in_advance(connection: sqlite3.Connection) -> None:
-    """Only events that are billed in advance are in the index by order of storing: it is not needed for the others."""
+    """Only events billed in advance are in the index by sequence: others do not need it."""
     if "in_advance" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
         connection.execute("ALTER TABLE events ADD COLUMN in_advance INTEGER")
     connection.execute("DROP INDEX IF EXISTS events_stored")
@@ -99,7 +99,7 @@ def _add_uncounted(connection: sqlite3.Connection) -> None:
     """Events that their metric cannot count are marked."""
     if "uncounted" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
         connection.execute("ALTER TABLE events ADD COLUMN uncounted INTEGER")
-    # It is rebuilt for the columns that are counted, which marks are not.
+    # The trigger is rebuilt for counted columns only, which marks are not.
     connection.execute("DROP TRIGGER IF EXISTS usage_event_changed")
 
 
@@ -135,7 +135,7 @@ def _bring_lists_forward(connection: sqlite3.Connection) -> None:
 
 
 def _name_events(connection: sqlite3.Connection) -> None:
-    """Counts of events name the first and last event; older counts do not, so their hours are read through."""
+    """Counts of events name the first and last event; hours of older counts without them are scanned."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(event_counts)")}
     for column in ("first_sequence", "last_sequence"):
         if column not in columns:
@@ -143,7 +143,7 @@ def _name_events(connection: sqlite3.Connection) -> None:
 
 
 def _number_filter_values(connection: sqlite3.Connection) -> None:
-    """The index by which usage is counted is rebuilt with a column that new events of metrics with filters fill."""
+    """The index for counting usage is rebuilt with a column for filter values, which new events have."""
     if "filter_values" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
         connection.execute("ALTER TABLE events ADD COLUMN filter_values INTEGER")
     connection.execute("DROP INDEX IF EXISTS events_usage")
@@ -179,9 +179,9 @@ STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
 class NewerFile(Exception):
     """The file was written by a later version of usagebill."""
 
-    def __init__(self, version: int, known: int = VERSION) -> None:
+    def __init__(self, version: int, supported: int = VERSION) -> None:
         super().__init__(
-            f"this database has schema version {version}; this usagebill knows versions up to {known}. "
+            f"this database has schema version {version}; this usagebill knows versions up to {supported}. "
             "Open it with the usagebill that wrote it, or a later one."
         )
         self.found = version
@@ -190,10 +190,10 @@ class NewerFile(Exception):
 class OlderFile(Exception):
     """The file is of an earlier version and opened for reading only, so it cannot be migrated."""
 
-    def __init__(self, version: int, known: int = VERSION) -> None:
+    def __init__(self, version: int, supported: int = VERSION) -> None:
         super().__init__(
             f"this database has schema version {version}, and is only read: any command that writes brings it"
-            f" (or a copy of it) to version {known}"
+            f" (or a copy of it) to version {supported}"
         )
         self.found = version
 
@@ -232,14 +232,14 @@ _OURS = {"jobs": {"organization_id", "kind", "due_at", "run_at"}, "events": {"or
 
 
 def check_ours(connection: sqlite3.Connection) -> None:
-    """Raises `ForeignFile` for a database that holds tables, and not those of any version of usagebill; `EarlyFile` for
-    one of a version that cannot be brought forward.
+    """Raises `ForeignFile` for a database with tables of another application; `EarlyFile` for a version too early to be
+    migrated.
     """
     tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
-    known = {
+    columns_by_table = {
         name: {row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')} for name in _OURS if name in tables
     }
-    if tables and not all(columns <= known.get(name, set()) for name, columns in _OURS.items()):
+    if tables and not all(columns <= columns_by_table.get(name, set()) for name, columns in _OURS.items()):
         raise ForeignFile(tables)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and version < _OLDEST_READ:
@@ -333,7 +333,7 @@ _SQL_TYPES: dict[type, str] = {int: "INTEGER", bytes: "BLOB"}
 
 
 def _table_sql(table: Table) -> str:
-    """The statement that makes a table for a kind of record: fields without a default are required."""
+    """The statement that creates the table of a kind of record: fields without a default are required."""
     required = {
         item.name
         for item in fields(table.kind)
@@ -371,7 +371,7 @@ def _make(db: sqlite3.Connection, table: Table) -> None:
             f'CREATE UNIQUE INDEX IF NOT EXISTS "{table.name}_unique_{"_".join(rule)}"'
             f' ON "{table.name}" ({listed}){where}'
         )
-    wanted = dict(_indexes(table, "created_at" in columns))
+    indexes = dict(_indexes(table, "created_at" in columns))
     made = dict(
         db.execute(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql NOT LIKE '%UNIQUE%'",
@@ -379,9 +379,9 @@ def _make(db: sqlite3.Connection, table: Table) -> None:
         ).fetchall()
     )
     for name in made:
-        if made[name] != wanted.get(name):
+        if made[name] != indexes.get(name):
             db.execute(f'DROP INDEX "{name}"')
-    for name, statement in wanted.items():
+    for name, statement in indexes.items():
         if made.get(name) != statement:
             db.execute(statement)
 
@@ -394,7 +394,7 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
         words = [column.split(" ") for column in ("organization_id", *index)]
         listed = ", ".join(" ".join((f'"{column}"', *direction)) for column, *direction in words)
         if index[-1] == "id" and can_be_deleted(table.kind):
-            # Lists are read from it in order, and skipped records are counted in the index alone.
+            # Lists are read from it in order, and skipped records only in the index.
             listed += ', "deleted_at"'
         name = f"{table.name}_{'_'.join(column for column, *_ in words[1:])}"
         yield name, f'CREATE INDEX "{name}" ON "{table.name}" ({listed})'
@@ -402,8 +402,8 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _ListPart:
-    """Part of what lists of a table need: how it is made, and the statements that fill it with some of the records;
-    None for what fills itself.
+    """Tables and indexes that a table's lists need, with the statements that fill them with some of the records; None
+    if they fill themselves.
     """
 
     definitions: Callable[[Table], Iterator[tuple[str, str, str]]]
@@ -420,16 +420,16 @@ _LIST_PARTS: dict[str, _ListPart] = {
 _FILLED_AT_ONCE = 20_000
 
 
-def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> None:
-    """Make what lists of the table need, empty, where the file does not have exactly that, and note that it is to be
-    filled; `anew` in any case, for where rows were changed by hand.
+def _make_lists(connection: sqlite3.Connection, table: Table, *, rebuilt: bool) -> None:
+    """Create the tables and indexes that lists of the table need, empty, unless the file has exactly these, and note
+    that they must be filled. With `rebuilt`, do so in any case, after a migration has changed rows.
     """
     if table.listing is None:
         return
     remade: set[str] = set()
     for name, part in _LIST_PARTS.items():
         # Items have the places of records in the index of texts.
-        anew = anew or (name == "items" and "texts" in remade)
+        rebuilt = rebuilt or (name == "items" and "texts" in remade)
         definitions = list(part.definitions(table))
         made = dict(
             connection.execute(
@@ -437,7 +437,7 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
                 [name for _, name, _ in definitions],
             ).fetchall()
         )
-        if not anew and all(made.get(name) == statement for _, name, statement in definitions):
+        if not rebuilt and all(made.get(name) == statement for _, name, statement in definitions):
             continue
         remade.add(name)
         for kind, definition, _ in definitions[::-1]:
@@ -481,7 +481,7 @@ def fill_lists(connection: sqlite3.Connection) -> None:
 
 
 def _depends(table: Table) -> bool:
-    """Whether to fill the table's texts takes those of another, which would else be added one by one."""
+    """Whether filling the table's texts needs those of another table, which would otherwise be added one by one."""
     return table.listing is not None and table.listing.searched_with is not None
 
 
@@ -498,7 +498,7 @@ def _fill_slice(connection: sqlite3.Connection, table: Table, part: str, done: i
     _log.info("lists_filled", table=table.name, part=part, up_to=last)
 
 
-# What the planner assumes: rows of a table, and rows that share one value of a column with an id.
+# The planner's assumptions: rows of a table, and rows with the same value of an id column.
 _ROWS = 1_000_000
 _EACH = 10
 _EACH_OF_EVENTS = 1000
@@ -509,7 +509,7 @@ _TIMES = frozenset({"created_at", "updated_at", "issuing_date", "timestamp", "du
 def _state_statistics(connection: sqlite3.Connection) -> None:
     """Set the query planner's statistics instead of measuring them, so that plans never change with the data.
 
-    Without them it assumes that an organization narrows a search, although most files have a single one.
+    By default it assumes that an organization narrows a search, although most files have only one.
     """
     connection.execute("ANALYZE sqlite_schema")
     connection.execute("DELETE FROM sqlite_stat1")
@@ -540,7 +540,7 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def bring_forward(connection: sqlite3.Connection) -> None:
-    """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one.
+    """Create the schema of a new file, or migrate an older one; raises `NewerFile` for a newer one.
 
     Counts, texts and items of many records are filled in afterwards, in slices; the next open of the file resumes it.
     """
@@ -578,7 +578,7 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
             for step in steps:
                 step(connection)
             for table in TABLES:
-                _make_lists(connection, table, anew=bool(steps))
+                _make_lists(connection, table, rebuilt=bool(steps))
             _run(connection, _FIXED_INDEXES)
             for trigger in (*STATE_TRIGGERS, FILTER_VALUE_TRIGGER):
                 connection.execute(trigger)

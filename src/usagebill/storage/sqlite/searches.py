@@ -19,7 +19,7 @@ from usagebill.storage.conditions import Compare, Condition, Negate, Order
 from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counted_texts import searched_texts, texts_join, value_in
 from usagebill.storage.sqlite.counts import Counted, shown_sql
-from usagebill.storage.sqlite.items import Asked, asked_item
+from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.sqlite.queries import order_sql, where_sql
 from usagebill.storage.sqlite.record_sets import (
@@ -72,7 +72,7 @@ class Sought:
     text: str
     counts: Counted
     bounds: tuple[Compare, ...]
-    items: tuple[tuple[Asked, bool], ...]
+    items: tuple[tuple[ItemQuery, bool], ...]
     # All but the text.
     conditions: tuple[Condition, ...]
 
@@ -99,7 +99,7 @@ def sought(kind: type, counts: Counted, rest: Sequence[Condition]) -> Sought | N
     assert listing is not None
     texts: list[str] = []
     bounds = list(counts.bounds)
-    items: list[tuple[Asked, bool]] = []
+    items: list[tuple[ItemQuery, bool]] = []
     others: list[Condition] = [*counts.conditions, *counts.bounds]
     for condition in rest:
         text = searched_text(kind, condition)
@@ -107,7 +107,7 @@ def sought(kind: type, counts: Counted, rest: Sequence[Condition]) -> Sought | N
             texts.append(text)
             continue
         others.append(condition)
-        item = asked_item(kind, condition.condition if isinstance(condition, Negate) else condition)
+        item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
         if item is not None:
             items.append((item, not isinstance(condition, Negate)))
         elif (

@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 _DIGITS = 3
-# The longest number that an integer column holds.
+# The largest integer of a column.
 _LONGEST = 19
-# The largest amount that can be rounded up and still fit.
+# The largest amount that still fits once rounded up.
 _ROUND = 10**18
 _DAY = 10
 _MONTH = 7
 _YEAR = 4
-# How many digits, or characters of the date, the values of a slot share, from narrow to wide.
+# The number of leading digits, or characters of the date, that values of a slot share, from narrow to wide.
 _CENTS_LEVELS = (_DIGITS, 2, 1)
 _DATE_LEVELS = (_DAY, _MONTH, _YEAR)
 WIDEST = len(_DATE_LEVELS) - 1
@@ -48,7 +48,7 @@ WIDEST = len(_DATE_LEVELS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of a range: tests of its slots and, for each slot that a bound cuts, tests of the column in the table."""
+    """Part of a range: tests of its whole slots and, for each slot that a bound cuts, tests of the column."""
 
     column: str
     slots: tuple[tuple[str, object], ...]
@@ -97,7 +97,7 @@ def counted_under(column: str, level: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A bound of a range, in two parts: the slots wholly within it and the slot it cuts (None: none), as SQL tests of
+    """A bound of a range in two parts: the slots within it, and the slot that it cuts (None: none), as SQL tests of
     `slot` and of the column, each with one or two values.
     """
 
@@ -246,7 +246,7 @@ def wide_slot(kind: str, slot: Any, level: int) -> object:
 
 
 def slot_within(kind: str, slot: Any, level: int, bound: Compare) -> bool | None:
-    """Whether a bound holds for all that a slot of the level can have, or for none of it (False); None for some."""
+    """Whether a bound holds for all values of a slot of the level (True), for none (False), or for some (None)."""
     stored: Any = sql_value(bound.value)
     lower = bound.operator == ">="
     if kind == "cents":
@@ -291,7 +291,7 @@ def range_span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | N
 
 
 def slot_of_level(kind: str, name: str) -> str:
-    """The slot that holds a value, as SQL, of the level that is joined (`levels_sql`)."""
+    """The slot that holds a value, as SQL, at the joined level (`levels_sql`)."""
     cases = " ".join(f"WHEN {level} THEN {slot_sql(kind, name, level)}" for level in range(WIDEST + 1))
     return f"CASE level.width {cases} END"
 

@@ -1,12 +1,10 @@
-"""The text index: what searches use, and how it is written with the records.
+"""The text index of searches, written with the records.
 
-For a kind that is searched, `<table>_texts` holds the case-folded (`texts.folded`) columns of all records that are
-searched, or compared as a whole; `shown` marks listed records. `<table>_search` has the places of every three letters
-of the searched ones.
-
-`<table>_short` has the records of every one and every two letters (`texts.short_tokens`), also of those that the record
-is searched with, and of the organization whose lists show it. `party` is where the texts of the latter stand. Whatever
-becomes of these, triggers keep what depends on them.
+For a kind that is searched, `<table>_texts` has the case-folded (`texts.folded`) columns that are searched, or compared
+as a whole, for all records; `shown` marks listed ones. `<table>_search` indexes every three letters of the searched
+columns. `<table>_short` indexes every one and two letters (`texts.short_tokens`), with those of the record that a
+record is searched with (`party` is its place in the texts), and the organization of listed records. Triggers keep the
+indexes up to date.
 """
 
 from __future__ import annotations
@@ -98,12 +96,12 @@ def _short_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     yield "index", index, f'CREATE INDEX "{index}" ON "{texts}" (party, shown)'
     party = table_of(joined.kind).name
     differs = " OR ".join(f'old."{column}" IS NOT new."{column}"' for column in joined.columns)
-    # These triggers belong to the table of the party's texts: they are dropped with it, and all of this is created
-    # again.
+    # These triggers belong to the table of the party's texts: if it is dropped, they are too, and all of this is
+    # recreated.
     for event, when, actions in (
         (
             "AFTER INSERT",
-            # Documents are rarely written before their customers.
+            # Documents are rarely written earlier than their customers.
             f' WHEN EXISTS (SELECT 1 FROM "{texts}" WHERE party IS NULL)',
             f'UPDATE "{texts}" SET party = new.sequence WHERE id IN (SELECT t.id FROM "{table.name}" t'
             f' WHERE t.organization_id = new.organization_id AND t."{joined.column}" = new.id);',
@@ -113,7 +111,7 @@ def _short_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
             f" WHEN {differs}",
             f"{_short_of_party_sql(table, 'old', 'delete')} {_short_of_party_sql(table, 'new', '')}",
         ),
-        # Before the change: what is removed is computed from the current row.
+        # Before the change, because the removed tokens are computed from the current row.
         ("BEFORE DELETE", "", f'UPDATE "{texts}" SET party = NULL WHERE party = old.sequence;'),
     ):
         trigger = f"{short}_of_{party}_{event.split()[1].lower()}"
@@ -139,7 +137,7 @@ def _short_sql(table: Table, row: str, command: str) -> str:
 
 
 def _short_of_party_sql(table: Table, party: str, command: str) -> str:
-    """The same for all rows of a changing party."""
+    """The same for all rows of a changed party."""
     source = f'FROM "{table.name}_texts" x WHERE x.party = {party}.sequence'
     return f"{_into_short(table, command)}x.sequence, {_tokens_sql(table, 'x', party)} {source};"
 
@@ -163,7 +161,7 @@ def text_columns(table: Table) -> list[str]:
     if not listing.searched:
         return []
     party = [listing.searched_with.column] if listing.searched_with else []
-    # Searched records are sorted by what was counted of them.
+    # Searched records are sorted by their counted values.
     return [*listing.searched, *party, *listing.folded, listing.order[0].column, *shown_columns(table)]
 
 
@@ -197,6 +195,6 @@ def add_texts_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
 
 
 def _stored(table: Table) -> list[str]:
-    # The id is searched like any other column if it is a searched one; it identifies the record in any case.
+    # The id also identifies the record, even if it is a searched column.
     assert table.listing is not None
     return [column for column in (*table.listing.searched, *table.listing.folded) if column != "id"]

@@ -36,19 +36,19 @@ __all__ = [
     "together_sql",
 ]
 
-# Shorter texts have a separate index.
+# Shorter texts have their own index.
 SHORTEST = 3
-# The tokenizer stops at a NUL, so the index has this instead.
+# The tokenizer stops at NUL, so the index has this character instead.
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 # If more records contain a text, unlisted ones are counted one by one and subtracted.
 _MANY = 200_000
-# For texts of at least this many letters, only this many of the rarest pieces are searched.
+# For texts of at least this many letters, only the given number of rarest pieces is searched.
 _LONG = 8
 _RAREST = 2
 
 
 def folded(text: str | None) -> str:
-    """The text in the form that searches compare: case folded."""
+    """The case-folded text that searches compare with."""
     return "" if text is None else str(text).casefold().replace("\0", _REPLACED)
 
 
@@ -96,7 +96,7 @@ def short_query(term: str, organization_id: str) -> str | None:
 
 
 def is_all(kind: type, columns: Sequence[str], text: str) -> bool:
-    """Whether these are all searched columns of the kind, and indexes cover the text."""
+    """Whether these are all searched columns of the kind and the indexes cover the text."""
     return _is_all(kind, columns) and _is_indexed(kind, columns, text)
 
 
@@ -132,8 +132,8 @@ def search_source(
 ) -> tuple[str, list[Any]]:
     """The records with a folded text in these columns, by the text index: a table of `sequence`, and the bound values.
 
-    The index would compare the places of every three letters, some of which are common in a long text. So only the
-    rarest are searched, and the whole text is compared in the records that have them.
+    By itself, the index would compare the places of every three letters, some of which are common in a long text. So
+    only the rarest are searched, and the records that have them are compared with the whole text.
     """
     name = table_of(kind).name
     rarest = _rarest(connection, kind, term)
@@ -263,25 +263,27 @@ def _count_short(connection: sqlite3.Connection, name: str, term: str, organizat
 
 
 def _is_alone(connection: sqlite3.Connection, organization_id: str) -> bool:
-    """Whether the file has a single organization, so that no other's texts have to be excluded."""
+    """Whether the file has a single organization, so that no texts of others must be excluded."""
     return connection.execute("SELECT id FROM organizations LIMIT 2").fetchall() == [(organization_id,)]
 
 
-# Searches in a record and in the one that it belongs to
+# Searches in a record and in the one that it is searched with
 
 
 def searched_together(kind: type, condition: Condition) -> str | None:
     """The text, if the condition searches all searched columns of the record and of the one it is searched with, and
-    indexes cover it.
+    the indexes cover it.
     """
     match condition:
-        case AnyOf((Search(columns, text), Related(other, column, (Search(others, same),)))) if same == text:
+        case AnyOf((Search(columns, text), Related(party, column, (Search(party_columns, same),)))) if same == text:
             listing = table_of(kind).listing
             joined = None if listing is None else listing.searched_with
-            if listing is None or joined != SearchedWith(other, column, others):
+            if listing is None or joined != SearchedWith(party, column, party_columns):
                 return None
             whole = set(columns) == set(listing.searched) and bool(text)
-            return text if whole and _is_indexed(kind, columns, text) and _is_indexed(other, others, text) else None
+            return (
+                text if whole and _is_indexed(kind, columns, text) and _is_indexed(party, party_columns, text) else None
+            )
     return None
 
 
@@ -316,8 +318,8 @@ def _party(kind: type) -> str:
 
 
 def count_together(connection: sqlite3.Connection, kind: type, text: str, organization_id: str) -> int:
-    """How many listed records contain the text themselves or in the record they are searched with: the sum of both,
-    less those in both, which are counted one by one.
+    """The number of listed records with the text in themselves or in the record they are searched with: the sum of both
+    counts, less the records with both, which are counted one by one.
     """
     listing = table_of(kind).listing
     assert listing is not None
@@ -325,16 +327,16 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
     name, party, term = table_of(kind).name, _party(kind), text.casefold()
     if _is_short(term):
         return _count_short(connection, name, term, organization_id)
-    columns, others = listing.searched, listing.searched_with.columns
+    columns, party_columns = listing.searched, listing.searched_with.columns
     with_text = count_found(connection, kind, columns, text, organization_id) or 0
     of_party = (
         f'FROM "{party}_search" s CROSS JOIN "{name}_texts" x INDEXED BY "{name}_texts_party" ON x.party = s.rowid'
         f' AND x.shown = 1 WHERE "{party}_search" MATCH ?'
     )
-    of_others = phrase(listing.searched_with.kind, others, term)
+    of_parties = phrase(listing.searched_with.kind, party_columns, term)
     alone = _is_alone(connection, organization_id)
     of_organization, values = (
-        ("", [of_others]) if alone else (" AND x.organization_id = ?", [of_others, organization_id])
+        ("", [of_parties]) if alone else (" AND x.organization_id = ?", [of_parties, organization_id])
     )
     belonging = connection.execute(f"SELECT COUNT(*) {of_party}{of_organization}", values).fetchone()[0]
     if not with_text or not belonging:
@@ -345,10 +347,10 @@ def count_together(connection: sqlite3.Connection, kind: type, text: str, organi
         both = (
             f'FROM "{name}_search" s CROSS JOIN "{name}_texts" x ON x.sequence = s.rowid'
             f' CROSS JOIN "{party}_texts" c ON c.sequence = x.party WHERE "{name}_search" MATCH ?'
-            f" AND x.organization_id = ? AND x.shown = 1 AND ({_contained(others, term, values, 'c')})"
+            f" AND x.organization_id = ? AND x.shown = 1 AND ({_contained(party_columns, term, values, 'c')})"
         )
     else:
-        values = [of_others, organization_id]
+        values = [of_parties, organization_id]
         both = f"{of_party} AND x.organization_id = ? AND ({_contained(columns, term, values)})"
     return int(with_text + belonging - connection.execute(f"SELECT COUNT(*) {both}", values).fetchone()[0])
 
@@ -371,8 +373,8 @@ def broad_search(connection: sqlite3.Connection, kind: type, columns: Sequence[s
 
 
 def is_broad(connection: sqlite3.Connection, kind: type, conditions: Sequence[Condition], limit: int) -> bool:
-    """Whether a walk soon meets records that match: all conditions say what a record is not, or look for a text that
-    more than `limit` have.
+    """Whether a walk soon meets matching records: all conditions are negated, or search a text that more than `limit`
+    records have.
     """
     return all(
         isinstance(condition, Negate) or searches_broadly(connection, kind, condition, limit)
@@ -381,14 +383,14 @@ def is_broad(connection: sqlite3.Connection, kind: type, conditions: Sequence[Co
 
 
 def searches_broadly(connection: sqlite3.Connection, kind: type, condition: Condition, limit: int) -> bool:
-    """Whether the condition looks for a text that more than `limit` records have."""
+    """Whether the condition searches a text that more than `limit` records have."""
     match condition:
         case Search(columns, text):
             return broad_search(connection, kind, columns, text, limit)
         case AnyOf(several) | AllOf(several):
             return any(searches_broadly(connection, kind, inner, limit) for inner in several)
-        case Related(other, _, several):
-            return any(searches_broadly(connection, other, inner, limit) for inner in several)
+        case Related(related_kind, _, several):
+            return any(searches_broadly(connection, related_kind, inner, limit) for inner in several)
     return False
 
 
@@ -398,13 +400,13 @@ def _item_tests(
     listing = table_of(kind).listing
     if listing is None or column not in listing.items or isinstance(members, str):
         return None
-    asked = dict(members)
-    if not asked.keys() <= {"key", "value"} or "key" not in asked:
+    item = dict(members)
+    if not item.keys() <= {"key", "value"} or "key" not in item:
         return None
-    values.append(asked["key"])
+    values.append(item["key"])
     tests = "x.key = ?"
-    if "value" in asked:
-        values.append(asked["value"])
+    if "value" in item:
+        values.append(item["value"])
         tests += " AND x.value = ?"
     return f"{table_of(kind).name}_{column}", tests
 

@@ -97,13 +97,18 @@ class _Memory:
 
     def is_unchanged(self, kind: type, since: Version | None) -> bool:
         """Whether records of the kind are known to be unchanged since an earlier version of the store."""
-        if self.version is None or since is None or self.version.others != since.others:
+        if self.version is None or since is None or self.version.foreign_commits != since.foreign_commits:
             return False
         return self.version.writes.get(kind, 0) + self.writes[kind] == since.writes.get(kind, 0)
 
     def touched_since(self, kind: type, since: Version | None) -> Set[tuple[str, object]] | None:
         """The values of tracked columns in records of the kind written since; None if others may have written some."""
-        if self.version is None or since is None or self.version.others != since.others or kind in self.untracked:
+        if (
+            self.version is None
+            or since is None
+            or self.version.foreign_commits != since.foreign_commits
+            or kind in self.untracked
+        ):
             return None
         is_alone = self.version.writes.get(kind, 0) == since.writes.get(kind, 0)
         return self.touched.get(kind, set()) if is_alone else None

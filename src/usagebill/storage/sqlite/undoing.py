@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class TransactionLost(BaseException):
-    """The engine has rolled back the whole transaction because of `cause`, such as a full disk.
+    """The engine rolled back the whole transaction because of `cause`, such as a full disk.
 
     Not an `Exception`: code that continues after errors must not run further statements, each its own transaction.
     """
