@@ -155,7 +155,7 @@ class PostgresTransaction:
         return change
 
     def _touched_since(self, change: int) -> tuple[Touched, ...] | None:
-        """The rows written since by this transaction and others; None if that is not known."""
+        """The rows written since then by others and by this transaction; None if unknown."""
         if self._organization_id is None:
             return None
         since = self._memory.since
@@ -163,11 +163,11 @@ class PostgresTransaction:
         if key not in since:
             # Nobody else writes while this transaction has the lock.
             since[key] = touched_since(self._connection, *key)
-        others = since[key]
-        if others is None:
+        by_others = since[key]
+        if by_others is None:
             return None
-        mine = self._memory.touched.get(self._organization_id)
-        return (others,) if mine is None else (others, mine)
+        by_this = self._memory.touched.get(self._organization_id)
+        return (by_others,) if by_this is None else (by_others, by_this)
 
     def _senders_since(self, latest: int) -> set[str | None]:
         """The subscription ids of the organization's events after that one."""
@@ -267,10 +267,10 @@ class PostgresTransaction:
     def _with_siblings(self, kind: type[R], id: str) -> R | None:
         """The record with this id, prefetching those that its siblings refer to."""
         ids = self._memory.siblings.of(id) if self._reads_ahead else []
-        wanted = [other for other in ids if (kind, other) not in self._known]
-        if not self._memory.siblings.are_worth_asking_for(kind, id, wanted):
+        unread = [sibling for sibling in ids if (kind, sibling) not in self._known]
+        if not self._memory.siblings.are_worth_asking_for(kind, id, unread):
             return None
-        records = self._rows(kind, ' WHERE t."id" = ANY(?::text[]) ORDER BY t."id"', [wanted])
+        records = self._rows(kind, ' WHERE t."id" = ANY(?::text[]) ORDER BY t."id"', [unread])
         self._keep(kind, records)
         self._memory.siblings.note(records)
         return self._known.get((kind, id))
@@ -293,10 +293,10 @@ class PostgresTransaction:
         """Whether the query was run for this record and its siblings at once."""
         for place, column, value in asked_by(conditions):
             values = self._memory.siblings.of(value)
-            others = [condition for other, condition in enumerate(conditions) if other != place]
-            where, bound = where_sql(kind, others, self._organization_id, deleted)
-            asked = kind, where, column, tuple(order), bounds
-            if not self._memory.siblings.are_worth_asking_for(asked, value, values):
+            remaining = [*conditions[:place], *conditions[place + 1 :]]
+            where, bound = where_sql(kind, remaining, self._organization_id, deleted)
+            question = kind, where, column, tuple(order), bounds
+            if not self._memory.siblings.are_worth_asking_for(question, value, values):
                 continue
             where += f"{' AND' if where else ' WHERE'} t.{quoted(column)} = of.value"
             codec = rows_of(kind).codec
@@ -305,18 +305,18 @@ class PostgresTransaction:
                 f" ({_select_sql(codec.kind)}{where}{order_sql(kind, order)}{bounds}) rows",
                 [values, *bound],
             )
-            answers: dict[str, list[R]] = {other: [] for other in values}
+            answers: dict[str, list[R]] = {sibling: [] for sibling in values}
             for row in rows:
                 answers[row[0]].append(codec.record(row[1:]))
             self._keep(kind, [record for records in answers.values() for record in records])
-            for other, records in answers.items():
-                alike = [*conditions[:place], Compare(column, "=", other), *conditions[place + 1 :]]
+            for sibling, records in answers.items():
+                alike = [*conditions[:place], Compare(column, "=", sibling), *conditions[place + 1 :]]
                 where, bound = where_sql(kind, alike, self._organization_id, deleted)
-                rest = where + order_sql(kind, order)
+                clauses = where + order_sql(kind, order)
                 if limit is not None:
-                    rest += " LIMIT ? OFFSET ?"
+                    clauses += " LIMIT ? OFFSET ?"
                     bound += [bounded(limit), 0]
-                self._memory.answers[kind, rest, hashable(bound)] = (0, records)
+                self._memory.answers[kind, clauses, hashable(bound)] = (0, records)
             self._memory.siblings.note([record for records in answers.values() for record in records])
             return True
         return False
@@ -335,26 +335,26 @@ class PostgresTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> list[R]:
-        wanted = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
-        where, values = where_sql(kind, wanted, self._organization_id, deleted)
-        rest = where + order_sql(kind, order)
+        narrower = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
+        where, values = where_sql(kind, narrower, self._organization_id, deleted)
+        clauses = where + order_sql(kind, order)
         if limit is not None:
-            rest += " LIMIT ? OFFSET ?"
+            clauses += " LIMIT ? OFFSET ?"
             values += [bounded(limit), bounded(offset)]
-        memory, question = self._memory, (kind, rest, hashable(values))
+        memory, question = self._memory, (kind, clauses, hashable(values))
         # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
-        known = memory.answers.get(question)
-        if known is None and offset == 0 and self._reads_ahead:
+        cached = memory.answers.get(question)
+        if cached is None and offset == 0 and self._reads_ahead:
             bounds = "" if limit is None else f" LIMIT {bounded(limit)}"
             if self._found_with_siblings(kind, conditions, order, bounds, limit, deleted):
-                known = memory.answers.get(question)
-        if known is None or known[0] != written:
-            records = self._rows(kind, rest, values)
+                cached = memory.answers.get(question)
+        if cached is None or cached[0] != written:
+            records = self._rows(kind, clauses, values)
             self._keep(kind, records)
             memory.siblings.note(records)
-            known = memory.answers[question] = (written, records)
-        return list(known[1])
+            cached = memory.answers[question] = (written, records)
+        return list(cached[1])
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -368,8 +368,8 @@ class PostgresTransaction:
         kept = None if deleted else counted_sql(kind, conditions, self._organization_id)
         if kept is not None:
             return int(self._connection.execute(*kept).fetchall()[0][0])
-        wanted = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
-        return int(self._scalar(kind, "COUNT(*)", wanted, deleted))
+        narrower = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
+        return int(self._scalar(kind, "COUNT(*)", narrower, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         return int(self._scalar(kind, f"SUM(t.{quoted(column)})", conditions, deleted) or 0)
@@ -378,9 +378,9 @@ class PostgresTransaction:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
         return None if value is None else int(value)
 
-    def _scalar(self, kind: type, what: str, conditions: Sequence[Condition], deleted: bool) -> Any:
+    def _scalar(self, kind: type, value_sql: str, conditions: Sequence[Condition], deleted: bool) -> Any:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
-        statement = f"SELECT {what} FROM {quoted(table_of(kind).name)} t{where}"
+        statement = f"SELECT {value_sql} FROM {quoted(table_of(kind).name)} t{where}"
         return self._connection.execute(statement, values).fetchall()[0][0]
 
     def grouped(
@@ -399,13 +399,13 @@ class PostgresTransaction:
             Sums(key=tuple(row[:width]), count=row[width], sums=tuple(map(Decimal, row[width + 1 :]))) for row in rows
         ]
 
-    def _rows(self, kind: type[R], rest: str, values: Sequence[Any]) -> list[R]:
+    def _rows(self, kind: type[R], clauses: str, values: Sequence[Any]) -> list[R]:
         codec = rows_of(kind).codec
-        rows = self._connection.execute(_select_sql(codec.kind) + rest, values).fetchall()
+        rows = self._connection.execute(_select_sql(codec.kind) + clauses, values).fetchall()
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]
-        question = kind, rest, hashable(values)
+        question = kind, clauses, hashable(values)
         if question not in decoded:
             decoded[question] = [codec.record(row) for row in rows]
         return decoded[question]
@@ -483,8 +483,8 @@ class PostgresTransaction:
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
         changes = self._memory.changes
-        known = changes.get((kind, id))
-        changes[kind, id] = (old if known is None else known[0], new)
+        earlier = changes.get((kind, id))
+        changes[kind, id] = (old if earlier is None else earlier[0], new)
 
     def take_changes(self) -> list[Change]:
         taken, self._memory.changes = self._memory.changes, {}
@@ -556,8 +556,8 @@ class PostgresTransaction:
         pending, organization_id = self._pending, self._organization_id
         if pending is not None and pending.waits and organization_id is not None:
             unknown = [name for name in dict.fromkeys(names) if (organization_id, name) not in pending.numbers]
-            known = self._last_numbers(organization_id, unknown) if unknown else {}
-            pending.numbers.update(((organization_id, name), known.get(name, 0)) for name in unknown)
+            last = self._last_numbers(organization_id, unknown) if unknown else {}
+            pending.numbers.update(((organization_id, name), last.get(name, 0)) for name in unknown)
         return [self.next_number(name) for name in names]
 
     def last_number(self, name: str) -> int:

@@ -1,9 +1,10 @@
 """Counts: the number of records in lists, kept by facet and range, so that no list counts its records one by one.
 
-`<table>_counts` has a number for each combination of facets that occurs (`storage.listings`), and one more for each
-slot of each range: a day, or amounts of the same first three digits; and for each record that a key names. Months and
-years have slots too, as have amounts of the same first two digits and of the same first, so that a long range adds up
-few. They are written with the records (`kept`). Slots that a bound cuts in two are counted in the table itself.
+`<table>_counts` has a number for each combination of facets that occurs (`storage.listings`): one in total, one for
+each slot of each range (a day, or amounts with the same first three digits), and one for each record that a key names.
+There are wider slots too (months and years, amounts with the same first two digits or the same first one), so that a
+long range adds up few. Counts are written with the records (`kept`). Slots that a bound cuts in two are counted in the
+table itself.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ __all__ = [
     "widen_counts",
 ]
 
-# Stands for absent values: no text and no number equals it.
+# Stands for absent values: it equals no text and no number.
 _ABSENT = "x''"
 
 
@@ -82,7 +83,7 @@ def shown_sql(table: Table, row: str) -> str:
 def _shown_sql(shown: Condition) -> str:
     """The condition on `t`, value by value: for a list of values, SQLite would build a table for every row written.
 
-    The pluses rule out partial indexes: for those SQLite looks at bound values, and recompiles the statement each time.
+    The pluses rule out partial indexes, for which SQLite looks at bound values and recompiles the statement each time.
     """
     match shown:
         case Compare(column, "=", value):
@@ -104,7 +105,7 @@ def _of_row(sql: str, row: str) -> str:
 
 
 def _own_facets(table: Table) -> list[tuple[int, Facet]]:
-    """The facets, and their places, that the record itself decides."""
+    """The facets of the record's own columns, with their places."""
     assert table.listing is not None
     return [
         (place, facet) for place, facet in enumerate(table.listing.facets) if not isinstance(facet, (Joined, Related))
@@ -112,12 +113,12 @@ def _own_facets(table: Table) -> list[tuple[int, Facet]]:
 
 
 def own_facet_values(table: Table, row: str) -> list[tuple[int, str]]:
-    """The places of the facets that the record itself decides, and their values in a `row` as they are counted."""
+    """The places of the facets of the record's own columns, and their values in a `row` as they are counted."""
     return [(place, _stored(table, facet, row)) for place, facet in _own_facets(table)]
 
 
 def has_facets(table: Table) -> bool:
-    """Whether there is an index from facets to records."""
+    """Whether present is an index from facets to records."""
     return bool(_own_facets(table))
 
 
@@ -144,15 +145,15 @@ def _stored(table: Table, facet: Facet, row: str) -> str:
         column = f"{row}.{quoted(facet)}" if row else quoted(facet)
         return f"coalesce({column}, {_ABSENT})" if is_nullable(table.kind, facet) else column
     if isinstance(facet, Joined):
-        other = table_of(facet.kind).name
+        referred = table_of(facet.kind).name
         return (
-            f"coalesce((SELECT o.{quoted(facet.inner)} FROM {quoted(other)} o"
+            f"coalesce((SELECT o.{quoted(facet.inner)} FROM {quoted(referred)} o"
             f" WHERE o.id = {row}.{quoted(facet.column)}), {_ABSENT})"
         )
     return f"coalesce({_of_row(literal_sql(table.kind, facet, 't'), row)}, 0)"
 
 
-# Questions
+# Queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,9 @@ class Counted:
     values: tuple[Any, ...]
     conditions: tuple[Condition, ...]
     span: Span | None
-    # Whether the record alone decides all facets in the query.
+    # Whether the record's own columns decide all facets in the query.
     own: bool
-    # The bounds of the range, unless a key names the span.
+    # The bounds of the range, unless the span is a key's.
     bounds: tuple[Compare, ...] = ()
 
 
@@ -185,8 +186,8 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
         return None
     tests: list[str] = []
     values: list[Any] = []
-    known: list[Condition] = []
-    rest: list[Condition] = []
+    answered: list[Condition] = []
+    remaining: list[Condition] = []
     bounds: dict[str, list[Compare]] = {}
     span: Span | None = None
     is_own = True
@@ -196,29 +197,29 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
         if sql is not None:
             tests.append(sql)
             values.extend(sought)
-            known.append(condition)
+            answered.append(condition)
             is_own = is_own and _is_own(table, condition)
         elif listing.shown is not None and not isinstance(listing.shown, Within) and condition == listing.shown:
-            known.append(condition)
+            answered.append(condition)
         elif (
             isinstance(condition, Compare) and condition.column in listing.ranges and condition.operator in (">=", "<=")
         ):
             bounds.setdefault(condition.column, []).append(condition)
         elif span is None and isinstance(condition, (Compare, Within)) and condition.column in listing.keys:
             span = key_span(condition)
-            rest += [condition] if span is None else []
+            remaining += [condition] if span is None else []
         else:
-            rest.append(condition)
+            remaining.append(condition)
     if len(bounds) > 1 or (bounds and span is not None):
-        rest += [bound for several in bounds.values() for bound in several]
+        remaining += [bound for several in bounds.values() for bound in several]
     bounded: list[Compare] = []
     for column, several in bounds.items() if len(bounds) == 1 and span is None else ():
         span = range_span(table, column, several)
         if span is None:
-            rest += several
+            remaining += several
         else:
             bounded = several
-    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, is_own, tuple(bounded)), rest
+    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(answered), span, is_own, tuple(bounded)), remaining
 
 
 def _is_own(table: Table, condition: Condition) -> bool:
@@ -235,7 +236,7 @@ def _is_own(table: Table, condition: Condition) -> bool:
 
 
 def _facet_sql(table: Table, condition: Condition, values: list[Any]) -> str | None:
-    """The condition in terms of facets; None if facets do not decide it."""
+    """The condition in terms of facets; None if they do not decide it."""
     assert table.listing is not None
     facets = table.listing.facets
     if condition in facets:
@@ -320,8 +321,8 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
         yield _index(table, "facets", [*facets, *order], shown)
     for column in listing.ranges:
         if column != listing.order[0].column:
-            there = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
-            yield _index(table, f"ranged_{column}", [quoted(column), *order], shown + there)
+            present = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
+            yield _index(table, f"ranged_{column}", [quoted(column), *order], shown + present)
 
 
 def _index(table: Table, suffix: str, columns: Sequence[str], shown: str) -> tuple[str, str]:
@@ -349,23 +350,24 @@ def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 def _ranges(table: Table) -> tuple[str, ...]:
-    """What records are counted by: each range, and no range if none has them all."""
+    """The range keys of counts: each range, and '' unless a range covers all records."""
     assert table.listing is not None
     kept = (*table.listing.ranges, *table.listing.keys)
     return kept if whole_range(table) else ("", *kept)
 
 
 def whole_range(table: Table) -> str:
-    """The key under which all records are counted: the widest slots of the list's order, if that is a range; else
-    none."""
+    """The key under which all records are counted: the widest slots of the list's order if that is a range, otherwise
+    ''.
+    """
     assert table.listing is not None
     column = table.listing.order[0].column
     return counted_under(column, WIDEST) if column in table.listing.ranges else ""
 
 
 def _is_counted(table: Table, row: str, ranged: str) -> str:
-    there = f" AND {row}.{quoted(ranged)} IS NOT NULL" if ranged and is_nullable(table.kind, ranged) else ""
-    return shown_sql(table, row) + there
+    present = f" AND {row}.{quoted(ranged)} IS NOT NULL" if ranged and is_nullable(table.kind, ranged) else ""
+    return shown_sql(table, row) + present
 
 
 def _counted_columns(table: Table, row: str, number: str, ranged: str) -> str:
@@ -437,8 +439,8 @@ def shown_columns(table: Table) -> list[str]:
     return columns if table.listing.shown is None else [*columns, *_columns(table.listing.shown)]
 
 
-def _columns(asked: Joined | Condition) -> list[str]:
-    match asked:
+def _columns(facet: Joined | Condition) -> list[str]:
+    match facet:
         case Joined(_, column, _) | Related(_, column, _):
             return [column]
         case Columns(left, _, right):

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 # Rows that one statement reads by id.
 _AT_ONCE = 500
-# The most records that a transaction caches: it may read a whole file.
+# Most cached records: a transaction may read a whole file.
 _KNOWN_AT_MOST = 10_000
 # The sequence that counts changes to an organization's entitlements.
 _ENTITLEMENTS = "entitlements"
@@ -66,9 +66,10 @@ def _insert_sql(kind: type) -> str:
 
 
 class _Memory:
-    """What a transaction has read: records by id, and answers to queries with the kinds that they read.
+    """A transaction's cache: records by id, and results of queries with the kinds of records that they read.
 
-    An answer holds until `writes` counts another write of such a kind. `version` is what was committed before.
+    A result is valid until `writes` counts another write of such a kind. `version` is the store's before the
+    transaction.
     """
 
     def __init__(self, connection: sqlite3.Connection, version: Version | None = None) -> None:
@@ -125,14 +126,14 @@ class _Memory:
         for (kind, id), record in earlier.records.items():
             if kind in unchanged:
                 self.records.setdefault((kind, id), record)
-        for question, (_, records, others) in earlier.answers.items():
-            if question[0] in unchanged and others <= unchanged:
-                written = self.writes[question[0]] + sum(self.writes[other] for other in others)
-                self.answers.setdefault(question, (written, records, others))
+        for question, (_, records, other_kinds) in earlier.answers.items():
+            if question[0] in unchanged and other_kinds <= unchanged:
+                written = self.writes[question[0]] + sum(self.writes[kind] for kind in other_kinds)
+                self.answers.setdefault(question, (written, records, other_kinds))
 
 
 class _Written(Mapping[str, int]):
-    """How often this transaction has written to each table."""
+    """The number of writes of this transaction to each table."""
 
     def __init__(self, writes: Counter[type]) -> None:
         self._writes = writes
@@ -164,8 +165,8 @@ def _kinds() -> dict[str, type]:
 class SqliteTransaction:
     """See `storage.ports.Transaction`.
 
-    Records read by id are cached for the rest of the transaction, and answers to queries until a record of their kinds
-    is written: a billing run asks for the same prices, taxes and periods over and over.
+    Records read by id are cached for the rest of the transaction, and results of queries until a record of their kinds
+    is written: a billing run reads prices, taxes and periods over and over.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class SqliteTransaction:
         return SqliteTransaction(self._connection, organization_id, self._memory, missing_series=self._missing_series)
 
     def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
-        """The result of `make`, with the observation that it depends on."""
+        """The result of the query, and the observation that it is based on."""
         observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
         observer = Observer(self._connection, observation, self._memory.answered)
         # A snapshot uses only what an observer supports.
@@ -209,13 +210,13 @@ class SqliteTransaction:
         return question(tx), observation
 
     def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that holds until an event arrives that one of the questions concerns."""
+        """An observation that holds until an event arrives that matches one of the queries."""
         observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
         observation.questions += questions
         return observation
 
     def still_holds(self, observation: Observation) -> bool:
-        """Whether all queries observed in an earlier snapshot give the same answers now."""
+        """Whether all queries observed in an earlier snapshot still have the same results."""
         if observation.looks_at_lists:
             self._kept.flush()
         memory = self._memory
@@ -236,7 +237,7 @@ class SqliteTransaction:
 
     @property
     def writes(self) -> Mapping[type, int]:
-        """How often this transaction has written each kind of record."""
+        """The number of writes of this transaction, by kind of record."""
         return self._memory.writes
 
     def is_usage_behind(self) -> bool:
@@ -246,7 +247,7 @@ class SqliteTransaction:
         )
 
     def roll_up_usage(self) -> None:
-        """Do some of it."""
+        """Do some of that work."""
         roll_up(self._connection, self._missing_series or MissingSeries())
         count_common(self._connection)
 
@@ -275,11 +276,11 @@ class SqliteTransaction:
 
     @property
     def unsent_seconds(self) -> float:
-        """Nothing waits to be written."""
+        """Always 0: nothing waits to be written."""
         return 0.0
 
     def flush(self) -> None:
-        """Write counts, texts and items of lists, and versions, before the commit."""
+        """Write counts, texts and items of lists, and entitlement versions, before the commit."""
         self._kept.flush()
         for organization_id in self._memory.entitling:
             self._next_number(organization_id, _ENTITLEMENTS, 1)
@@ -327,16 +328,16 @@ class SqliteTransaction:
         if limit is not None:
             bounds = " LIMIT ? OFFSET ?"
             values += [bounded(limit), bounded(offset)]
-        rest = where + order_sql(kind, order) + bounds
-        memory, question = self._memory, (kind, rest, tuple(values))
-        others = kinds_among(conditions) - {kind}
+        clauses = where + order_sql(kind, order) + bounds
+        memory, question = self._memory, (kind, clauses, tuple(values))
+        other_kinds = kinds_among(conditions) - {kind}
         # Counts only grow, so every write changes their sum.
-        written = memory.writes[kind] + sum(memory.writes[other] for other in others)
-        known = memory.answers.get(question)
-        if known is None or known[0] != written:
-            known = (written, self._found(kind, rest, values), others)
-            memory.answers[question] = known
-        return list(known[1])
+        written = memory.writes[kind] + sum(memory.writes[other] for other in other_kinds)
+        cached = memory.answers.get(question)
+        if cached is None or cached[0] != written:
+            cached = (written, self._cached_rows(kind, clauses, values), other_kinds)
+            memory.answers[question] = cached
+        return list(cached[1])
 
     def _named(self, kind: type[R], ids: Sequence[str]) -> list[R]:
         """The records with these ids, in this order."""
@@ -348,8 +349,8 @@ class SqliteTransaction:
                 records[record.id] = record  # type: ignore[attr-defined]
         return [records[id] for id in ids]
 
-    def _found(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
-        records = self._rows(kind, rest, values)
+    def _cached_rows(self, kind: type[R], clauses: str, values: list[Any]) -> list[R]:
+        records = self._rows(kind, clauses, values)
         if len(self._known) > _KNOWN_AT_MOST or len(self._memory.answers) > _KNOWN_AT_MOST:
             self._memory.clear()
         for record in records:
@@ -410,7 +411,7 @@ class SqliteTransaction:
             self._check_organization(record)
         memory.writes[kind] += len(records)
         memory.touch(kind, *records)
-        # Even if they are refused: the first of several may be stored then.
+        # Even if the insert fails: it may have stored the first of several.
         self._kept.inserted(kind, [record.id for record in records])
         rows = [encoded.get(record.id) or codec.row(record) for record in records]
         if len(rows) == 1:
@@ -442,7 +443,7 @@ class SqliteTransaction:
                     self._connection.execute, f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id)
                 )
             finally:
-                # Even if it was refused: it is counted as it is now.
+                # Even if the change failed: the record is counted as it is now.
                 self._kept.changed(id, touched)
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
@@ -451,15 +452,15 @@ class SqliteTransaction:
             self._changed(type(record), id, old, record)
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
-        known = self._memory.changes.get((kind, id))
-        self._memory.changes[kind, id] = (old if known is None else known[0], new)
+        earlier = self._memory.changes.get((kind, id))
+        self._memory.changes[kind, id] = (old if earlier is None else earlier[0], new)
 
     def take_changes(self) -> list[Change]:
         taken, self._memory.changes = self._memory.changes, {}
         return [Change(old, new) for old, new in taken.values() if old is not new]
 
     def _written(self, kind: type) -> Table:
-        """The table of a kind, before it is written to."""
+        """The table of a kind; called before every write to it."""
         self._memory.writes[kind] += 1
         return table_of(kind)
 
@@ -487,7 +488,7 @@ class SqliteTransaction:
         return self._next_number(self._organization_id or "", name, start)
 
     def _next_number(self, organization_id: str, name: str, start: int, count: int = 1) -> int:
-        """The last of the next `count` numbers; `start` is that of a new sequence."""
+        """The last of the next `count` numbers; a new sequence begins at `start`."""
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
             " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + ? RETURNING value",
@@ -541,22 +542,22 @@ class SqliteTransaction:
             columns = (part.split(".")[-1] for part in text.split(": ", 1)[1].split(", "))
             raise Duplicate(tuple(column for column in columns if column != "organization_id")) from problem
 
-    def _scalar(self, kind: type, what: str, conditions: Sequence[Condition], deleted: bool) -> Any:
+    def _scalar(self, kind: type, value_sql: str, conditions: Sequence[Condition], deleted: bool) -> Any:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         return self._connection.execute(
-            f"SELECT {what} FROM {quoted(table_of(kind).name)} t{where}", values
+            f"SELECT {value_sql} FROM {quoted(table_of(kind).name)} t{where}", values
         ).fetchone()[0]
 
     def _select(self, kind: type[R], where: str, values: list[Any]) -> list[R]:
         return self._rows(kind, " WHERE " + where, values)
 
-    def _rows(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
+    def _rows(self, kind: type[R], clauses: str, values: list[Any]) -> list[R]:
         codec = codec_of(kind)
-        rows = self._connection.execute(_select_sql(codec.kind) + rest, values).fetchall()
+        rows = self._connection.execute(_select_sql(codec.kind) + clauses, values).fetchall()
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]
-        question = kind, rest, tuple(values)
+        question = kind, clauses, tuple(values)
         if question not in decoded:
             decoded[question] = [codec.record(row) for row in rows]
         return decoded[question]
