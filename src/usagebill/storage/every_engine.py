@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
@@ -15,8 +16,10 @@ from usagebill.storage.event_queries import Counted, EventQuery, Group
 from usagebill.storage.ports import EventLog
 
 __all__ = [
+    "EntitlingCommits",
     "NotedQuestions",
     "OneTransaction",
+    "RecordedRows",
     "instant_text",
 ]
 
@@ -46,6 +49,40 @@ class OneTransaction:
             yield
         finally:
             self._thread.is_open = False
+
+
+class EntitlingCommits:
+    """The number of commits of this process that changed the entitlements of an organization of a database."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def count(self, organization_ids: Set[str]) -> None:
+        """Count a commit for each of these organizations."""
+        with self._lock:
+            for id in organization_ids:
+                self._counts[id] = self._counts.get(id, 0) + 1
+
+    def of(self, organization_id: str) -> int:
+        return self._counts.get(organization_id, 0)
+
+
+class RecordedRows:
+    """The recorded rows of a statement, with the interface of a cursor."""
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        self._rows = iter(rows)
+        self.rowcount = len(rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(self._rows, None)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return list(self._rows)
 
 
 class NotedQuestions:

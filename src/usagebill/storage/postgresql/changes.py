@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.record_sql import tables_in
 from usagebill.storage.tables import TABLES
 
 __all__ = ["TRACKED", "Touched", "is_logged", "latest_change", "log_changes", "touched_since"]
@@ -28,7 +29,6 @@ _FORGETS_EVERY = 100
 # If there are more rows than this, the log only says that some were written.
 _MOST_IDS = 5_000
 
-_TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 _FROM_ONE = re.compile(r'SELECT [^?]*? FROM "?(\w+)"? t')
 _EQUAL = re.compile(r't\."?(\w+)"? = (?:\?|ANY\(\?::text\[\]\))')
 _BY_ID = re.compile(r'EXISTS \(SELECT 1 FROM "?(\w+)"? (\w+) WHERE \2\.id = t\."\w+"')
@@ -68,7 +68,7 @@ def _split(text: str, joint: str) -> Iterator[str]:
 
 @cache
 def _shape(sql: str) -> _Shape:
-    tables = tuple(_TABLE.findall(sql))
+    tables = tables_in(sql)
     unknown = _Shape(None, (), (), tables)
     head, *conditions = _split(sql, " WHERE ")
     first = _FROM_ONE.fullmatch(head)
@@ -85,7 +85,7 @@ def _shape(sql: str) -> _Shape:
         if equal and equal[1] in TRACKED:
             places.append(place)
         place += term.count("?")
-        inside = _TABLE.findall(term)
+        inside = list(tables_in(term))
         if inside and _BY_ID.match(term):
             referred.append(inside.pop(0))
         other_tables += inside
@@ -140,7 +140,7 @@ def _is_among(value: Any, ids: set[str]) -> bool:
 
 def is_logged(sql: str) -> bool:
     """Whether the statement only reads records, whose writes the log has."""
-    return _recorded().issuperset(_TABLE.findall(sql))
+    return _recorded().issuperset(tables_in(sql))
 
 
 def latest_change(connection: Connection, organization_id: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool
 
 from usagebill.core.jobs import Job
-from usagebill.storage.every_engine import OneTransaction
+from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
@@ -57,25 +57,8 @@ def with_text_json(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
     driver.adapters.register_loader("json", TextLoader)
 
 
-class _EntitlingCommits:
-    """The number of commits of this process that changed the entitlements of an organization of a database."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-
-    def count(self, organization_ids: Set[str]) -> None:
-        """Count a commit for each of these organizations."""
-        with self._lock:
-            for id in organization_ids:
-                self._counts[id] = self._counts.get(id, 0) + 1
-
-    def of(self, organization_id: str) -> int:
-        return self._counts.get(organization_id, 0)
-
-
 # By the identity of the database: a process may open it more than once.
-_entitling_commits: dict[str, _EntitlingCommits] = {}
+_entitling_commits: dict[str, EntitlingCommits] = {}
 
 
 class PostgresStore:
@@ -116,7 +99,7 @@ class PostgresStore:
         # Before the pool opens, which would try for a minute to reach a missing server.
         self.identity = self._prepared()
         self._pool.open()
-        self._entitling_commits = _entitling_commits.setdefault(self.identity, _EntitlingCommits())
+        self._entitling_commits = _entitling_commits.setdefault(self.identity, EntitlingCommits())
 
     @staticmethod
     def _configure(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
@@ -155,10 +138,10 @@ class PostgresStore:
         return Connection(driver, scope=RowScope(organization_id) if self._has_row_security else None)
 
     def _writing(
-        self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None, *, may_wait: bool
+        self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None, *, may_buffer: bool
     ) -> tuple[Connection, Pending]:
         scope = RowScope(organization_id) if self._has_row_security else None
-        pending = Pending(driver, self._write_speed, may_wait=may_wait, scope=scope)
+        pending = Pending(driver, self._write_speed, may_buffer=may_buffer, scope=scope)
         return Connection(driver, pending, scope), pending
 
     def memory(self) -> Memory:
@@ -237,21 +220,23 @@ class PostgresStore:
                 return self._repeated(organization_id, change)
 
     def _repeated(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
-        may_wait = True
+        may_buffer = True
         for _ in range(_MOST_RUNS - 1):
             try:
-                return self._written(organization_id, change, may_wait=may_wait)
+                return self._written(organization_id, change, may_buffer=may_buffer)
             except psycopg.errors.DeadlockDetected:
                 # All of it is rolled back, so the writes it waited for can continue.
                 continue
             except WritesRefused:
                 # This is rolled back too. The next attempt writes one by one, and undoes only what breaks a rule.
-                may_wait = False
-        return self._written(organization_id, change, may_wait=False)
+                may_buffer = False
+        return self._written(organization_id, change, may_buffer=False)
 
-    def _written(self, organization_id: str | None, change: Callable[[PostgresTransaction], T], *, may_wait: bool) -> T:
+    def _written(
+        self, organization_id: str | None, change: Callable[[PostgresTransaction], T], *, may_buffer: bool
+    ) -> T:
         with self._begun(_WRITE) as driver:
-            connection, pending = self._writing(driver, organization_id, may_wait=may_wait)
+            connection, pending = self._writing(driver, organization_id, may_buffer=may_buffer)
             locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
             tx = PostgresTransaction(connection, organization_id, self.memory(), locks=locks, pending=pending)
             try:
@@ -279,7 +264,7 @@ class PostgresStore:
             self._own.driver = driver
             self._own.joined = weakref.ref(connection)
             try:
-                yield self._writing(driver, organization_id, may_wait=False)
+                yield self._writing(driver, organization_id, may_buffer=False)
             finally:
                 self._own.driver = None
 

@@ -80,7 +80,7 @@ class PostgresJobs(JobQueries[Connection]):
         self._writes(job)
         self._claims.touch(job.subject_id)
         row = job_row(job)
-        if self._pending is not None and self._pending.waits:
+        if self._pending is not None and self._pending.is_buffering:
             self._pending.add(job.key, row)
             return True
         added = self._connection.execute(
@@ -217,7 +217,7 @@ class PostgresJobs(JobQueries[Connection]):
         for job in jobs:
             self._writes(job)
             self._claims.touch(job.subject_id)
-            if self._pending is not None and self._pending.waits:
+            if self._pending is not None and self._pending.is_buffering:
                 self._pending.complete(job.id)
                 continue
             self._connection.execute(
@@ -226,7 +226,7 @@ class PostgresJobs(JobQueries[Connection]):
 
     def cancel(self, key: str) -> None:
         self._claims.touch_subject_of(key)
-        if self._pending is not None and self._pending.waits and self._organization_id is not None:
+        if self._pending is not None and self._pending.is_buffering and self._organization_id is not None:
             if self._locks is not None:
                 self._locks.take(self._organization_id)
             self._pending.cancel(self._organization_id, key)

@@ -7,26 +7,23 @@ only newer ones are checked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
-from functools import cache
 from typing import Any
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventQuery, concerns
 from usagebill.storage.event_rows import COLUMNS, event_of
-from usagebill.storage.every_engine import NotedQuestions
+from usagebill.storage.every_engine import NotedQuestions, RecordedRows
 from usagebill.storage.postgresql.changes import Touched, is_logged
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.events.state_answers import KnownStates
+from usagebill.storage.record_sql import tables_in
 
 __all__ = ["Observation", "ObservedEvents", "Observer", "hashable", "observation_holds"]
 
 Statement = tuple[str, tuple[Any, ...]]
 Answer = list[tuple[Any, ...]]
-
-_TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 
 
 class Observation:
@@ -41,23 +38,6 @@ class Observation:
         self.change = change
         self.statements: dict[Statement, Answer] = {}
         self.questions: list[EventQuery] = []
-
-
-class _Answered:
-    """The recorded rows of a statement, with the interface of a cursor."""
-
-    def __init__(self, rows: Answer) -> None:
-        self._rows = iter(rows)
-        self.rowcount = len(rows)
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._rows
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        return next(self._rows, None)
-
-    def fetchall(self) -> Answer:
-        return list(self._rows)
 
 
 def hashable(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -77,13 +57,13 @@ class Observer(Connection):
         self._observation = observation
         self._answered = answered
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> _Answered:
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> RecordedRows:
         statement = (sql, hashable(values))
         rows = self._answered.get(statement)
         if rows is None:
             rows = self._answered[statement] = super().execute(sql, values).fetchall()
         self._observation.statements[statement] = rows
-        return _Answered(rows)
+        return RecordedRows(rows)
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         return iter(self.execute(sql, values))
@@ -102,11 +82,6 @@ class ObservedEvents(NotedQuestions, PostgresEvents):
     ) -> None:
         PostgresEvents.__init__(self, observer, organization_id)
         NotedQuestions.__init__(self, PostgresEvents(connection, organization_id, states), observation.questions)
-
-
-@cache
-def _tables(sql: str) -> tuple[str, ...]:
-    return tuple(_TABLE.findall(sql))
 
 
 def observation_holds(
@@ -129,7 +104,7 @@ def observation_holds(
     for statement in observation.statements:
         if since is not None and is_logged(statement[0]) and not any(rows.bears_on(*statement) for rows in since):
             continue
-        tables = _tables(statement[0])
+        tables = tables_in(statement[0])
         now = tuple(written[table] for table in tables) if all(table in written for table in tables) else None
         if now is None or repeated.get(statement) != now:
             to_repeat.append((statement, now))

@@ -103,34 +103,34 @@ _Write = _Inserted | _Updated | _JobDone | _JobCancelled | _JobAdded | _NumberTa
 
 
 class Pending:
-    """The unsent writes of a transaction. Writes are buffered only `while_waiting`; numbers always are."""
+    """The unsent writes of a transaction. Writes are buffered only within `buffered`; numbers always are."""
 
     def __init__(
-        self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_wait: bool, scope: RowScope | None = None
+        self, driver: psycopg.Connection[Row], speed: WriteSpeed, *, may_buffer: bool, scope: RowScope | None = None
     ) -> None:
         # Never buffered: writes to several organizations, and statements without rows.
         self._connection = Connection(driver, scope=None if scope is None else scope.of(None))
         self._session = Connection(driver)
         self._speed = speed
-        self._may_wait = may_wait
+        self._may_buffer = may_buffer
         self._writes: list[_Write] = []
         self._savepoints: list[Savepoint] = []
         # The current numbers of sequences that this transaction has used.
         self.numbers: dict[Number, int] = {}
-        self.waits = False
+        self.is_buffering = False
 
     @contextmanager
-    def while_waiting(self) -> Iterator[None]:
+    def buffered(self) -> Iterator[None]:
         """Buffer writes, if that is allowed."""
-        before, self.waits = self.waits, self._may_wait
+        before, self.is_buffering = self.is_buffering, self._may_buffer
         try:
             yield
         finally:
-            self.waits = before
+            self.is_buffering = before
 
     @property
     def seconds(self) -> float:
-        """How long sending the buffer will take."""
+        """The estimated time to send the buffer."""
         return len(self._writes) * self._speed.seconds
 
     # Writes

@@ -220,7 +220,7 @@ class PostgresTransaction:
         """Run `change`, whose writes break no unique rule and may be buffered until the next query."""
         if self._pending is None:
             return change()
-        with self._pending.while_waiting():
+        with self._pending.buffered():
             return change()
 
     @property
@@ -421,7 +421,7 @@ class PostgresTransaction:
             self._touch(record)
             kind: Any = type(record)
             row = encoded.get(record.id) or rows_of(kind).row(record)  # type: ignore[attr-defined]
-            if self._pending is not None and self._pending.waits:
+            if self._pending is not None and self._pending.is_buffering:
                 self._pending.insert(kind, row)
             elif self._connection.execute(_insert_sql(kind), row).rowcount != 1:
                 raise Duplicate(self._broken_rule(record) or ("id",))
@@ -443,7 +443,7 @@ class PostgresTransaction:
         if names:
             assigned = ",".join(f'"{name}"=?' for name in names)
             statement = f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?"
-            if self._pending is not None and self._pending.waits:
+            if self._pending is not None and self._pending.is_buffering:
                 self._pending.update(statement, (*values, id))
             else:
                 broken = self._broken_rule(record, frozenset(names))
@@ -533,7 +533,7 @@ class PostgresTransaction:
 
     def _next_number(self, organization_id: str, name: str, start: int) -> int:
         pending = self._pending
-        if pending is not None and pending.waits and organization_id:
+        if pending is not None and pending.is_buffering and organization_id:
             # Nobody else takes a number while this transaction holds the organization's lock.
             number = organization_id, name
             last = pending.numbers.get(number)
@@ -554,7 +554,7 @@ class PostgresTransaction:
 
     def next_numbers(self, names: Sequence[str]) -> list[int]:
         pending, organization_id = self._pending, self._organization_id
-        if pending is not None and pending.waits and organization_id is not None:
+        if pending is not None and pending.is_buffering and organization_id is not None:
             unknown = [name for name in dict.fromkeys(names) if (organization_id, name) not in pending.numbers]
             last = self._last_numbers(organization_id, unknown) if unknown else {}
             pending.numbers.update(((organization_id, name), last.get(name, 0)) for name in unknown)
@@ -568,7 +568,7 @@ class PostgresTransaction:
 
     def _last_numbers(self, organization_id: str, names: Sequence[str]) -> dict[str, int]:
         connection = self._connection
-        if self._pending is not None and self._pending.waits and self._locks is not None:
+        if self._pending is not None and self._pending.is_buffering and self._locks is not None:
             # Buffered writes take no unknown numbers, so they need not be sent first.
             self._locks.take(organization_id)
             connection = Connection(connection.driver, None, connection.scope)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from usagebill.core.jobs import Job
 from usagebill.core.numbers import ZERO, add
-from usagebill.storage.every_engine import OneTransaction
+from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
@@ -158,26 +158,8 @@ def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
     return result
 
 
-class _EntitlingCommits:
-    """The number of commits of this process that changed the entitlements of an organization of a file."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-
-    def count(self, organization_ids: Set[str]) -> None:
-        """Count a change of each of these organizations."""
-        if organization_ids:
-            with self._lock:
-                for id in organization_ids:
-                    self._counts[id] = self._counts.get(id, 0) + 1
-
-    def of(self, organization_id: str) -> int:
-        return self._counts.get(organization_id, 0)
-
-
 # By the real path of the file: a process may open it more than once.
-_entitling_commits: dict[str, _EntitlingCommits] = {}
+_entitling_commits: dict[str, EntitlingCommits] = {}
 
 
 class SqliteStore:
@@ -206,7 +188,7 @@ class SqliteStore:
         # The version of what was committed, as far as the writer has noticed.
         self._version = Version()
         self._data_version: int | None = None
-        self._entitling_commits = _EntitlingCommits()
+        self._entitling_commits = EntitlingCommits()
         if not self._memory:
             path = os.path.realpath(self.path)
             self._entitling_commits = _entitling_commits.setdefault(path, self._entitling_commits)

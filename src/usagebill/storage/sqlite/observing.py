@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventQuery, concerns
 from usagebill.storage.event_rows import COLUMNS, event_of
-from usagebill.storage.every_engine import NotedQuestions
+from usagebill.storage.every_engine import NotedQuestions, RecordedRows
+from usagebill.storage.record_sql import tables_in
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.usage_series import MissingSeries
 
@@ -28,7 +29,6 @@ Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 
 _KEPT = ("_counts", "_texts", "_search", "_metadata")
-_TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 _TAIL = re.compile(r" (?:ORDER BY|LIMIT|GROUP BY) ")
 _LIST = re.compile(r"\([?,]+\)")
 _EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
@@ -73,29 +73,13 @@ class Observation:
     def note(self, statement: Statement, rows: Rows) -> None:
         """Record a statement and its rows."""
         if statement not in self.statements:
-            self.by_tables.setdefault(_tables(statement[0]), []).append(statement)
+            self.by_tables.setdefault(tables_in(statement[0]), []).append(statement)
         self.statements[statement] = rows
 
     @property
     def looks_at_lists(self) -> bool:
         """Whether an answer came from counts, texts or items of lists, which are written after the records."""
         return any(map(_is_kept, self.by_tables))
-
-
-class _Answered:
-    """The rows of a statement, as a cursor."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = iter(rows)
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._rows
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        return next(self._rows, None)
-
-    def fetchall(self) -> Rows:
-        return list(self._rows)
 
 
 class Observer:
@@ -114,13 +98,13 @@ class Observer:
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> _Answered:
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> RecordedRows:
         statement = (sql, tuple(values))
         rows = self._answered.get(statement)
         if rows is None:
             rows = self._answered[statement] = self._connection.execute(sql, values).fetchall()
         self._observation.note(statement, rows)
-        return _Answered(rows)
+        return RecordedRows(rows)
 
 
 class ObservedEvents(NotedQuestions, SqliteEvents):
@@ -145,11 +129,6 @@ def latest_event(connection: sqlite3.Connection) -> int:
 
 
 @cache
-def _tables(sql: str) -> tuple[str, ...]:
-    return tuple(_TABLE.findall(sql))
-
-
-@cache
 def _is_kept(tables: tuple[str, ...]) -> bool:
     return any(table.endswith(_KEPT) for table in tables)
 
@@ -159,7 +138,7 @@ def _narrowed(sql: str) -> tuple[tuple[str, int], ...]:
     """The tracked columns that a statement compares with a value, with the place of each value, if it reads one table
     and all its conditions must hold.
     """
-    if len(_tables(sql)) != 1 or sql.count(" WHERE ") != 1:
+    if len(tables_in(sql)) != 1 or sql.count(" WHERE ") != 1:
         return ()
     before, condition = sql.split(" WHERE ")
     where = _TAIL.split(_LIST.sub("?", condition))[0]

@@ -168,6 +168,8 @@ def span_parts(table: Table, span: Span) -> list[tuple[str, list[tuple[str, obje
                 end = value
             case "slot <= ?":
                 end = value + 1 if isinstance(value, int) else _after(kind, value)
+            case _:
+                raise ValueError(f"not a test of slots: {test!r}")
     parts = []
     for level, first, last in _levels(kind, begin, end, WIDEST):
         tests: list[tuple[str, object]] = []
