@@ -1,7 +1,7 @@
-"""Counts of common texts: how many records contain a text that many contain, by the facets of the records.
+"""Counts of common texts: the number of records with a text that many records contain, by facets.
 
-The text index (`text_index`) counts matches one by one: 45 ms for each three letters of a text in 1,000,000 records. So
-texts that many records contain are counted in advance. For a kind that is searched
+The text index (`text_index`) counts matches one by one: 45 ms per three letters of a text in 1,000,000 records. So
+common texts are counted in advance. For a kind that is searched
 
 - `<table>_common` has the texts that at least 5% of its records contain, with the shorter common texts in each;
 - `<table>_profiles` has the combinations of facets of listed records, `<table>_profiled` the combination of each record
@@ -14,9 +14,9 @@ texts that many records contain are counted in advance. For a kind that is searc
   were chosen;
 - `<table>_common_changed` has the counted records that have changed since, with the texts they were counted by.
 
-Writing a record touches none of these, except that changing a counted one adds a row to the last. A worker counts new
-and changed records in batches; until then, searches read them one by one (`text_counts`). So totals are always exact.
-Which texts are common is estimated from a sample: a text that it misses takes longer to count, but is counted
+Writing a record touches none of these tables, except that changing a counted one adds a row to the last. A worker
+counts new and changed records in batches; until then, searches test them one by one (`text_counts`), so totals are
+always exact. Common texts are estimated from a sample: a text that it misses takes longer to count, but is counted
 correctly.
 """
 
@@ -74,7 +74,7 @@ def common_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     facets = own_facet_values(table, "t")
     declared = "".join(f", f{place} NOT NULL" for place, _ in facets)
     places = "".join(f", f{place}" for place, _ in facets)
-    # Bounds compare as they do with the record's own column.
+    # Bounds compare as with the record's own column.
     within = "".join(
         f", {value_in(table, column)} {'INTEGER' if range_kind(table, column) == 'cents' else 'TEXT'}"
         for column in profiled_columns(table)
@@ -217,8 +217,8 @@ class CommonTexts:
                 continue
             last, end = len(text), 0
             for start in range(last):
-                # What a common text contains is common: so the longest one from here ends no earlier than the one from
-                # the letter before, and says nothing new if it ends there too.
+                # Every part of a common text is common. So the longest one from here ends no earlier than the one from
+                # the letter before, and adds nothing if it ends there too.
                 reached = end
                 end = max(end, start)
                 while end < last and text[start : end + 1] in places:
@@ -333,7 +333,7 @@ def value_in(table: Table, column: str) -> str:
 
 
 def _slots(table: Table) -> list[tuple[str, str]]:
-    """The range keys that a record of `<table>_profiled`, as `p`, is counted under, with the slot in SQL."""
+    """The range keys under which a record of `<table>_profiled`, as `p`, is counted, with the slot as SQL."""
     assert table.listing is not None
     return [
         (
@@ -428,12 +428,12 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
     connection.execute(f'UPDATE "{name}_common_upto" SET sequence = ?', (last,))
 
 
-# An organization, what its records are counted under, and the slot.
+# An organization, the range key of its records, and the slot.
 _Slot = tuple[str, str, object]
 
 
 def _wide_slots(table: Table) -> list[tuple[str, str]]:
-    """The same for what sets are kept of: all but the narrowest slots, of ranges and of the order of the list."""
+    """The same for stored sets: all but the narrowest slots, of ranges and of the list's order."""
     return [
         (
             counted_under(column, level),
@@ -445,7 +445,7 @@ def _wide_slots(table: Table) -> list[tuple[str, str]]:
 
 
 def _numbered(connection: sqlite3.Connection, table: Table, slot: _Slot) -> int:
-    """The number of a slot, which gets one if it has none."""
+    """The number of a slot, assigned if missing."""
     row = connection.execute(
         f'SELECT id FROM "{table.name}_sets" WHERE organization_id = ? AND ranged = ? AND slot = ?', slot
     ).fetchone()
@@ -459,7 +459,7 @@ def _numbered(connection: sqlite3.Connection, table: Table, slot: _Slot) -> int:
 def _slots_of(
     connection: sqlite3.Connection, table: Table, slots: Sequence[tuple[str, str]], sequences: Iterable[int]
 ) -> Iterator[tuple[_Slot, int]]:
-    """The slots that records lie in, with the sequence number of each."""
+    """The slots of records, with their sequence numbers."""
     if not slots:
         return
     rows = connection.execute(
@@ -490,12 +490,12 @@ def _move(connection: sqlite3.Connection, table: str, key: dict[str, object], mo
 
 
 def number_of(connection: sqlite3.Connection, table: Table, place: int, codes: str, values: Sequence[object]) -> int:
-    """How many counted records, of those whose codes the query returns, have the common text with this place."""
+    """The number of counted records with the common text at this place, and one of the codes that the query returns."""
     return _number(connection, f'"{table.name}_common_counts" n WHERE n.code IN ({codes})', place, values)
 
 
 def number_within(connection: sqlite3.Connection, table: Table, place: int, organization_id: str, span: Span) -> int:
-    """How many counted records of an organization in the slots of a span have the common text with this place."""
+    """The number of counted records of an organization with the common text at this place, in the slots of a span."""
     return sum(
         _number(
             connection,

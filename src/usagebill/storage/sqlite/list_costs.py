@@ -1,4 +1,4 @@
-"""The estimated costs of plans for a page of a list, by how many records match."""
+"""Estimated costs of plans for a page of a list, by the number of matching records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from usagebill.storage.conditions import Condition, Within
 
 __all__ = ["FEW", "Size", "gathers", "guides", "is_common", "is_nothing", "slot_tests", "walks"]
 
-# Up to this many records are sorted; a walk of so many entries of an index takes as long.
+# Up to this many records are sorted; walking as many index entries takes as long.
 FEW = 20_000
 _WALKED = 20_000
-# With fewer matches than one in this many, a walk starts at the first slot with a match.
+# If fewer than one in this many matches, a walk starts at the first slot with a match.
 _SOME = 3
-# If one of so many matches, a walk through the list soon fills a page.
+# If one in this many matches, a walk through the list soon fills a page.
 _OFTEN = 20
 # The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
 _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
@@ -22,7 +22,7 @@ _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many records match, of how many that the list shows."""
+    """The number of matching records, and of all that the list shows."""
 
     matching: int
     all: int
@@ -34,7 +34,7 @@ def gathers(matching: int, entries: int) -> bool:
 
 
 def guides(size: Size, entries: int) -> bool:
-    """Whether a walk should start at the first slot with a match: all matches may be old, far down the list."""
+    """Whether a walk should start at the first slot with a match, since all matches may be far down the list."""
     return entries > _WALKED or size.matching * _SOME < size.all
 
 
@@ -48,7 +48,7 @@ def walks(matching: int, entries: int, size: Size) -> bool:
 
 
 def is_common(matching: int, shown: int) -> bool:
-    """Whether any walk through a list soon meets so many of those that it shows."""
+    """Whether any walk through a list soon meets one of this many records."""
     return matching * _OFTEN > shown
 
 

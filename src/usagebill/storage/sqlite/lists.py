@@ -1,8 +1,8 @@
 """Lists: the records of a page and the total count, by the cheapest plan.
 
-The counts (`counts`) say beforehand how many records match. If few do, they are
-gathered by the index that narrows the list, and sorted; if many, a walk through the index in list order soon fills a
-page. Either way only ids are read until it is known which records the page shows.
+The counts (`counts`) tell beforehand how many records match. If few do, an index gathers them and they are sorted; if
+many do, a walk through the index in list order soon fills a page. Either way, only ids are read until the records of
+the page are known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from usagebill.storage.sqlite.counts import (
 from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
-from usagebill.storage.sqlite.searches import Found, Sought, find, page_of, sought
+from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
 from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
 from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within
 from usagebill.storage.sqlite.texts import count_found, count_together, is_broad, searched_together, searches_broadly
@@ -66,8 +66,8 @@ class Lists:
         self._counted_texts: dict[tuple[object, type, Condition], int | None] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
-        """How many live records match."""
-        # A snapshot never changes, so that a page and its count ask once.
+        """The number of live records that match."""
+        # A snapshot never changes, so a page and its count share the result.
         key = getattr(self._connection, "total_changes", None), kind, tuple(conditions)
         if key[0] is None or not looks_up(conditions):
             return self._count(kind, conditions)
@@ -76,59 +76,59 @@ class Lists:
         return self._counted[key]
 
     def _count(self, kind: type, conditions: Sequence[Condition]) -> int:
-        conditions, known = self._known(kind, conditions)
-        if known is None:
+        conditions, part = self._counted_part(kind, conditions)
+        if part is None:
             return self._counted_one_by_one(kind, self._resolved(conditions))
-        counts, rest = known
-        if not rest:
+        counts, remaining = part
+        if not remaining:
             return self._size(kind, counts).matching
-        searched = sought(kind, counts, rest)
-        number = None if searched is None else self._number_sought(kind, counts, rest, searched)
+        searched = search_of(kind, counts, remaining)
+        number = None if searched is None else self._number_of_search(kind, counts, remaining, searched)
         if number is not None:
             return number
-        if len(rest) == 1 and counts.span is None:
+        if len(remaining) == 1 and counts.span is None:
             size = self._size(kind, counts)
-            having = self._having(kind, rest[0]) if size.matching == size.all else None
+            having = self._having(kind, remaining[0]) if size.matching == size.all else None
             if having is not None:
-                return size.all - having if isinstance(rest[0], Negate) else having
-            beside = self._counted_beside_text(kind, counts, rest[0], size)
+                return size.all - having if isinstance(remaining[0], Negate) else having
+            beside = self._counted_beside_text(kind, counts, remaining[0], size)
             if beside is not None:
                 return beside
-        if self._leads_past_text_by_range(kind, counts, rest):
+        if self._leads_past_text_by_range(kind, counts, remaining):
             source, values = self._by_range(kind, conditions, counts)
             return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
-        if len(rest) == 1 and isinstance(rest[0], Negate) and counts.span is None:
-            without = self._counted_one_by_one(kind, [*counts.conditions, rest[0].condition])
+        if len(remaining) == 1 and isinstance(remaining[0], Negate) and counts.span is None:
+            without = self._counted_one_by_one(kind, [*counts.conditions, remaining[0].condition])
             return self._size(kind, counts).matching - without
         return self._counted_one_by_one(kind, self._resolved(conditions))
 
     def ids(
         self, kind: type, conditions: Sequence[Condition], order: Sequence[Order], limit: int, offset: int
     ) -> list[str] | None:
-        """The ids of one page; None if the records have no such list."""
+        """The ids of one page; None if the kind has no list in this order."""
         table = table_of(kind)
         if table.listing is None or tuple(order) not in (table.listing.order, (*table.listing.order, Order("id"))):
             return None
-        conditions, known = self._known(kind, conditions)
-        if known is None:
+        conditions, part = self._counted_part(kind, conditions)
+        if part is None:
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
-        counts, rest = known
-        if rest:
-            item = item_query(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
+        counts, remaining = part
+        if remaining:
+            item = item_query(kind, remaining[0]) if len(remaining) == 1 and counts.span is None else None
             if item is not None and item.value is not None:
                 return self._of_item(kind, item, counts, limit, offset)
-            page = self._of_sets(kind, conditions, counts, rest, order, limit, offset)
+            page = self._of_sets(kind, conditions, counts, remaining, order, limit, offset)
             if page is not None:
                 return page
-            if len(rest) == 1 and counts.span is None:
-                page = self._of_search(kind, rest[0], conditions, counts, order, limit, offset)
+            if len(remaining) == 1 and counts.span is None:
+                page = self._of_search(kind, remaining[0], conditions, counts, order, limit, offset)
                 if page is not None:
                     return page
             if is_narrowed(kind, conditions):
                 return self._gathered(kind, self._resolved(conditions), order, limit, offset)
-            if looks_up(rest):
-                return self._of_texts(kind, conditions, counts, rest, order, limit, offset)
-            if is_broad(self._connection, kind, rest, FEW):
+            if looks_up(remaining):
+                return self._of_texts(kind, conditions, counts, remaining, order, limit, offset)
+            if is_broad(self._connection, kind, remaining, FEW):
                 return self._walked(kind, conditions, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         size = self._size(kind, counts)
@@ -151,20 +151,20 @@ class Lists:
             return self._guided(kind, conditions, counts, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
 
-    def _known(
+    def _counted_part(
         self, kind: type, conditions: Sequence[Condition]
     ) -> tuple[Sequence[Condition], tuple[Counted, list[Condition]] | None]:
-        """The part of the conditions that counts can answer; the conditions are resolved if that helps."""
-        known = counted(kind, conditions)
-        if known is not None or looks_up(conditions):
-            self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
+        """The conditions, resolved if that helps; and the part that counts can answer, with the remaining ones."""
+        part = counted(kind, conditions)
+        if part is not None or looks_up(conditions):
+            self._flush((kind, *(related for condition in conditions for related in kinds_in(condition))))
         listing = table_of(kind).listing
-        if known is None or listing is None:
-            return conditions, known
-        if any(isinstance(condition, Related) and condition.column in listing.keys for condition in known[1]):
+        if part is None or listing is None:
+            return conditions, part
+        if any(isinstance(condition, Related) and condition.column in listing.keys for condition in part[1]):
             conditions = self._resolved(conditions)
-            known = counted(kind, conditions)
-        return conditions, known
+            part = counted(kind, conditions)
+        return conditions, part
 
     # Counting
 
@@ -211,25 +211,25 @@ class Lists:
     def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
         """The WHERE clause for all matches, driven by one index of texts or items."""
         items = [item for condition in conditions if (item := item_query(kind, condition)) is not None]
-        sought = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
-        if is_narrowed(kind, conditions) or len(sought) + bool(items) < 2:
+        lookups = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
+        if is_narrowed(kind, conditions) or len(lookups) + bool(items) < 2:
             gathered = not is_narrowed(kind, conditions)
             return where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
         fewest = min((item.count(self._connection, self._organization_id) for item in items), default=FEW)
         # Pieces of text first: whole texts, like countries, may have many records.
-        sought.sort(key=lambda condition: type(condition) is not Search)
+        lookups.sort(key=lambda condition: type(condition) is not Search)
         leader = next(
-            (condition for condition in sought if not is_broad(self._connection, kind, [condition], fewest)), None
+            (condition for condition in lookups if not is_broad(self._connection, kind, [condition], fewest)), None
         )
         if leader is None:
-            leader = next((c for c in conditions if item_query(kind, c) is not None), sought[0])
-        others = [condition for condition in conditions if condition is not leader]
-        where, values = where_sql(kind, others, self._organization_id, False, gathered=False)
+            leader = next((c for c in conditions if item_query(kind, c) is not None), lookups[0])
+        followers = [condition for condition in conditions if condition is not leader]
+        where, values = where_sql(kind, followers, self._organization_id, False, gathered=False)
         return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
 
     def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
-        """How many records match a filter and contain a text that is not counted; None if those with the text are to be
-        looked at, as they are fewer than those with the filter, and than those without.
+        """The number of records that match a filter and contain an uncounted text; None if it is cheaper to test the
+        records with the text, which are fewer than those with the filter and those without.
         """
         if not self._leads_past_text(kind, counts, search, size):
             return None
@@ -238,19 +238,21 @@ class Lists:
         having = self._found(kind, search)
         return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
 
-    def _number_sought(self, kind: type, counts: Counted, rest: Sequence[Condition], searched: Sought) -> int | None:
-        """How many records a search beside other filters finds; None if that is not known."""
+    def _number_of_search(
+        self, kind: type, counts: Counted, remaining: Sequence[Condition], searched: TextSearch
+    ) -> int | None:
+        """The number of records that a search with other filters finds; None if unknown."""
         connection, organization_id = self._connection, self._organization_id
-        if len(rest) == 1 and not searched.bounds:
-            number = count_common_text(connection, kind, rest[0], counts, organization_id)
+        if len(remaining) == 1 and not searched.bounds:
+            number = count_common_text(connection, kind, remaining[0], counts, organization_id)
             if number is not None:
                 return number
-        elif len(rest) == 1 and counts.span is not None:
+        elif len(remaining) == 1 and counts.span is not None:
             size = self._size(kind, replace(counts, span=None, bounds=()))
             if size.matching == size.all:
-                whole = count_common_within(connection, kind, rest[0], counts, organization_id)
+                whole = count_common_within(connection, kind, remaining[0], counts, organization_id)
                 if whole is not None:
-                    return whole + self._counted_in_cuts(kind, counts, rest[0], counts.span)
+                    return whole + self._counted_in_cuts(kind, counts, remaining[0], counts.span)
         sets = self._sets(kind, searched)
         return None if sets is None else sets.number
 
@@ -262,8 +264,8 @@ class Lists:
             number += self._connection.execute(sql, (*values, *(value for _, value in cut))).fetchone()[0]
         return number
 
-    def _sets(self, kind: type, searched: Sought) -> Found | None:
-        # As with counts.
+    def _sets(self, kind: type, searched: TextSearch) -> Found | None:
+        # As for counts.
         key = getattr(self._connection, "total_changes", None), kind, searched.text, searched.conditions
         if key not in self._found_sets:
             self._found_sets[key] = find(self._connection, kind, searched, self._organization_id)
@@ -275,17 +277,17 @@ class Lists:
             return False
         return searches_broadly(self._connection, kind, search, min(size.matching, size.all - size.matching))
 
-    def _leads_past_text_by_range(self, kind: type, counts: Counted, rest: Sequence[Condition]) -> bool:
+    def _leads_past_text_by_range(self, kind: type, counts: Counted, remaining: Sequence[Condition]) -> bool:
         """Whether more records contain the text than are in the query's range of dates or amounts."""
         table = table_of(kind)
         if counts.span is None or table.listing is None or counts.span.column in table.listing.keys:
             return False
-        if len(rest) != 1 or not looks_up(rest):
+        if len(remaining) != 1 or not looks_up(remaining):
             return False
-        return searches_broadly(self._connection, kind, rest[0], self._size(kind, counts).matching)
+        return searches_broadly(self._connection, kind, remaining[0], self._size(kind, counts).matching)
 
     def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
-        """The records within a range, by an index whose short range the planner cannot know, and the bound values."""
+        """The records within a range, by an index that the planner would not choose, and the values."""
         table = table_of(kind)
         assert counts.span is not None
         assert table.listing is not None
@@ -299,15 +301,17 @@ class Lists:
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
 
     def _having(self, kind: type, condition: Condition) -> int | None:
-        """How many listed records have (or, negated, lack) the item or text of the condition; None without an index."""
+        """The number of listed records that have the item or text of the condition (if negated, that of the inner one);
+        None without an index.
+        """
         item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
         if item is not None:
             return item.count(self._connection, self._organization_id)
         return self._found(kind, condition)
 
     def _found(self, kind: type, condition: Condition) -> int | None:
-        """How many listed records contain the text of the condition; None without an index."""
-        # A snapshot never changes, so that a page and its count ask once.
+        """The number of listed records that contain the text of the condition; None without an index."""
+        # A snapshot never changes, so a page and its count share the result.
         key = getattr(self._connection, "total_changes", None), kind, condition
         if key[0] is None or key not in self._counted_texts:
             self._counted_texts[key] = self._count_texts(kind, condition)
@@ -345,7 +349,7 @@ class Lists:
         table = table_of(kind)
         where, values = self._where(kind, conditions)
         where += self._shown(kind, conditions)
-        # The planner does not know how few are within a range, so the index is forced.
+        # The planner does not know how few records are within a range, so the index is forced.
         index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
         return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
 
@@ -383,22 +387,27 @@ class Lists:
         kind: type,
         conditions: Sequence[Condition],
         counts: Counted,
-        rest: Sequence[Condition],
+        remaining: Sequence[Condition],
         order: Sequence[Order],
         limit: int,
         offset: int,
     ) -> list[str]:
-        """The page of a search by texts or items with other conditions. Lists are counted anyway, so this counts
-        first."""
+        """The page of a search by texts or items with other conditions. A list needs its total anyway, so this counts
+        first.
+        """
         matching = self.count(kind, conditions)
         if matching <= offset:
             return []
         size = self._size(kind, counts)
         entries = min((offset + limit) * size.all // matching, size.all)
         if gathers(matching, entries) and not walks(matching, entries, size):
-            if len(rest) == 1 and size.matching * 2 <= size.all and self._leads_past_text(kind, counts, rest[0], size):
-                return self._of_facets(kind, counts, order, limit, offset, rest[0])
-            if self._leads_past_text_by_range(kind, counts, rest):
+            if (
+                len(remaining) == 1
+                and size.matching * 2 <= size.all
+                and self._leads_past_text(kind, counts, remaining[0], size)
+            ):
+                return self._of_facets(kind, counts, order, limit, offset, remaining[0])
+            if self._leads_past_text_by_range(kind, counts, remaining):
                 return self._page(*self._by_range(kind, conditions, counts), kind, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
@@ -408,13 +417,13 @@ class Lists:
         kind: type,
         conditions: Sequence[Condition],
         counts: Counted,
-        rest: Sequence[Condition],
+        remaining: Sequence[Condition],
         order: Sequence[Order],
         limit: int,
         offset: int,
     ) -> list[str] | None:
-        """The page of a search beside other filters; None if so many match that a walk soon fills it."""
-        searched = sought(kind, counts, rest)
+        """The page of a search with other filters; None if so many records match that a walk soon fills it."""
+        searched = search_of(kind, counts, remaining)
         matching = 0 if searched is None else self.count(kind, conditions)
         if searched is None or is_common(matching, self._size(kind, _UNFILTERED).all):
             return None
@@ -438,9 +447,9 @@ class Lists:
     def _by_facets(
         self, kind: type, counts: Counted, search: Condition | None = None, sign: str = ""
     ) -> tuple[str, list[Any]]:
-        """The records with matching facets (with "NOT ": other facets) that contain the text, and the bound values."""
+        """The records with matching facets (with "NOT ": other facets) that contain the text, and the values."""
         table = table_of(kind)
-        # Combinations of the record's own facets: those that differ in the others lead to the same records.
+        # Only combinations of the record's own facets, which lead to all its records.
         groups = (
             f"SELECT DISTINCT {facet_names(table)} FROM {self._counts_sql(kind)} AND c.n > 0"
             f" AND {sign}({counts.facets})"
@@ -487,7 +496,7 @@ class Lists:
         limit: int,
         offset: int,
     ) -> list[str]:
-        """A walk through the slots of the page, skipping those without a match."""
+        """The page by a walk through slots, skipping those without a match."""
         first = order[0]
         span = counts.span
         listing = table_of(kind).listing
@@ -517,7 +526,7 @@ class Lists:
             return []
         parts = [(matching[0], matching[-1])]
         if span is None and len(matching) <= _PARTS:
-            # One by one: gaps may be long. With another bound, SQLite would not stop at the end of a slot.
+            # Slot by slot, since gaps may be long. With another bound, SQLite would not stop at the end of a slot.
             parts = [(slot, slot) for slot in matching]
         ids: list[str] = []
         for begins, ends in parts:
@@ -529,7 +538,7 @@ class Lists:
     def _guided_past(
         self, kind: type, conditions: Sequence[Condition], counts: Counted, order: Sequence[Order], limit: int
     ) -> list[str]:
-        """A walk for the first page with a range that is not in list order; skips slots without a match."""
+        """The first page with a range that is not in list order, by a walk that skips slots without a match."""
         first = order[0]
         slots = self._connection.execute(
             f"SELECT DISTINCT slot FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"

@@ -1,10 +1,10 @@
-"""Sets of records, a bit each: what a search for a common text beside other filters intersects.
+"""Sets of records as bits, which a search with other filters intersects.
 
-For a kind that is searched, `<table>_set_bits` has the records with each common text, with each combination of facets,
-and in each slot of a range but the narrowest: of every 8,192 sequence numbers one row that has a bit for each, beside
-those of the other sets, so that records that are written together change few pages. `<table>_sets` numbers the slots.
+For a kind that is searched, `<table>_set_bits` has the set of records with each common text, with each combination of
+facets, and in each slot of a range except the narrowest. A row has the bits of 8,192 sequence numbers; rows of these
+numbers for all sets are adjacent, so that records written together change few pages. `<table>_sets` numbers the slots.
 
-As counts of common texts (`counted_texts`), they hold the records that a worker has counted, by what these were then.
+Like counts of common texts (`counted_texts`), sets hold records as they were when a worker counted them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
     "slot_set",
 ]
 
-# Records of a row: 2^13, in a kilobyte.
+# Records per row: 2^13, in a kilobyte.
 _SHIFT = 13
 _BYTES = 1 << _SHIFT >> 3
 _WITHIN = (1 << _SHIFT) - 1
 # A set with one of so many records is written digit by digit, which is faster than setting bits.
 _DENSE = 40
 _ONE = ord("1")
-# The key of a row: which records, then the number of the set.
+# The key of a row: the block of records, then the number of the set.
 _KEY = 40
 
 
@@ -69,8 +69,8 @@ def slot_set(number: int) -> int:
 
 
 def flip(connection: sqlite3.Connection, table: Table, moved: Mapping[int, Iterable[int]]) -> None:
-    """Put records, by sequence number, into sets that they are not in, and take them out of those that they are in.
-    One that is named twice stays.
+    """Add records, by sequence number, to sets that they are not in, and remove them from those that they are in. One
+    named twice is unchanged.
     """
     masks: dict[int, bytearray] = {}
     for number, sequences in moved.items():
@@ -99,7 +99,7 @@ def _flipped(bits: bytes | None, mask: bytearray) -> bytes:
 
 
 def bits_of(connection: sqlite3.Connection, table: Table, numbers: Iterable[int], up_to: int) -> int:
-    """The records that are in one of the sets, up to a sequence number, which is the place of its bit."""
+    """The union of the sets, up to a sequence number; bits are at the places of sequence numbers."""
     parts = list(range((up_to >> _SHIFT) + 1))
     united = dict.fromkeys(parts, 0)
     rows = connection.execute(
@@ -120,7 +120,7 @@ def records_bits(connection: sqlite3.Connection, query: str, values: Sequence[ob
 
 
 def record_bits(sequences: Sequence[int]) -> int:
-    """The set of some records."""
+    """The set of these records."""
     last = max(sequences, default=0)
     if len(sequences) * _DENSE > last:
         digits = bytearray(b"0") * (last + 1)
@@ -135,7 +135,7 @@ def record_bits(sequences: Sequence[int]) -> int:
 
 
 def places_in(bits: int) -> list[int]:
-    """The records of a set, by sequence number."""
+    """The sequence numbers of the records in a set."""
     digits = bin(bits)[:1:-1]
     places = []
     place = digits.find("1")

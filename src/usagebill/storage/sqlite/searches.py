@@ -1,10 +1,10 @@
-"""Searches beside other filters: which records match, found as sets that are intersected (`record_sets`).
+"""Text searches with other filters: matching records are computed by intersecting sets (`record_sets`).
 
-A search for a text may come with facets, with ranges of dates and amounts, and with items of metadata. What leads to
-few records, or to a set that is kept, is made a number with a bit for each record. Only what a bound cuts in two is
-read, from what was counted of each record. Records that are new or have changed are looked at one by one.
+A search may come with facets, ranges of dates and amounts, and items of metadata. Each filter that matches few records,
+or has a stored set, becomes a number with a bit per record. Only slots that a bound cuts in two are read, from the
+counted values of their records. New and changed records are tested one by one.
 
-The page of what was found is read from the slots of the list's order that it lies in.
+The page is then read from the slots of the list's order in which it lies.
 """
 
 from __future__ import annotations
@@ -45,43 +45,42 @@ from usagebill.storage.sqlite.text_counts import (
 from usagebill.storage.sqlite.texts import SHORTEST
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["Found", "Sought", "find", "page_of", "sought"]
+__all__ = ["Found", "TextSearch", "find", "page_of", "search_of"]
 
-# Up to so many records are read rather than compared with the sets of facets and slots.
+# Up to this many records are read instead of intersecting the sets of facets and slots.
 _READ = 20_000
-# So many are read rather than compared with the slots that a page may lie in.
+# Up to this many are read instead of finding the slots of the page.
 _NARROWED = 1_500
-# Up to so many are sorted for a page.
+# Up to this many are sorted for a page.
 _SORTED = 10_000
-# With so many more than a page where it lies, the list is walked there rather than all of them read.
+# If the slots of a page have this many times its records, the list is walked there instead of reading them all.
 _GATHERED = 400
 # Steps of a walk: two cost as much as reading a record does.
 _STEPS_EACH = 2
 _STEPS = 20_000
-# Of the common texts within another one, so many are intersected, and so many records compared with the text itself.
+# How many of the common texts within a text are intersected, and how many records are then compared with the text
+# itself.
 _PIECES = 8
 _COMPARED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """A search: the text, what the counts know of the other conditions, the bounds of ranges, and items that are to be
-    there or not.
+class TextSearch:
+    """A search: the text, the part of other conditions that counts can answer, the bounds of ranges, and items that
+    must be present (or, if False, absent).
     """
 
     text: str
     counts: Counted
     bounds: tuple[Compare, ...]
     items: tuple[tuple[ItemQuery, bool], ...]
-    # All but the text.
+    # All conditions except the text.
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The records that match, by their places in the index of texts: those that were counted, and those that are new or
-    have changed.
-    """
+    """The records that match, by their sequence numbers in the text index: counted ones, and new or changed ones."""
 
     bits: int
     new: tuple[int, ...]
@@ -91,8 +90,8 @@ class Found:
         return self.bits.bit_count() + len(self.new)
 
 
-def sought(kind: type, counts: Counted, rest: Sequence[Condition]) -> Sought | None:
-    """The search that `counts` and the `rest` of the conditions are; None if it is another question."""
+def search_of(kind: type, counts: Counted, remaining: Sequence[Condition]) -> TextSearch | None:
+    """The search with `counts` and the `remaining` conditions; None if they are not a single search with filters."""
     if not counts.own or (counts.span is not None and not counts.bounds):
         return None
     listing = table_of(kind).listing
@@ -100,13 +99,13 @@ def sought(kind: type, counts: Counted, rest: Sequence[Condition]) -> Sought | N
     texts: list[str] = []
     bounds = list(counts.bounds)
     items: list[tuple[ItemQuery, bool]] = []
-    others: list[Condition] = [*counts.conditions, *counts.bounds]
-    for condition in rest:
+    conditions: list[Condition] = [*counts.conditions, *counts.bounds]
+    for condition in remaining:
         text = searched_text(kind, condition)
         if text is not None:
             texts.append(text)
             continue
-        others.append(condition)
+        conditions.append(condition)
         item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
         if item is not None:
             items.append((item, not isinstance(condition, Negate)))
@@ -118,40 +117,42 @@ def sought(kind: type, counts: Counted, rest: Sequence[Condition]) -> Sought | N
             return None
     if len(texts) != 1:
         return None
-    return Sought(texts[0], counts, tuple(bounds), tuple(items), tuple(others))
+    return TextSearch(texts[0], counts, tuple(bounds), tuple(items), tuple(conditions))
 
 
-# Finding
+# Matching
 
 
-def find(connection: sqlite3.Connection, kind: type, asked: Sought, organization_id: str) -> Found | None:
-    """Which records match; None if too many of them are not counted yet."""
+def find(connection: sqlite3.Connection, kind: type, search: TextSearch, organization_id: str) -> Found | None:
+    """The records that match; None if too many are not counted yet."""
     table = table_of(kind)
     up_to = counted_up_to(connection, table)
     if up_to is None:
         return None
-    place = common_place(connection, table, asked.text)
+    place = common_place(connection, table, search.text)
     if place is not None:
         bits = bits_of(connection, table, [place_set(place)], up_to)
     else:
-        bits = _with_text(connection, table, asked.text, organization_id, up_to)
-    for item, wanted in asked.items:
+        bits = _with_text(connection, table, search.text, organization_id, up_to)
+    for item, is_present in search.items:
         if bits:
             having = records_bits(connection, *item.places_sql(organization_id))
-            bits &= having if wanted else ~having
+            bits &= having if is_present else ~having
     bits &= ~records_bits(connection, f'SELECT h.sequence FROM "{table.name}_common_changed" h', ())
     bits &= (1 << up_to + 1) - 1
     new = [
         sequence
-        for sql, values in looked_at_sql(kind, asked.text, asked.conditions, organization_id, up_to)
+        for sql, values in looked_at_sql(kind, search.text, search.conditions, organization_id, up_to)
         for (sequence,) in connection.execute(f"SELECT x.sequence {sql}", values)
     ]
-    counted = _matching(connection, table, asked, organization_id, up_to, bits, is_counted=place is not None)
+    counted = _matching(connection, table, search, organization_id, up_to, bits, is_counted=place is not None)
     return Found(counted, tuple(new))
 
 
 def _with_text(connection: sqlite3.Connection, table: Table, text: str, organization_id: str, up_to: int) -> int:
-    """The records with a text that is not common. Of a longer one all that is common in it is compared first."""
+    """The records with a text that is not common. For a longer text, the sets of common texts in it are intersected
+    first.
+    """
     pieces = _common_in(connection, table, text)
     if len(pieces) > 1:
         bits = -1
@@ -173,7 +174,7 @@ def _with_text(connection: sqlite3.Connection, table: Table, text: str, organiza
 
 
 def _common_in(connection: sqlite3.Connection, table: Table, text: str) -> list[int]:
-    """The longest common texts within a text, by their places, those that the fewest records have first."""
+    """The places of the longest common texts within a text, rarest first."""
     last = len(text)
     if last <= SHORTEST:
         return []
@@ -183,7 +184,7 @@ def _common_in(connection: sqlite3.Connection, table: Table, text: str) -> list[
         (json.dumps(sorted(parts)),),
     )
     places = dict(rows.fetchall())
-    longest = [part for part in places if not any(part != other and part in other for other in places)]
+    longest = [part for part in places if not any(part != longer and part in longer for longer in places)]
     numbers = numbers_of(connection, table.name, longest)
     return [places[part] for part in sorted(longest, key=lambda part: numbers[part])[:_PIECES]]
 
@@ -191,37 +192,37 @@ def _common_in(connection: sqlite3.Connection, table: Table, text: str) -> list[
 def _matching(
     connection: sqlite3.Connection,
     table: Table,
-    asked: Sought,
+    search: TextSearch,
     organization_id: str,
     up_to: int,
     bits: int,
     *,
     is_counted: bool,
 ) -> int:
-    """Those of the records that lists show and for which facets and bounds hold."""
-    sql, values = codes_sql(table.kind, asked.counts, organization_id)
+    """The subset of records that are listed and meet the facets and bounds."""
+    sql, values = codes_sql(table.kind, search.counts, organization_id)
     codes = [code for (code,) in connection.execute(sql, values)]
     every = connection.execute(f'SELECT COUNT(*) FROM "{table.name}_profiles"').fetchone()[0] == len(codes)
-    if every and is_counted and not asked.bounds:
+    if every and is_counted and not search.bounds:
         return bits
     if bits.bit_count() <= _READ:
-        return _read(connection, table, bits, asked.bounds, codes)
+        return _read(connection, table, bits, search.bounds, codes)
     if not every or not is_counted:
         bits &= bits_of(connection, table, map(code_set, codes), up_to)
     surely = possibly = bits
-    for column in dict.fromkeys(bound.column for bound in asked.bounds):
-        several = [bound for bound in asked.bounds if bound.column == column]
+    for column in dict.fromkeys(bound.column for bound in search.bounds):
+        several = [bound for bound in search.bounds if bound.column == column]
         within, cut = _slots_within(connection, table, column, several, organization_id)
         inside = bits_of(connection, table, within, up_to)
         surely &= inside
         possibly &= inside | bits_of(connection, table, cut, up_to)
-    return surely | _read(connection, table, possibly & ~surely, asked.bounds, None)
+    return surely | _read(connection, table, possibly & ~surely, search.bounds, None)
 
 
 def _read(
     connection: sqlite3.Connection, table: Table, bits: int, bounds: Sequence[Compare], codes: list[int] | None
 ) -> int:
-    """Those of the records for which it holds by what was counted of each; `codes` are of facets that match."""
+    """The subset of records within the bounds by their counted values, with facets of one of the `codes`."""
     if not bits:
         return 0
     tests = "".join(f" AND p.{value_in(table, bound.column)} {bound.operator} ?" for bound in bounds)
@@ -236,7 +237,7 @@ def _read(
 def _slots_within(
     connection: sqlite3.Connection, table: Table, column: str, bounds: Sequence[Compare], organization_id: str
 ) -> tuple[list[int], list[int]]:
-    """The sets of slots within bounds, as wide as they come, and of the narrower ones that a bound cuts."""
+    """The sets of the widest slots within the bounds, and of the narrower ones that a bound cuts."""
     kind = range_kind(table, column)
     within: list[int] = []
     whole: set[object] = set()
@@ -257,7 +258,7 @@ def _slots_within(
 def _numbered(
     connection: sqlite3.Connection, table: Table, column: str, level: int, organization_id: str
 ) -> list[tuple[int, Any]]:
-    """The slots of a level that records have been in, with their numbers."""
+    """The slots of a level that have had records, with their numbers."""
     return connection.execute(
         f'SELECT s.id, s.slot FROM "{table.name}_sets" s WHERE s.organization_id = ? AND s.ranged = ?',
         (organization_id, counted_under(column, level)),
@@ -270,7 +271,7 @@ def _numbered(
 def page_of(
     connection: sqlite3.Connection,
     kind: type,
-    asked: Sought,
+    search: TextSearch,
     found: Found,
     order: Sequence[Order],
     organization_id: str,
@@ -302,7 +303,7 @@ def page_of(
     if bits.bit_count() > _SORTED:
         if slots is None:
             return None
-        return _walked(connection, kind, asked, among, slots, order, organization_id, limit, offset, _STEPS)
+        return _walked(connection, kind, search, among, slots, order, organization_id, limit, offset, _STEPS)
     rows = connection.execute(
         f'SELECT p.{value_in(table, column)}, p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p'
         " ON p.sequence = j.value",
@@ -316,7 +317,7 @@ def page_of(
     places = [place for when, place in rows if last <= when <= first]
     if len(places) > limit + _GATHERED:
         steps = _STEPS_EACH * len(places)
-        page = _walked(connection, kind, asked, among, (last, first), order, organization_id, limit, offset, steps)
+        page = _walked(connection, kind, search, among, (last, first), order, organization_id, limit, offset, steps)
         if page is not None:
             return page
     gathered = connection.execute(
@@ -330,7 +331,7 @@ def page_of(
 def _walked(
     connection: sqlite3.Connection,
     kind: type,
-    asked: Sought,
+    search: TextSearch,
     among: int,
     within: tuple[str, str],
     order: Sequence[Order],
@@ -343,7 +344,7 @@ def _walked(
     to the first one; None if more than so many records that match all but the text come before its end.
     """
     table = table_of(kind)
-    conditions = (*asked.counts.conditions, *asked.bounds)
+    conditions = (*search.counts.conditions, *search.bounds)
     where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
     column = quoted(order[0].column)
     rows = connection.execute(
@@ -386,25 +387,25 @@ def _slots_of_page(
     kind = range_kind(table, column)
     numbers: dict[object, int | None] = {wide_slot(kind, when, level): None for when, _ in new}
     numbers.update((slot, number) for number, slot in _numbered(connection, table, column, level, organization_id))
-    chosen, kept, reached = 0, [], 0
+    within_slots, kept, reached = 0, [], 0
     slots: list[str] = []
     left = bits
     for slot in sorted(map(str, numbers), reverse=True):
         if within is not None and not within[0] <= slot <= within[1]:
             continue
         number = numbers[slot]
-        here = 0 if number is None or not left else left & bits_of(connection, table, [slot_set(number)], up_to)
-        left ^= here
+        in_slot = 0 if number is None or not left else left & bits_of(connection, table, [slot_set(number)], up_to)
+        left ^= in_slot
         new_here = [pair for pair in new if wide_slot(kind, pair[0], level) == slot]
-        matching = here.bit_count() + len(new_here)
+        matching = in_slot.bit_count() + len(new_here)
         if not reached and matching <= offset:
             offset -= matching
             continue
-        chosen |= here
+        within_slots |= in_slot
         kept += new_here
         slots.append(slot)
         reached += matching
         if reached >= offset + limit:
             break
     # No character of a date or an instant sorts after the last one.
-    return chosen, kept, offset, (slots[-1], f"{slots[0]}~") if slots else None
+    return within_slots, kept, offset, (slots[-1], f"{slots[0]}~") if slots else None

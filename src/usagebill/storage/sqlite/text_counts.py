@@ -1,7 +1,7 @@
-"""How many records have a common text, and match a filter or a range besides: from the counts (`counted_texts`).
+"""Counts of records with a common text that match a filter or a range, from the counts (`counted_texts`).
 
-Records that are new or have changed are looked at one by one. Where these are too many, or the question is another one,
-nothing is said: `searches` finds the records themselves, or lists count in other ways.
+New and changed records are tested one by one. If these are too many, or for other queries, the result is None:
+`searches` finds the records themselves, or lists count in other ways.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def searched_text(kind: type, condition: Condition) -> str | None:
 def count_common_text(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> int | None:
-    """How many listed records contain the common text of the condition and match the filter of `counts`; None if
-    unknown.
+    """The number of listed records that contain the common text of the condition and match the filter of `counts`; None
+    if unknown.
     """
     text = searched_text(kind, condition)
     up_to = None if text is None else counted_up_to(connection, table_of(kind))
@@ -68,7 +68,7 @@ def count_common_text(
 
 
 def _changed(connection: sqlite3.Connection, table: Table, text: str, tests: str, values: Sequence[Any]) -> int:
-    """How many of the records changed since were counted as containing the text."""
+    """The number of records changed since that were counted as containing the text."""
     row = connection.execute(
         f'SELECT COUNT(*) FROM "{table.name}_common_changed" h'
         f' CROSS JOIN "{table.name}_profiled" p ON p.sequence = h.sequence'
@@ -81,8 +81,8 @@ def _changed(connection: sqlite3.Connection, table: Table, text: str, tests: str
 def count_common_within(
     connection: sqlite3.Connection, kind: type, condition: Condition, counts: Counted, organization_id: str
 ) -> int | None:
-    """How many listed records contain the common text and are in slots wholly within the range of `counts`; None if
-    unknown. The facets of `counts` must be true of all listed records.
+    """The number of listed records that contain the common text and are in slots wholly within the range of `counts`;
+    None if unknown. All listed records must have the facets of `counts`.
     """
     text = searched_text(kind, condition)
     table, span = table_of(kind), counts.span
@@ -113,8 +113,8 @@ _Source = tuple[str, list[Any]]
 def text_sources(
     connection: sqlite3.Connection, table: Table, text: str, organization_id: str
 ) -> tuple[_Source, _Source | None]:
-    """Where an index says that a record has the text, and that the one has it that it is searched with, if not both
-    stand in one: tables of `sequence`, with the values that each binds.
+    """The records with the text, and those searched with a record that has it, if one index does not cover both: tables
+    of `sequence`, each with its values.
     """
     assert table.listing is not None
     name, joined = table.name, table.listing.searched_with
@@ -138,9 +138,9 @@ def common_place(connection: sqlite3.Connection, table: Table, text: str) -> int
 
 
 def counted_up_to(connection: sqlite3.Connection, table: Table) -> int | None:
-    """Up to where texts are counted; None if too many records are uncounted or have changed."""
+    """The sequence number up to which texts are counted; None if too many records are uncounted or have changed."""
     if table.listing is None or not table.listing.searched or not hasattr(connection, "total_changes"):
-        # Observed work must depend on the records themselves.
+        # Observations must depend on the records themselves.
         return None
     row = connection.execute(f'SELECT sequence FROM "{table.name}_common_upto"').fetchone()
     if row is None:
@@ -166,7 +166,7 @@ def _looked_at(
     up_to: int,
     more: tuple[str, Sequence[Any]] = ("", ()),
 ) -> int:
-    """How many new and changed records match, and pass `more` tests."""
+    """The number of new and changed records that match and pass `more` tests."""
     return sum(
         connection.execute(f"SELECT COUNT(*) {sql}{more[0]}", (*values, *more[1])).fetchone()[0]
         for sql, values in looked_at_sql(kind, text, conditions, organization_id, up_to)
@@ -176,7 +176,7 @@ def _looked_at(
 def looked_at_sql(
     kind: type, text: str, conditions: Sequence[Condition], organization_id: str, up_to: int
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Sources of the new and changed records that match, as `x`, with the bound values. One query each: for a union,
+    """The new and changed records that match, as `x`: sources with their values. Separate queries, because for a union
     SQLite builds a table and reads all texts to join it.
     """
     table = table_of(kind)
