@@ -363,8 +363,8 @@ class Snapshot(Protocol):
         """The records as rows, encoded ahead so that a write need not do it under its lock."""
 
     def entitlements_version(self) -> int:
-        """A number that changes whenever a record changes that determines what the organization's subscriptions are
-        entitled to (`Table.entitles`); 0 before the first change.
+        """A number that changes with every record that determines the entitlements of the organization's subscriptions
+        (`Table.entitles`); 0 before the first change.
         """
 
     def newest_instant(self) -> datetime | None:

@@ -53,13 +53,13 @@ __all__ = [
     "stretches_of",
 ]
 
-# What a series keeps.
+# The kinds of series.
 COUNT: Final = "count"
 NUMBERS: Final = "numbers"
 VALUES: Final = "values"
 WEIGHTED_NUMBERS: Final = "weighted numbers"
 PRICED_NUMBERS: Final = "priced numbers"
-# The stages of a series: its older events are being added; it answers queries; it was given up.
+# The stages of a series: its older events are being added; it answers queries; it does not pay off.
 BUILDING, READY, USELESS = 0, 1, 2
 
 # Slices, in microseconds.
@@ -106,7 +106,7 @@ Pair: TypeAlias = tuple[str, str, str]  # organization, external subscription an
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a series keeps: a kind, the aggregated field, and the properties by which its states are keyed.
+    """The shape of a series: a kind, the aggregated field, and the properties by which its states are keyed.
 
     With `filters`, the definition of a `FilterIndex`, states are keyed by the positions of these filters first.
     """

@@ -1,4 +1,4 @@
-"""A transaction's cache of what it has read and written."""
+"""A transaction's cache of its reads and writes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 VERSION = 7
-# Version of the records -> what to do to the rows of a database older than that, once its tables have their columns.
+# Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
 _TEXT = 'text COLLATE "C"'

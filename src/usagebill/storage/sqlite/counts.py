@@ -413,7 +413,7 @@ def widen_counts(connection: sqlite3.Connection, table: Table) -> None:
 
 
 def add_counts_sql(table: Table) -> Iterator[str]:
-    """Statements that add the records whose ids a JSON list has to the counts."""
+    """Statements that add the records in a JSON list of ids to the counts."""
     return move_counts_sql(table, "t.id IN (SELECT value FROM json_each(?))", "")
 
 
@@ -456,7 +456,7 @@ def _columns(facet: Joined | Condition) -> list[str]:
         case Like(column):
             return [column]
         case Has():
-            raise TypeError("what refers to a record is no facet of it")
+            raise TypeError("a condition on records that refer to this one is no facet")
 
 
 def referred_columns(table: Table) -> dict[tuple[type, str], set[str]]:

@@ -33,7 +33,7 @@ __all__ = [
 _SHIFT = 13
 _BYTES = 1 << _SHIFT >> 3
 _WITHIN = (1 << _SHIFT) - 1
-# A set with one of so many records is written digit by digit, which is faster than setting bits.
+# A set with more than one in this many records is written digit by digit, which is faster than setting bits.
 _DENSE = 40
 _ONE = ord("1")
 # The key of a row: the block of records, then the number of the set.
@@ -113,8 +113,8 @@ def bits_of(connection: sqlite3.Connection, table: Table, numbers: Iterable[int]
 
 
 def records_bits(connection: sqlite3.Connection, query: str, values: Sequence[object]) -> int:
-    """The set of the records whose sequence numbers a query returns as `sequence`."""
-    # One list for all is read in a third of the time that a row for each takes.
+    """The set of the records with the sequence numbers that a query returns as `sequence`."""
+    # Reading them as one list takes a third of the time of a row for each.
     listed = connection.execute(f"SELECT json_group_array(sequence) FROM ({query})", values).fetchone()
     return record_bits(msgspec.json.decode(listed[0]))
 

@@ -47,7 +47,7 @@ __all__ = [
 _log = structlog.get_logger("usagebill.storage")
 
 VERSION = 43
-# Decimals were stored in another form before.
+# Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
 
@@ -79,7 +79,7 @@ def _payments_of_anything(connection: sqlite3.Connection) -> None:
 
 
 def _refunds_without_note(connection: sqlite3.Connection) -> None:
-    """A payment of what was no longer owed is refunded without a credit note."""
+    """A payment that was no longer due is refunded without a credit note."""
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute(
         "UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = 'refunds'",
@@ -150,14 +150,14 @@ def _number_filter_values(connection: sqlite3.Connection) -> None:
 
 
 def _weigh_and_price(connection: sqlite3.Connection) -> None:
-    """Running states of weighted sums and of prices sent with events have columns of their own."""
+    """Running states of weighted sums and of prices sent with events have their own columns."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(usage_states)")}
     for column in ("moment", "paid"):
         if columns and column not in columns:
             connection.execute(f"ALTER TABLE usage_states ADD COLUMN {column} TEXT")
 
 
-# version -> the migration of tables that are not of records, for files older than that version.
+# version -> the migration of tables other than those of records, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,

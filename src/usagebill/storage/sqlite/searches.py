@@ -278,8 +278,8 @@ def page_of(
     limit: int,
     offset: int,
 ) -> list[str] | None:
-    """The ids of a page of the records, in an order whose first column is newest first; None if too many records lie
-    where the page does, and a walk does not fill it soon.
+    """The ids of a page of the records, in an order that starts with a column newest first; None if the slots of the
+    page have too many records and a walk does not fill it soon.
     """
     table = table_of(kind)
     column = order[0].column
@@ -340,8 +340,8 @@ def _walked(
     offset: int,
     steps: int,
 ) -> list[str] | None:
-    """The ids of a page of the records of a set, by a walk in list order from the second value of the first column down
-    to the first one; None if more than so many records that match all but the text come before its end.
+    """The ids of a page of the records of a set, by a walk in list order between two values of the first column, from
+    the later one down; None if it ends only after more than `steps` records that match everything but the text.
     """
     table = table_of(kind)
     conditions = (*search.counts.conditions, *search.bounds)
@@ -381,8 +381,8 @@ def _slots_of_page(
     offset: int,
     within: tuple[str, str] | None,
 ) -> tuple[int, list[tuple[str, int]], int, tuple[str, str] | None]:
-    """The records in those slots of a level that a page lies in, the rest of its offset there, and from which value to
-    which these slots reach; None for no slots. All records lie `within` what the slots of the level before reached.
+    """The records in the slots of a level in which a page lies, its remaining offset there, and the first and last
+    values of these slots (None: no slots). All records are `within` the values of the wider slots.
     """
     kind = range_kind(table, column)
     numbers: dict[object, int | None] = {wide_slot(kind, when, level): None for when, _ in new}

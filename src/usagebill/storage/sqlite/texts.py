@@ -85,7 +85,7 @@ def _token(term: str) -> str:
 
 
 def _listed_token(term: str, organization_id: str) -> str:
-    """The same, restricted to what the organization's lists show."""
+    """The same among the organization's listed records."""
     return f'{_token(term)} AND "{_organization_token(organization_id)}"'
 
 
