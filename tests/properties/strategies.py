@@ -137,11 +137,11 @@ class CrashingStore:
     """A store whose process dies right before some of its commits of due jobs."""
 
     def __init__(self, store: Store, dies: Callable[[], bool]) -> None:
-        self._store = store
+        self.store = store
         self._dies = dies
 
     def read(self, organization_id: str | None, question: Callable[[Transaction], Any]) -> Any:
-        return self._store.read(organization_id, question)
+        return self.store.read(organization_id, question)
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], Any]) -> Any:
         def fatal(tx: Transaction) -> Any:
@@ -150,15 +150,15 @@ class CrashingStore:
                 raise Crash
             return done
 
-        return self._store.write(organization_id, fatal)
+        return self.store.write(organization_id, fatal)
 
     @property
     def now(self) -> Callable[[], datetime] | None:
-        return self._store.now
+        return self.store.now
 
     @property
     def identity(self) -> str | None:
-        return self._store.identity
+        return self.store.identity
 
     @property
     def reads_beside_writes(self) -> bool:
@@ -166,30 +166,30 @@ class CrashingStore:
         return True
 
     def is_awaited(self) -> bool:
-        return self._store.is_awaited()
+        return self.store.is_awaited()
 
     def entitling_commits(self, organization_id: str) -> int:
-        return self._store.entitling_commits(organization_id)
+        return self.store.entitling_commits(organization_id)
 
     def roll_up_usage(self) -> bool:
-        return self._store.roll_up_usage()
+        return self.store.roll_up_usage()
 
     def ship_events(self) -> bool:
-        return self._store.ship_events()
+        return self.store.ship_events()
 
     def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        return self._store.reserved(jobs, at_most)
+        return self.store.reserved(jobs, at_most)
 
     @property
     def group_size(self) -> int:
-        return self._store.group_size
+        return self.store.group_size
 
     @property
     def contention(self) -> float:
-        return self._store.contention
+        return self.store.contention
 
     def close(self) -> None:
-        self._store.close()
+        self.store.close()
 
 
 @dataclass(slots=True)
@@ -212,8 +212,10 @@ def play(
     jump: bool = False,
     dies: Callable[[], bool] | None = None,
     provider: UnsteadyProvider | None = None,
+    check: Callable[[Scenario], None] | None = None,
 ) -> Played:
     """Play `life` and then whatever is due. `dies` is asked before each commit of due jobs; what died is run again.
+    `check` gets the sandbox at the end.
 
     With a `provider` the customer is linked to it and has coupons; before each change or end of the subscription, and
     in the end, it answers everything.
@@ -223,6 +225,8 @@ def play(
             box.billing.store = CrashingStore(box.billing.store, dies)
         player = _Player(box, life, jump=jump, provider=provider)
         player.act()
+        if check is not None:
+            check(box)
         return player.played
 
 

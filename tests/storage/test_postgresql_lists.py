@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from tests.examples import examples
 from tests.postgresql import server_url
+from tests.properties.strategies import CrashingStore, Life, lives, play
 from tests.scenarios import Scenario
 from tests.storage.contract import new_tenant
 from tests.storage.test_lists import LISTS, do_everything, filled_world, questions
@@ -43,6 +48,8 @@ def read_all(connection: object, memory: object, kind: type, conditions: Any, or
 
 def store_of(box: Scenario) -> PostgresStore:
     store = box.billing.store
+    if isinstance(store, CrashingStore):
+        store = store.store
     assert isinstance(store, PostgresStore)
     return store
 
@@ -79,6 +86,20 @@ def test_counts_follow_whatever_the_api_does(on_server: None) -> None:
         kept, recounted = kept_and_recounted(store_of(box))
         assert len({kind for _, kind, *_ in kept}) > 20
         assert kept == recounted
+
+
+@pytest.mark.slow
+@examples(15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(lives(8), st.integers(0, 10_000))
+def test_counts_follow_lives_in_which_processes_die(on_server: None, life: Life, seed: int) -> None:
+    chance = Random(seed)
+
+    def check(box: Scenario) -> None:
+        kept, recounted = kept_and_recounted(store_of(box))
+        assert {"customers", "subscriptions", "activity_logs"} <= {kind for _, kind, *_ in kept}
+        assert kept == recounted
+
+    play(life, dies=lambda: chance.random() < 0.3, check=check)
 
 
 def test_counts_follow_edits_by_hand(on_server: None) -> None:
