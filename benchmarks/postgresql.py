@@ -1,7 +1,7 @@
 """PostgreSQL against its floor and against SQLite, in one run.
 
-    python -m benchmarks.postgresql                     # 20,000 events and 100 subscriptions, on a server started here
-    python -m benchmarks.postgresql 100000 1000         # any numbers
+    python -m benchmarks.postgresql                     # 20,000 events, 1,000 subscriptions; a server started here
+    python -m benchmarks.postgresql 100000 300          # any numbers
     python -m benchmarks.postgresql --workers 2         # as many processes on one database, beside one alone
     python -m benchmarks.postgresql --growth 10000      # an invoice of so many subscriptions beside one of 1,000
     python -m benchmarks.postgresql --usage 1000000     # current usage at so many events beside 10,000
@@ -10,8 +10,9 @@
 
 Events are ingested 1,000 at a time, as the HTTP API does, beside a bare COPY of the same rows into the same table with
 all its indexes; at least half as many a second should be stored. A billing run is that of `benchmarks.billing_run`: its
-invoices should cost at most 1.25 times the wall-clock time of SQLite. Two workers should do 1.7 times what one does, on
-two cores, and an invoice should cost at most 1.2 times as much with ten times the subscriptions. A list should take no
+invoices should cost at most 1.25 times the wall-clock time of SQLite; their CPU time, the server's included, is shown
+too, which other load changes less. Two workers should do 1.7 times what one does, on two cores, from when both are
+ready, and an invoice should cost at most 1.2 times as much with ten times the subscriptions. A list should take no
 longer than on SQLite, or 3 ms. Current usage from running states should take at most 3 times as long at many events as
 at 10,000; it is counted from the events in the same run, and both must come to the same. A server started here does not
 wait for its disk.
@@ -20,13 +21,15 @@ wait for its disk.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.billing_run import BILLED, START, events_of, fill, price_list, run
@@ -115,48 +118,112 @@ def _know_statistics(billing: Billing) -> None:
         billing.store.transact(lambda connection: connection.execute("ANALYZE"))
 
 
-def billed(path: str, count: int) -> tuple[float, float]:
-    """Milliseconds of wall-clock and CPU time (of this process) per job of a run."""
+def sessions_cpu(billing: Billing) -> float:
+    """Seconds of CPU time that the server's open sessions on the database have taken; 0 if it is another machine's."""
+    if not isinstance(billing.store, PostgresStore):
+        return 0.0
+    rows = billing.store.ask(
+        lambda connection: connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        ).fetchall()
+    )
+    ticks = 0
+    for (pid,) in rows:
+        status = Path(f"/proc/{pid}/stat")
+        if not status.exists() or not status.read_text().split()[1].startswith("(postgres"):
+            return 0.0
+        user, system = status.read_text().rpartition(")")[2].split()[11:13]
+        ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Milliseconds per invoice: wall-clock time, CPU time of this process and of the server's sessions."""
+
+    wall: float
+    here: float
+    server: float
+
+    @property
+    def cpu(self) -> float:
+        return self.here + self.server
+
+    def __str__(self) -> str:
+        return f"{self.wall:6.2f} ms an invoice (CPU time: {self.here:.2f} here, {self.server:.2f} of the server)"
+
+
+def billed(path: str, count: int) -> Cost:
+    """The cost of an invoice of a run."""
     with Billing(path, clock=ManualClock(START)) as billing:
         fill(billing, count)
         _know_statistics(billing)
-        start = time.perf_counter()
+        before, start = sessions_cpu(billing), time.perf_counter()
         seconds, jobs = run(billing)
         spent = time.perf_counter() - start
+        of_server = sessions_cpu(billing) - before
         assert billing.invoices.list(per_page=1).total_count == count
-    return 1000 * spent / jobs, 1000 * seconds / jobs
+    return Cost(*(1000 * some / jobs for some in (spent, seconds, of_server)))
 
 
 def billing_run(url: str, count: int) -> float:
     """The cost of an invoice as a multiple of that on SQLite."""
     with tempfile.TemporaryDirectory() as folder:
-        file, file_cpu = billed(str(Path(folder) / "billing.db"), count)
+        file = billed(str(Path(folder) / "billing.db"), count)
     with temporary_database(url) as database:
-        server, server_cpu = billed(database, count)
-    print(
-        f"  PostgreSQL {server:6.1f} ms an invoice ({server_cpu:.1f} of CPU time here),"
-        f" SQLite {file:6.1f} ({file_cpu:.1f}): {server / file:.2f}"
-    )
-    return server / file
+        server = billed(database, count)
+    print(f"  PostgreSQL {server}\n  SQLite     {file}")
+    print(f"  {server.wall / file.wall:.2f} times; in CPU time {server.cpu / file.cpu:.2f}", flush=True)
+    return server.wall / file.wall
+
+
+def work(database: str) -> None:
+    """Do the run with others, from when a line is read; print what this process has done, and end at the next line."""
+    with Billing(database, clock=ManualClock(BILLED)) as billing:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        seconds, jobs = run(billing)
+        print(json.dumps({"jobs": jobs, "seconds": seconds}), flush=True)
+        sys.stdin.readline()
 
 
 def working_together(url: str, count: int, workers: int) -> float:
-    """Invoices a second of this many processes on one database."""
-    with temporary_database(url) as database:
-        with Billing(database, clock=ManualClock(START)) as billing:
-            fill(billing, count)
-            _know_statistics(billing)
+    """Invoices a second of this many processes on one database, from when all are ready."""
+    with temporary_database(url) as database, Billing(database, clock=ManualClock(START)) as billing:
+        fill(billing, count)
+        _know_statistics(billing)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-m", "benchmarks.postgresql", "--run", database]
-        start = time.perf_counter()
-        running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(workers)]
-        shares = [int(process.communicate()[0]) for process in running]
-        spent = time.perf_counter() - start
-        with Billing(database, clock=ManualClock(BILLED)) as billing:
-            made = billing.invoices.list(per_page=1).total_count
+        with ExitStack() as running:
+            processes = [
+                running.enter_context(
+                    subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                )
+                for _ in range(workers)
+            ]
+            _answers(processes, "")
+            before, start = sessions_cpu(billing), time.perf_counter()
+            shares = [json.loads(answer) for answer in _answers(processes, "begin\n")]
+            spent = time.perf_counter() - start
+            of_server = sessions_cpu(billing) - before
+            for process in processes:
+                process.communicate("end\n")
+        made = billing.invoices.list(per_page=1).total_count
     assert made == count, f"{made} invoices for {count} subscriptions"
-    print(f"  {workers} workers: {made / spent:6.0f} invoices a second, {shares} jobs of each")
+    here = sum(share["seconds"] for share in shares)
+    jobs = [share["jobs"] for share in shares]
+    print(f"  {workers} workers: {made / spent:6.0f} invoices a second, jobs of each {jobs}")
+    print(f"  {Cost(*(1000 * some / made for some in (spent, here, of_server)))}", flush=True)
     return made / spent
+
+
+def _answers(processes: Sequence[subprocess.Popen[str]], line: str) -> list[str]:
+    """The next line of each process, once all have been sent this one."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(line)
+        process.stdin.flush()
+    return [process.stdout.readline() for process in processes if process.stdout is not None]
 
 
 def copy_events(billing: Billing, count: int) -> None:
@@ -242,7 +309,7 @@ def lists_beside_sqlite(url: str, rows: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("events", type=int, nargs="?", default=20_000)
-    parser.add_argument("subscriptions", type=int, nargs="?", default=100)
+    parser.add_argument("subscriptions", type=int, nargs="?", default=1_000)
     parser.add_argument("--workers", type=int, default=0, help="so many processes; 2,000 subscriptions unless named")
     parser.add_argument("--growth", type=int, default=0, metavar="SUBSCRIPTIONS")
     parser.add_argument("--usage", type=int, default=0, metavar="EVENTS")
@@ -251,8 +318,7 @@ def main() -> int:
     parser.add_argument("--run", metavar="DATABASE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
-        with Billing(arguments.run, clock=ManualClock(BILLED)) as billing:
-            print(run(billing)[1])
+        work(arguments.run)
         return 0
     url = arguments.url or started_server()
     if url is None:
@@ -266,8 +332,11 @@ def main() -> int:
         return int(kept == "MISSES")
     if arguments.growth:
         few, many = (_billed_on_server(url, count) for count in (FEW, arguments.growth))
-        kept = "keeps" if many / few <= MOST_GROWTH else "MISSES"
-        print(f"an invoice costs {many / few:.2f} times as much: {kept} {MOST_GROWTH}")
+        growth = many.wall / few.wall
+        kept = "keeps" if growth <= MOST_GROWTH else "MISSES"
+        print(
+            f"an invoice costs {growth:.2f} times as much ({many.cpu / few.cpu:.2f} in CPU time): {kept} {MOST_GROWTH}"
+        )
         return int(kept == "MISSES")
     if arguments.usage:
         missed = usage_growth(url, arguments.usage)
@@ -286,11 +355,11 @@ def main() -> int:
     return int(best < LEAST_OF_COPY or least > MOST_OF_SQLITE)
 
 
-def _billed_on_server(url: str, count: int) -> float:
+def _billed_on_server(url: str, count: int) -> Cost:
     with temporary_database(url) as database:
-        spent, cpu = billed(database, count)
-    print(f"  {count:8,} subscriptions: {spent:6.1f} ms an invoice ({cpu:.1f} of CPU time here)")
-    return spent
+        cost = billed(database, count)
+    print(f"  {count:8,} subscriptions: {cost}", flush=True)
+    return cost
 
 
 if __name__ == "__main__":
