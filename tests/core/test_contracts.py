@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from tests.core.builders import contract, parties
+from tests.core.documents.builders import period
 
 from usagebill.core.periods import Succession
 
@@ -70,3 +72,26 @@ def test_an_end_is_overdue_once_its_instant_has_passed(
     fields: dict[str, Any], plan: dict[str, Any], is_overdue: bool
 ) -> None:
     assert contract(plan=plan, **fields).has_overdue_end(MIDNIGHT) is is_overdue
+
+
+UTC_ZONE, LOS_ANGELES = ZoneInfo("UTC"), ZoneInfo("America/Los_Angeles")
+
+
+@pytest.mark.parametrize(
+    ("at", "has_run", "run_tz", "zone"),
+    [
+        (None, True, UTC_ZONE, LOS_ANGELES),
+        (datetime(2024, 3, 1, 0, 30, tzinfo=UTC), False, None, LOS_ANGELES),
+        (datetime(2024, 3, 1, 0, 30, tzinfo=UTC), True, LOS_ANGELES, LOS_ANGELES),
+        # In Los Angeles it is still February, which the run has closed.
+        (datetime(2024, 3, 1, 0, 30, tzinfo=UTC), True, UTC_ZONE, UTC_ZONE),
+        (datetime(2024, 3, 1, 8, tzinfo=UTC), True, UTC_ZONE, LOS_ANGELES),
+    ],
+)
+def test_hours_of_a_closed_month_belong_to_the_period_that_the_run_opened(
+    at: datetime | None, has_run: bool, run_tz: ZoneInfo | None, zone: ZoneInfo
+) -> None:
+    run_at = datetime(2024, 3, 1, 0, 10, tzinfo=UTC)
+    run = period("subscription", run_at, timestamp=run_at)
+    signed = replace(contract(), zone=LOS_ANGELES, last_run=run if has_run else None)
+    assert signed.cycle_at(at, run_tz=run_tz).tz == zone

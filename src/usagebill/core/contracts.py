@@ -9,7 +9,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, dating_settings, finalizes_zero_amount_invoices, timezone
 from usagebill.core.dates import DatingSettings
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.periods import Cycle, Succession
+from usagebill.core.periods import Cycle, Succession, reenters_billed_period
 from usagebill.core.periods.schedule import ending_at_instant
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, cycle_of
@@ -83,3 +83,17 @@ class Contract:
         succession = Succession(subscription.succession) if subscription.succession else None
         cycle = cycle_of(subscription, self.plan, zone or self.zone, succession=succession)
         return cycle if subscription.billed_from is None else replace(cycle, started_at=subscription.billed_from)
+
+    def cycle_at(self, at: datetime | None, *, run_tz: tzinfo | None) -> Cycle:
+        """The periods that `at` belongs to, in the customer's time zone or in `run_tz`, that of the last run.
+
+        For some hours, a customer who moved is back in a period that a run has closed: in the west because the local
+        date is earlier, in the east because the anchor's local date is later. What happens in those hours belongs to
+        the period that the run opened.
+        """
+        cycle, last = self.cycle(), self.last_run
+        if at is None or last is None or run_tz is None or run_tz == cycle.tz:
+            return cycle
+        if reenters_billed_period(cycle, at, run_at=last.timestamp, run_tz=run_tz):
+            return self.cycle(run_tz)
+        return cycle

@@ -1,4 +1,4 @@
-"""Alerts: those of a subscription, and those of a wallet."""
+"""Alerts of subscriptions and of wallets."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _ORDER = (asc("created_at"), asc("id"))
 
 
 def of_subscription(subscription: Subscription) -> tuple[Condition, ...]:
-    """Alerts of the subscription: of its customer, and of its external id whichever plan that is on."""
+    """Conditions for the subscription's alerts: those of its customer and external id, whichever plan that id is on."""
     return eq("external_subscription_id", subscription.external_id), eq("customer_id", subscription.customer_id)
 
 
 def of_wallet(wallet_id: str) -> tuple[Condition, ...]:
-    """Alerts of the wallet."""
+    """Conditions for the wallet's alerts."""
     return (eq("wallet_id", wallet_id),)
 
 
@@ -44,12 +44,12 @@ def alerts_of_subscription(reader: Reader, subscription: Subscription) -> list[A
 
 
 def alerts_of_wallet(reader: Reader, wallet_id: str) -> list[Alert]:
-    """The alerts of the wallet, oldest first. Cheap if there are none at all."""
+    """The alerts of the wallet, oldest first. Cheap if no wallet has any."""
     return alerts_of_wallets(reader, [wallet_id]).get(wallet_id, [])
 
 
 def alerts_of_wallets(reader: Reader, wallet_ids: Iterable[str]) -> dict[str, list[Alert]]:
-    """The alerts of those of the wallets that have any, by wallet, oldest first. Cheap if there are none at all."""
+    """The alerts of the wallets that have any, by wallet id, oldest first. Cheap if no wallet has any."""
     alerts: dict[str, list[Alert]] = {}
     if reader.tx.first(Alert) is not None:
         for alert in reader.tx.find(Alert, within("wallet_id", list(wallet_ids)), order=_ORDER):

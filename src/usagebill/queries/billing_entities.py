@@ -1,4 +1,4 @@
-"""Billing entities: the default one, which applies unless another is named, and the others by id."""
+"""Billing entities: the default one, and any by id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def default_entity(reader: Reader) -> BillingEntity | None:
 
 
 def forget_default_entity(reader: Reader) -> None:
-    """Drop the cached default entity: it has changed in this unit of work."""
+    """Drop the cached default entity, because it has changed in this unit of work."""
     reader.invalidate(_KEY)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
@@ -13,19 +14,15 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import (
     Boundaries,
     Cycle,
-    Succession,
     Window,
-    after_last_billed,
     billed_through,
     billing_boundaries,
     current_boundaries,
     day_before_next,
     day_end,
     ended_on_boundary_day,
-    from_start,
-    reenters_billed_period,
-    without_days_billed,
 )
+from usagebill.core.periods.continuation import BilledWindow, continued
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.contracts import contract_of
@@ -41,7 +38,6 @@ __all__ = [
     "billing_period",
     "boundaries_of",
     "boundaries_to_bill",
-    "continued",
     "cycle_at",
     "cycle_at_end",
     "is_billed",
@@ -63,7 +59,7 @@ class BillingContext:
 
     @property
     def subscription(self) -> Subscription:
-        """Whose billing period it is."""
+        """The subscription that the period bills."""
         return self.contract.subscription
 
     @property
@@ -89,7 +85,7 @@ def billing_period(
     boundaries: Boundaries,
     reason: InvoicingReason,
 ) -> BillingPeriod:
-    """The billing period that `invoice` bills for the subscription, and why (`invoicing_reason`); not stored yet."""
+    """The billing period of the subscription on `invoice`, with its `invoicing_reason`; not stored yet."""
     charges, fixed = boundaries.charges, boundaries.fixed_charges
     return BillingPeriod(
         id=reader.new_id(),
@@ -143,11 +139,10 @@ def _window(start: datetime | None, end: datetime | None, duration: int | None) 
 def billing_context(
     reader: Reader, invoice: Invoice, period: BillingPeriod, contract: Contract | None = None
 ) -> BillingContext:
-    """The billing period `period` of `invoice` with everything its fees depend on.
+    """`period` of `invoice` with everything its fees depend on; `contract` is looked up unless passed.
 
-    `contract` is looked up unless it is given. The plan is the subscription's present one; days are counted in the time
-    zone that the period was billed in. Only the last billing period depends on the subscription's end: earlier ones do
-    not change when they are recomputed.
+    The plan is the subscription's current one; days are counted in the time zone that the period was billed in. Only
+    the last billing period depends on the subscription's end: earlier ones do not change when they are recomputed.
     """
     if contract is None:
         subscription = find_subscription(reader, period.subscription_id)
@@ -168,80 +163,43 @@ def billing_context(
 
 
 def cycle_at_end(contract: Contract) -> Cycle:
-    """The periods of a subscription; if it has ended, the ones its end belongs to."""
+    """The subscription's periods; those that its end belongs to if it has ended."""
     return cycle_at(contract, contract.subscription.terminated_at)
 
 
 def cycle_at(contract: Contract, at: datetime | None) -> Cycle:
-    """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
-
-    For some hours, a customer who moved is back in a period that a run has closed: the local date is earlier in the
-    west, and in the east the anchor's local date is later. What happens in those hours belongs to the period opened by
-    that run.
-    """
-    periods, last = contract.cycle(), contract.last_run
-    if at is None or last is None or ZoneInfo(last.timezone) == periods.tz:
-        return periods
-    zone = ZoneInfo(last.timezone)
-    if reenters_billed_period(periods, at, run_at=last.timestamp, run_tz=zone):
-        return contract.cycle(zone)
-    return periods
+    """The periods that `at` belongs to, in the customer's time zone or the last run's (`Contract.cycle_at`)."""
+    last = contract.last_run
+    return contract.cycle_at(at, run_tz=None if last is None else ZoneInfo(last.timezone))
 
 
 def running_boundaries(reader: Reader, contract: Contract, periods: Cycle, at: datetime) -> Boundaries:
     """The periods open at `at`, as the run that closes them will bill them. `periods` is `cycle_at(at)`."""
-    return continued(reader, contract, periods, current_boundaries(periods, at))
+    return _continued(reader, contract, periods, current_boundaries(periods, at))
 
 
-def continued(reader: Reader, contract: Contract, periods: Cycle, fresh: Boundaries) -> Boundaries:
-    """`fresh`, moved to follow what has been billed without gap or overlap, whatever the time zone."""
-    subscription = contract.subscription
-    if subscription.started_at is None:
+def _continued(reader: Reader, contract: Contract, periods: Cycle, fresh: Boundaries) -> Boundaries:
+    if contract.subscription.started_at is None:
         return fresh
     charges = _last_billed(reader, contract, "charges") if fresh.charges else None
     fixed_charges = _last_billed(reader, contract, "fixed_charges") if fresh.fixed_charges else None
-    first = replace(
-        fresh,
-        subscription=_fee(contract.last_run, periods, fresh),
-        charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
-        fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
-    )
-    return after_last_billed(
+    return continued(
         periods,
-        first,
-        charges=boundaries_of(charges).charges if charges and _moved_since(charges, periods) else None,
-        fixed_charges=boundaries_of(fixed_charges).fixed_charges
-        if fixed_charges and _moved_since(fixed_charges, periods)
-        else None,
+        fresh,
+        created_at=contract.subscription.created_at,
+        fee=_billed_window(contract.last_run, lambda boundaries: boundaries.subscription),
+        charges=_billed_window(charges, lambda boundaries: boundaries.charges),
+        fixed_charges=_billed_window(fixed_charges, lambda boundaries: boundaries.fixed_charges),
     )
 
 
-def _fee(last: BillingPeriod | None, periods: Cycle, fresh: Boundaries) -> Window:
-    """The window of the fee: an end never bills a day again that a run has billed in arrears in another time zone."""
-    ended = periods.terminated_at is not None and periods.succession is not Succession.DOWNGRADE
-    if last is None or not ended or periods.pay_in_advance or not _moved_since(last, periods):
-        return fresh.subscription
-    return without_days_billed(periods, fresh.subscription, boundaries_of(last).subscription)
-
-
-def _moved_since(billed: BillingPeriod, periods: Cycle) -> bool:
-    return ZoneInfo(billed.timezone) != periods.tz
-
-
-def _first(window: Window | None, subscription: Subscription, periods: Cycle) -> Window | None:
-    """The first window of its kind. A billing day that lies between the start and now only because of a new time zone
-    was never billed.
-    """
-    if window is None or subscription.created_at >= window.start:
-        return window
-    return from_start(periods, window)
+def _billed_window(run: BillingPeriod | None, kind: Callable[[Boundaries], Window | None]) -> BilledWindow | None:
+    window = None if run is None else kind(boundaries_of(run))
+    return None if run is None or window is None else BilledWindow(window=window, tz=ZoneInfo(run.timezone))
 
 
 def _last_billed(reader: Reader, contract: Contract, kind: str) -> BillingPeriod | None:
-    """The last run that billed a window of `kind`.
-
-    A plan that bills one part monthly leaves the other part out of most of its runs.
-    """
+    """The last run that billed a window of `kind`. If a plan bills one part monthly, most runs lack the other."""
     last = contract.last_run
     column = f"{kind}_from_datetime"
     if last is None or getattr(last, column) is not None:
@@ -256,13 +214,13 @@ def _last_billed(reader: Reader, contract: Contract, kind: str) -> BillingPeriod
 
 
 def last_billed_charges(reader: Reader, contract: Contract) -> Window | None:
-    """The charges window that runs have billed last, None before the first."""
+    """The charges window of the last run that billed one, None before the first."""
     last = _last_billed(reader, contract, "charges")
     return None if last is None else boundaries_of(last).charges
 
 
 def billed_through_day(reader: Reader, contract: Contract, periods: Cycle) -> date | None:
-    """The local date by `periods` up to which runs have billed the subscription, None before the first.
+    """The local date by `periods` up to which runs have billed the subscription, None before the first run.
 
     If the start was billed in advance in another time zone, nothing is left to bill until its first period ends (a
     month if the plan bills one part monthly).
@@ -285,11 +243,11 @@ def billed_through_day(reader: Reader, contract: Contract, periods: Cycle) -> da
 
 
 def boundaries_to_bill(reader: Reader, contract: Contract, at: datetime) -> Boundaries:
-    """The boundaries billed for the subscription at billing timestamp `at`."""
+    """The boundaries to bill for the subscription at billing timestamp `at`."""
     periods = cycle_at_end(contract)
     billed = ended_on_boundary_day(periods) and _closed_period_is_billed(reader, contract, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)
-    return continued(reader, contract, periods, fresh)
+    return _continued(reader, contract, periods, fresh)
 
 
 def _closed_period_is_billed(reader: Reader, contract: Contract, periods: Cycle) -> bool:

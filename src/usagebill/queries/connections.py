@@ -1,4 +1,4 @@
-"""Connections to others: those of one kind, or the one with a code."""
+"""Connections to tax providers, accounting systems, CRMs and payment providers, by kind and by code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def connection_by_code(reader: Reader, kind: type[C], code: str) -> C:
 
 
 def is_code_taken(reader: Reader, connection: TaxConnection | SyncConnection) -> bool:
-    """Whether there is a connection to a system of the same kind with the same code."""
+    """Whether a connection to a system of the same kind has this one's code already."""
     alike = eq("kind", connection.kind), eq("code", connection.code)
     return reader.tx.first(type(connection), *alike) is not None
 

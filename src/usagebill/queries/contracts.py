@@ -19,7 +19,7 @@ __all__ = ["contract_of", "contracts_of", "last_run", "parties_of", "refreshed",
 
 
 def contract_of(reader: Reader, subscription: Subscription) -> Contract:
-    """The subscription with everything that decides how it is billed, as it is now."""
+    """The subscription with everything that decides how it is billed now."""
     parties = subscription_parties(reader, subscription)
     return Contract(
         subscription=subscription,
@@ -31,20 +31,19 @@ def contract_of(reader: Reader, subscription: Subscription) -> Contract:
 
 
 def refreshed(reader: Reader, contract: Contract) -> Contract:
-    """The contract after the subscription may have been billed."""
+    """The contract with its last run looked up again, as the subscription may have been billed since."""
     return replace(contract, last_run=last_run(reader, contract.subscription))
 
 
 def contracts_of(reader: Reader, periods: Iterable[BillingPeriod]) -> list[Contract]:
-    """The contracts that an invoice with these billing periods bills, each once, in the order of the periods."""
+    """The contracts billed by these billing periods, without repeats, in the order of the periods."""
     ids = dict.fromkeys(period.subscription_id for period in periods)
     subscriptions = (find_subscription(reader, id) for id in ids)
     return [contract_of(reader, subscription) for subscription in subscriptions if subscription is not None]
 
 
 def last_run(reader: Reader, subscription: Subscription) -> BillingPeriod | None:
-    """The billing period of the subscription's latest run, including that of a deleted draft, which is not made
-    again."""
+    """The billing period of the subscription's latest run, even if its draft was deleted: that is not billed again."""
     return reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
@@ -54,19 +53,19 @@ def last_run(reader: Reader, subscription: Subscription) -> BillingPeriod | None
 
 
 def subscription_parties(reader: Reader, subscription: Subscription) -> Parties:
-    """Who is invoiced for the subscription, and who invoices: its own billing entity, else the customer's."""
+    """The parties of the subscription's invoices; the issuer is its own billing entity, else the customer's."""
     customer = customer_of(reader, subscription)
     entity = entity_of(reader, customer)
     return Parties(customer=customer, entity=entity, issuer=_entity(reader, subscription.billing_entity_id) or entity)
 
 
 def parties_of(reader: Reader, invoice: Invoice, contracts: Sequence[Contract] = ()) -> Parties:
-    """Who is invoiced and who invoices, deleted or not. `contracts`, of the same customer, are asked first."""
+    """The parties of the invoice, deleted or not; taken from `contracts` (of the same customer) if these have them."""
     if contracts:
-        known = contracts[0].parties
-        if known.issuer.id == invoice.billing_entity_id:
-            return known
-        customer, entity = known.customer, known.entity
+        parties = contracts[0].parties
+        if parties.issuer.id == invoice.billing_entity_id:
+            return parties
+        customer, entity = parties.customer, parties.entity
     else:
         customer = customer_of(reader, invoice)
         entity = entity_of(reader, customer)

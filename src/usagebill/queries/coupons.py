@@ -1,4 +1,4 @@
-"""Coupons: what they are limited to, and the credits they gave on invoices."""
+"""Coupons: by id, their targets, and the credits they gave on invoices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["coupon_credits", "find_coupon", "targeted_metrics", "targeted_plans"
 
 
 def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
-    """The lines of invoices that an applied coupon has reduced, oldest first."""
+    """The credits that an applied coupon gave, each with its invoice, oldest first."""
     invoices = reader.tx.find(
         Invoice,
         eq("customer_id", applied.customer_id),

@@ -1,4 +1,4 @@
-"""Reads the balance of an invoice: its fees, its credit notes, and what the wallet of a top-up still holds."""
+"""The balance of an invoice for credit notes: its fees, its notes, and the unused credits of a top-up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["balance_of"]
 
 
 def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) -> Balance:
-    """The balance of `invoice`, leaving out the note `without`."""
+    """The balance of `invoice`; the credit note with the id `without` does not count."""
     notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), order=[asc("created_at")])
     return Balance(
         invoice=invoice,
@@ -27,7 +27,7 @@ def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) 
 
 
 def _unused_cents(reader: Reader, invoice: Invoice) -> int:
-    """What the active wallet still holds of a paid top-up; zero for a wallet that has ended."""
+    """Cents of a paid top-up that its active wallet still holds; zero if the wallet has ended."""
     purchase = transaction_of_invoice(reader, invoice.id)
     if purchase is None or wallet_of(reader, purchase).status != WalletStatus.ACTIVE:
         return 0

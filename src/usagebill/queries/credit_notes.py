@@ -1,4 +1,4 @@
-"""Credit notes: the finalized ones, by id."""
+"""Finalized credit notes by id."""
 
 from __future__ import annotations
 

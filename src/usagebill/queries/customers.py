@@ -1,4 +1,4 @@
-"""Customers: who they are, who bills them, and the time zone their days are counted in."""
+"""Customers, their billing entities and their time zones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dunning: which campaign applies to whom, and what is overdue."""
+"""Dunning: campaigns, customers' progress in them, and overdue invoices."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ def campaign_by_code(reader: Reader, code: str) -> DunningCampaign:
 
 
 def campaign_code(reader: Reader, campaign_id: str | None) -> str | None:
-    """The code of a campaign; None for one that is gone, or none at all."""
+    """The code of a campaign; None if it was deleted, or for None."""
     campaign = None if campaign_id is None else reader.tx.get(DunningCampaign, campaign_id)
     return None if campaign is None else campaign.code
 
 
 def applicable_campaign(reader: Reader, customer: Customer) -> DunningCampaign | None:
-    """The campaign that the customer is dunned by: its own, else its billing entity's.
-
-    None for one that is excluded, deleted, or a partner, whose invoices are ours to pay.
-    """
+    """The campaign that duns the customer: its own, else its billing entity's; None if it is not to be dunned."""
     if customer.exclude_from_dunning_campaign or customer.deleted_at is not None:
         return None
     if customer.account_type == AccountType.PARTNER:
@@ -41,12 +38,12 @@ def applicable_campaign(reader: Reader, customer: Customer) -> DunningCampaign |
 
 
 def progress_of(reader: Reader, customer_id: str) -> DunningProgress | None:
-    """How often the customer was asked; None if it never was."""
+    """How often campaigns have asked the customer to pay; None if never."""
     return reader.tx.first(DunningProgress, eq("customer_id", customer_id))
 
 
 def overdue_invoices(reader: Reader, customer_id: str) -> list[Invoice]:
-    """What the customer has not paid in time, oldest first; what it invoices itself is left out."""
+    """The customer's overdue invoices, oldest first; self-billed ones are left out."""
     return reader.tx.find(
         Invoice,
         eq("customer_id", customer_id),

@@ -1,4 +1,4 @@
-"""Entitlements: the features of plans, and what subscriptions have of them."""
+"""Entitlements: the features of plans and subscriptions."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def feature_by_code(reader: Reader, code: str) -> Feature:
 
 
 def plan_entitlements(reader: Reader, plan_id: str) -> list[PlanEntitlement]:
-    """What a plan of the catalog has, the oldest first."""
+    """The entitlements of a catalog plan, oldest first."""
     return reader.tx.find(PlanEntitlement, eq("plan_id", plan_id), order=[asc("created_at"), asc("id")])
 
 
 def plan_entitlement(reader: Reader, plan_id: str, feature_id: str) -> PlanEntitlement | None:
-    """What a plan of the catalog has of one feature."""
+    """The entitlement of a catalog plan to one feature."""
     return reader.tx.first(PlanEntitlement, eq("plan_id", plan_id), eq("feature_id", feature_id))
 
 
 def _features(
     reader: Reader, entitlements: Sequence[PlanEntitlement | SubscriptionEntitlement]
 ) -> Mapping[str, Feature]:
-    """The features that entitlements are about, by id."""
+    """The features of these entitlements, by id."""
     ids = {entitlement.feature_id for entitlement in entitlements}
     return {feature.id: feature for feature in reader.tx.find(Feature, within("id", ids))} if ids else {}
 
 
 def plan_features(reader: Reader, plan: Plan) -> list[PlanFeature]:
-    """The features of a plan, the oldest first; an override has those of its parent."""
+    """The features of a plan, oldest first; an override has those of its parent."""
     entitlements = plan_entitlements(reader, plan.parent_id or plan.id)
     features = _features(reader, entitlements)
     return [
@@ -67,12 +67,12 @@ def plan_features(reader: Reader, plan: Plan) -> list[PlanFeature]:
 
 
 def own_entitlements(reader: Reader, subscription: Subscription) -> list[SubscriptionEntitlement]:
-    """What a subscription changes of the features of its plan."""
+    """The subscription's changes to the features of its plan."""
     return reader.tx.find(SubscriptionEntitlement, eq("subscription_id", subscription.id))
 
 
 def entitled_features(reader: Reader, subscription: Subscription) -> list[SubscriptionFeature]:
-    """The features that a subscription has: those of its plan, and what it changes of them."""
+    """The features of a subscription: its plan's, with its own changes."""
     entitlements = own_entitlements(reader, subscription)
     features = _features(reader, entitlements)
     changes = [(features[entitlement.feature_id], entitlement.change) for entitlement in entitlements]

@@ -10,7 +10,7 @@ __all__ = ["events_of"]
 
 
 def events_of(reader: Reader, task: ProcessEvents) -> list[Event]:
-    """The events of the task, in order of time."""
+    """The task's events, by timestamp."""
     events: list[Event] = []
     for external_subscription_id, transaction_ids in task.events.items():
         events.extend(reader.tx.events.named(external_subscription_id, transaction_ids))

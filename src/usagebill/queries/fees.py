@@ -1,4 +1,4 @@
-"""Fees: by id, and those of an invoice."""
+"""Fees by id and by invoice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of lists: how query parameters are parsed, and the errors for values that cannot be."""
+"""Filters of lists: query parameters as conditions, and errors for values that make no sense."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
 
 
 def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: tuple[str, ...]) -> list[Condition]:
-    """What matches a search: part of one of `columns` or of the customer's, in any case, or exactly an id."""
+    """Conditions for a search: a part of one of `columns` or of the customer's, in any case, or an exact id."""
     text = (term or "").strip()
     if not text:
         return []
@@ -79,7 +79,7 @@ def either(single: object, several: object) -> object:
 
 
 def choices(field: str, value: object, options: tuple[str, ...], problems: dict[str, object]) -> tuple[str, ...] | None:
-    """One value or a list of them, each one of `options`; None if the parameter is absent."""
+    """One or several values, all of `options`; None if the parameter is absent."""
     if value is ABSENT or value is None or value == "" or value == [] or value == ():
         return None
     sentence = f"must be one of: {', '.join(options)}"
@@ -107,9 +107,9 @@ def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
 
 
 def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
-    """A bound of amounts in cents, which may have a fraction; None if the parameter is absent.
+    """A bound for amounts in cents, fractions allowed; None if the parameter is absent.
 
-    A bound above every amount that is sorted by value is the largest of these.
+    Bounds beyond the largest amount that is sorted by value are cut to it.
     """
     if not value:
         return None
@@ -121,13 +121,13 @@ def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decima
 
 
 def day(value: Maybe[str]) -> date | None:
-    """The date in a text; None for text without one, which then filters nothing."""
+    """The date in a text; None for a text without one, which then filters nothing."""
     parsed = parse_instant(value) if value else None
     return None if parsed is None else parsed.date()
 
 
 def log_span(reader: Reader, from_date: Maybe[str], to_date: Maybe[str], days: int | None) -> list[Condition]:
-    """Entries of a log between two instants, both included, and of the last `days` (None: of any age).
+    """Conditions for log entries between two instants (inclusive) and no older than `days`, if set.
 
     Raises `Invalid` for a text without a date.
     """
@@ -145,7 +145,7 @@ def log_span(reader: Reader, from_date: Maybe[str], to_date: Maybe[str], days: i
 
 
 def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
-    """Conditions on pairs of metadata; an empty value matches records without the key. At most 100 pairs."""
+    """Conditions on at most 100 pairs of metadata; an empty value matches records without the key."""
     if not pairs:
         return []
     if len(pairs) > _MOST_PAIRS:
@@ -162,7 +162,7 @@ def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, 
 
 
 def known_values(value: object, options: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The values (one or several) that are among `options`; others are dropped. None if none is left."""
+    """One or several values, without those not among `options`; None if none remains."""
     if value is ABSENT or value is None:
         return None
     sent = value if isinstance(value, (list, tuple)) else (value,)

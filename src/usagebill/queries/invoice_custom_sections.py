@@ -1,4 +1,4 @@
-"""Invoice custom sections: the live ones among ids."""
+"""Live invoice custom sections by id."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ __all__ = ["live_sections"]
 
 def live_sections(reader: Reader, section_ids: Iterable[str]) -> list[InvoiceCustomSection]:
     """The sections with these ids that are not deleted, by name."""
-    wanted = tuple(section_ids)
-    sections = reader.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []
+    ids = tuple(section_ids)
+    sections = reader.tx.find(InvoiceCustomSection, within("id", ids)) if ids else []
     return sorted(sections, key=lambda section: (section.name, section.id))

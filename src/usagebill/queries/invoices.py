@@ -1,4 +1,4 @@
-"""Invoices: by id, and what they bill."""
+"""Invoices by id, their billing periods and occasions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def periods_of(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
 
 
 def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
-    """The invoice with this id. Raises `NotFound` for one that no caller may see."""
+    """The invoice with this id. Raises `NotFound` if it is hidden from callers."""
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice", invoice_id)

@@ -1,4 +1,4 @@
-"""What a name that is unknown may have been meant to be: the near ones among the catalogue's codes."""
+"""Suggestions for unknown names: the nearest code of the catalog."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _KINDS: Mapping[
     "plans": Plan,
     "tax": Tax,
 }
-# So many codes are compared, the newest.
+# Only the newest codes are compared.
 _MOST = 200
 
 
 def is_named(problem: BillingError) -> TypeGuard[NotFound]:
-    """Whether something of the catalogue was looked for by name, so that near names can be looked for."""
+    """Whether the error is about a catalog record that was named, so that near names can be suggested."""
     return isinstance(problem, NotFound) and problem.resource in _KINDS and problem.sought is not None
 
 
 def near_record(reader: Reader, problem: NotFound) -> str | None:
-    """The code that may have been meant by an unknown one, or the id of the record whose code was sent for an id.
+    """The code that the unknown one may be a misspelling of, or the id of the record if its code was sent as an id.
 
-    Customers, subscriptions and the like are not looked through: there may be any number of them.
+    Customers, subscriptions and the like are not searched: there may be any number of them.
     """
     kind = _KINDS.get(problem.resource)
     if kind is None or problem.sought is None:

@@ -1,4 +1,4 @@
-"""Organizations: where their messages go."""
+"""The webhook endpoints of the organization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payment providers: who collects from a customer, with what, and what is on its way."""
+"""Payment providers: connections, payment methods, and payments under way."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def find_connection(reader: Reader, connection_id: str | None) -> PaymentConnection | None:
-    """The connection with this id, though it may have ended."""
+    """The connection with this id, deleted or not."""
     return None if connection_id is None else reader.tx.get(PaymentConnection, connection_id, deleted=True)
 
 
@@ -51,9 +51,9 @@ def payment_connection_of(reader: Reader, customer: Customer) -> PaymentConnecti
 
 
 def named_connection(reader: Reader, kind: str, code: str | None) -> PaymentConnection:
-    """The connection of this kind, and of this code if one is given.
+    """The connection of this kind, and with this code if there is one.
 
-    Raises `Invalid` for none, and if several are of the kind and no code says which.
+    Raises `Invalid` if there is no such connection, or several and no code to choose by.
     """
     of_code = [eq("code", code)] if code else []
     connections = reader.tx.find(PaymentConnection, eq("kind", kind), *of_code, limit=2)
@@ -65,7 +65,7 @@ def named_connection(reader: Reader, kind: str, code: str | None) -> PaymentConn
 
 
 def live_payment(reader: Reader, column: str, payable_id: str) -> Payment | None:
-    """The payment through a provider that may still move money; `column` says what the payable is."""
+    """The payment through a provider that may still move money; `column` holds the id of the payable."""
     return reader.tx.first(Payment, eq(column, payable_id), present("connection_id"), within("payment_status", LIVE))
 
 
@@ -75,17 +75,17 @@ def methods_of(reader: Reader, customer_id: str) -> list[PaymentMethod]:
 
 
 def default_method(reader: Reader, customer_id: str) -> PaymentMethod | None:
-    """The method that the customer is charged with unless another is named; None if it has none that can be."""
+    """The customer's default payment method; None if it has none, or none that can be charged."""
     return reader.tx.first(PaymentMethod, eq("customer_id", customer_id), eq("is_default", True), eq("is_usable", True))
 
 
 def notice_path(connection: PaymentConnection) -> str:
-    """Where the provider sends its notices, below the address of the service."""
+    """The path to which the provider sends its notices."""
     return f"/webhooks/{connection.kind}/{connection.organization_id}?code={quote(connection.code, safe='')}"
 
 
 def notice_url(reader: Reader, connection: PaymentConnection) -> str:
-    """Where the provider sends its notices."""
+    """The URL to which the provider sends its notices."""
     return reader.settings.public_url.rstrip("/") + notice_path(connection)
 
 
@@ -129,9 +129,9 @@ _BY_HAND = PaymentMethodChoice(kind=PaidBy.HAND)
 
 
 def choice_for(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
-    """How the invoice is to be collected: as it says itself, else its first subscription, or its wallet.
+    """The payment method of the invoice, else that of its first subscription or of its top-up.
 
-    None: with the customer's default method. An invoice of subscriptions that has none is not collected.
+    None means the customer's default method. A subscription invoice without billing periods is paid by hand.
     """
     if invoice.payment_method is not None:
         return invoice.payment_method
@@ -165,7 +165,7 @@ def _choice_of_top_up(reader: Reader, invoice: Invoice) -> PaymentMethodChoice |
 
 
 def method_chosen(reader: Reader, customer_id: str, choice: PaymentMethodChoice | None) -> PaymentMethod | None:
-    """The method to charge; None if nothing is to be charged: by hand, or with a method that is gone."""
+    """The method to charge; None if payment is by hand, or the method is gone or unusable."""
     if choice is not None and choice.is_by_hand:
         return None
     if choice is None or choice.id is None:
@@ -175,7 +175,7 @@ def method_chosen(reader: Reader, customer_id: str, choice: PaymentMethodChoice 
 
 
 def names_method(reader: Reader, sent: object, customer_id: str) -> bool:
-    """Whether a request's `payment_method` is one of the customer's, or none."""
+    """Whether a request's `payment_method` is one of the customer's, or absent."""
 
     def is_method(id: str) -> bool:
         method = reader.tx.get(PaymentMethod, id)

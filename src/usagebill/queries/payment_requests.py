@@ -1,4 +1,4 @@
-"""Payment requests: by id, by invoice, and what they ask for."""
+"""Payment requests by id and by invoice, and their invoices."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ def request_of(reader: Reader, payment_request_id: str) -> PaymentRequest:
 
 
 def parts_of_request(reader: Reader, request: PaymentRequest) -> list[RequestedInvoice]:
-    """What is asked for each invoice of a request, in the order in which they were requested."""
+    """The request's amounts per invoice, in the order of the request."""
     return reader.tx.find(RequestedInvoice, eq("payment_request_id", request.id), order=[asc("created_at"), asc("id")])
 
 
 def requested_invoices(reader: Reader, request: PaymentRequest) -> list[Invoice]:
-    """The invoices of a request, in the order in which they were requested."""
+    """The invoices of a request, in its order."""
     ids = [part.invoice_id for part in parts_of_request(reader, request)]
     invoices = {invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", ids))}
     return [invoices[id] for id in ids if id in invoices]
 
 
 def charge_beside(reader: Reader, payable_type: PayableType, payable_id: str) -> Payment | None:
-    """A charge under way that may pay what an invoice or payment request asks for, by way of another payable: a request
-    with the same invoice, or the invoice by itself.
+    """A charge under way for another payable that covers the same debt: a request with the same invoice, or one of the
+    invoices of this request.
     """
     if payable_type is PayableType.INVOICE:
         invoice_ids = [payable_id]
     else:
         invoice_ids = [part.invoice_id for part in parts_of_request(reader, request_of(reader, payable_id))]
     requests = {request.id for id in invoice_ids for request in requests_of_invoice(reader, id)} - {payable_id}
-    others = set(invoice_ids) - {payable_id}
-    if not requests and not others:
+    invoices = set(invoice_ids) - {payable_id}
+    if not requests and not invoices:
         return None
-    either = any_of(within("invoice_id", others), within("payment_request_id", requests))
+    either = any_of(within("invoice_id", invoices), within("payment_request_id", requests))
     live = reader.tx.find(Payment, either, present("connection_id"), within("payment_status", LIVE))
     under_way = (payment for payment in live if payment.unanswered or payment.payment_status == ChargeStatus.PROCESSING)
     return next(under_way, None)

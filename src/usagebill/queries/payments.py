@@ -1,4 +1,4 @@
-"""Payments: what each was for."""
+"""Payments, their invoices and their receipts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["paid_cents", "paid_invoices", "payment_of_receipt", "payments_of_inv
 
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
-    """The invoices that a payment is for: one, or those of its payment request."""
+    """The invoices that a payment pays: its own, or those of its payment request."""
     if payment.payment_request_id is not None:
         return requested_invoices(reader, request_of(reader, payment.payment_request_id))
     invoice = reader.tx.get(Invoice, payment.invoice_id or "")
@@ -26,7 +26,7 @@ def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
 
 
 def paid_cents(reader: Reader, invoice_id: str) -> int:
-    """What was paid of an invoice: by its own payments, and by those of payment requests with it."""
+    """Cents paid of an invoice, by its own payments and by those of payment requests with it."""
     succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
     alone = reader.tx.total(Payment, "amount_cents", eq("invoice_id", invoice_id), succeeded)
     return alone + reader.tx.total(RequestedInvoice, "paid_cents", eq("invoice_id", invoice_id))
@@ -49,7 +49,7 @@ def receipt_by_id(reader: Reader, payment_receipt_id: str) -> PaymentReceipt:
 
 
 def payments_of_invoice(reader: Reader, invoice_id: str) -> list[Payment]:
-    """Every payment that was, or is to be, for the invoice or a payment request with it, oldest first."""
+    """All payments, of any status, for the invoice or for a payment request with it, oldest first."""
     requests = [request.id for request in requests_of_invoice(reader, invoice_id)]
     of_either = any_of(eq("invoice_id", invoice_id), within("payment_request_id", requests))
     return reader.tx.find(Payment, of_either, order=[asc("created_at"), asc("id")])

@@ -1,4 +1,4 @@
-"""Definitions: what a plan charges for, loaded in a few queries and once a unit of work."""
+"""Plans and their definitions: a plan with all its charges, loaded once per unit of work."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = [
 def plan_definition(reader: Reader, plan_id: str, plan: Plan | None = None) -> PlanDefinition:
     """The plan with this id, deleted or not, with its live charges, oldest first.
 
-    LookupError if no plan has the id. The definition is cached until `forget_definition`. `plan` is the plan itself, if
-    it is known.
+    It is cached until `forget_definition`; `plan` is the plan itself, if the caller has it. Raises `LookupError` for an
+    unknown id.
     """
     return reader.cached(("plan definition", plan_id), lambda: _loaded(reader, plan_id, plan))
 
 
 def forget_definition(reader: Reader, plan_id: str) -> None:
-    """Drop the cached definition of the plan, because part of it was written."""
+    """Drop the cached definition of the plan, because a part of it was written."""
     reader.invalidate(("plan definition", plan_id))
 
 
@@ -91,7 +91,7 @@ ChargeKind = TypeVar("ChargeKind", Charge, FixedCharge)
 
 
 def plan_by_code(reader: Reader, code: str) -> Plan:
-    """The plan with this code; overrides have none of their own. Raises `NotFound`."""
+    """The plan with this code, never an override. Raises `NotFound`."""
     plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
     if plan is None:
         raise NotFound("plan", code)
@@ -107,12 +107,12 @@ def metric_of(reader: Reader, charge: Charge) -> BillableMetric:
 
 
 def is_used(reader: Reader, plan: Plan) -> bool:
-    """Whether any subscription, of whatever status, is on the plan itself."""
+    """Whether any subscription, whatever its status, is on the plan itself (not on an override)."""
     return reader.tx.first(Subscription, eq("plan_id", plan.id)) is not None
 
 
 def live_of(reader: Reader, kind: type[ChargeKind], plan: Plan) -> list[ChargeKind]:
-    """The live charges, or fixed charges, of a plan, oldest first."""
+    """The live charges or fixed charges of a plan, oldest first."""
     return reader.tx.find(kind, eq("plan_id", plan.id), order=[asc("created_at"), asc("id")])
 
 

@@ -1,4 +1,4 @@
-"""Progressive credits: what progressive billing invoices have already billed of an invoice's periods."""
+"""Progressive credits: amounts that progressive billing invoices have already billed of an invoice's periods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["billed_ahead", "progressive_fees"]
 
 
 def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
-    """The last progressive billing invoice of each of the `periods` of `invoice`, with what is not credited yet."""
+    """For each of the `periods` of `invoice`, the last progressive billing invoice with its uncredited amount."""
     credits = []
     for period in periods:
         if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
@@ -54,7 +54,7 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
 
 
 def _place(reader: Reader, invoice: Invoice) -> Place:
-    """When the invoice was made; a regenerated one takes the place of the voided one."""
+    """The invoice's place in the order of creation; a regenerated one takes the place of the voided one."""
     while invoice.voided_invoice_id is not None:
         voided = reader.tx.get(Invoice, invoice.voided_invoice_id)
         if voided is None:

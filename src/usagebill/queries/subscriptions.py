@@ -1,4 +1,4 @@
-"""Subscriptions: their plan, what follows them and which thresholds apply."""
+"""Subscriptions: by id, their plans, successors and usage thresholds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["applicable_thresholds", "find_subscription", "plan_of", "successor_o
 
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:
-    """The plan (or override) that a subscription is on, deleted ones included."""
+    """The subscription's plan (or override), deleted or not."""
     plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
     if plan is None:
         raise LookupError(f"no plan {subscription.plan_id}")
@@ -30,7 +30,7 @@ def successor_of(reader: Reader, subscription: Subscription) -> Subscription | N
 
 
 def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[UsageThreshold, ...]:
-    """The thresholds of progressive billing: the subscription's own, else its plan's, else the parent plan's."""
+    """The thresholds for progressive billing: the subscription's own, else its plan's, else the parent plan's."""
     if subscription.progressive_billing_disabled:
         return ()
     if subscription.usage_thresholds:

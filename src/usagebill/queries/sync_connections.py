@@ -1,4 +1,4 @@
-"""Accounting systems and CRMs: which connections there are, and what is synced with them."""
+"""Accounting systems and CRMs: their connections and synced documents."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["document_of", "failed_documents_of", "find_connection"]
 
 
 def find_connection(reader: Reader, id: str) -> SyncConnection | None:
-    """The connection with this id, if it has not ended."""
+    """The live connection with this id."""
     return reader.cached(("sync_connection", id), lambda: reader.tx.get(SyncConnection, id))
 
 
 def document_of(reader: Reader, connection_id: str, subject_id: str) -> SyncedDocument | None:
-    """How a record stands with a connection; None if it was never to be pushed there."""
+    """The record's document at a connection; None if it was never to be pushed there."""
     return reader.tx.first(SyncedDocument, eq("subject_id", subject_id), eq("connection_id", connection_id))
 
 
 def failed_documents_of(reader: Reader, subject_id: str) -> list[SyncedDocument]:
-    """The documents about a record that no system has taken."""
+    """The record's documents that systems have refused."""
     return reader.tx.find(SyncedDocument, eq("subject_id", subject_id), eq("status", SyncStatus.FAILED))

@@ -1,4 +1,4 @@
-"""Tax connections: which of an organization's tax providers a customer is linked to."""
+"""The tax provider that a customer is linked to."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ def taxes_for(
     *,
     entity: BillingEntity | None = None,
 ) -> tuple[Tax, ...]:
-    """The taxes of a fee of `customer`. `own_tax_ids` are those of its charge, fixed charge, commitment or add-on.
+    """The taxes of a fee of `customer`; `own_tax_ids` are those of its charge, fixed charge, commitment or add-on.
 
-    `entity` is the customer's billing entity, if it is known.
+    `entity` is the customer's billing entity, if the caller has it.
     """
     entity = entity or reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
     return chosen_taxes(
@@ -40,7 +40,7 @@ def taxes_for(
 
 
 def live_taxes(reader: Reader, tax_ids: Iterable[str]) -> list[Tax]:
-    """The taxes with these ids that are not deleted, in the order of the ids."""
+    """The live taxes among these ids, in that order."""
     wanted = tuple(tax_ids)
     if not wanted:
         return []

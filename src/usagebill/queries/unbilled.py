@@ -1,4 +1,4 @@
-"""How the events of an external subscription id and a code fare: which are billed, and why others are not."""
+"""Unbilled events: which stretches of time bill the events of an external subscription id and code, and why not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from usagebill.work import Reader
 
 __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
 
-# Of so many names at most, those that are near a wrong one are looked for.
+# Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000
 _INSTANT = timedelta(microseconds=1)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -44,7 +44,7 @@ def metric_by_code(reader: Reader, code: str) -> BillableMetric | None:
 
 
 def stretches(reader: Reader, external_subscription_id: str | None, code: str) -> list[Stretch]:
-    """All of time, in order, as events of this external id and code fare in it."""
+    """All of time as stretches, in order, in which events of this external id and code are billed or not."""
     return reader.cached(
         ("stretches", external_subscription_id, code), lambda: _stretches(reader, external_subscription_id, code)
     )
@@ -178,7 +178,7 @@ def _closed_before(reader: Reader, subscription: Subscription, since: datetime) 
 
 
 def why_unbilled(reader: Reader, event: Event) -> Reason | None:
-    """Why the event is not billed; None if it is, or will be."""
+    """The reason for which the event is not billed; None if it is, or will be."""
     stretch = stretch_at(stretches(reader, event.external_subscription_id, event.code), event)
     if stretch.reason is not None:
         return stretch.reason
@@ -187,7 +187,7 @@ def why_unbilled(reader: Reader, event: Event) -> Reason | None:
 
 
 def unbilled(reader: Reader, event: Event, reason: Reason) -> UnbilledEvent:
-    """The event, which is not billed for this reason, with what would help."""
+    """The event, unbilled for this reason, with a message that says how to fix it."""
     metric = metric_by_code(reader, event.code)
     field_name = None if metric is None else metric.field_name
     if reason is Reason.OPERATION_UNKNOWN:
@@ -216,15 +216,15 @@ def _names(reader: Reader, kind: type[BillableMetric] | type[Subscription], colu
 
 
 def _period_is_open(reader: Reader, event: Event) -> bool | None:
-    """Whether the period of the event's charges is still to be billed; None if it lies in no subscription's time."""
+    """Whether the event's charges period is still to be billed; None if the event is in no subscription's time."""
     if event.external_subscription_id is None:
         return None
-    known = [
+    served = [
         subscription
         for subscription in _subscriptions(reader, event.external_subscription_id)
         if _is_served(subscription)
     ]
-    subscription = subscription_at(known, event.timestamp, event.created_at)
+    subscription = subscription_at(served, event.timestamp, event.created_at)
     if subscription is None:
         return None
     opens = reader.cached(("open from", subscription.id), lambda: _open_from(reader, subscription))
@@ -232,7 +232,7 @@ def _period_is_open(reader: Reader, event: Event) -> bool | None:
 
 
 def _open_from(reader: Reader, subscription: Subscription) -> datetime | None:
-    """From when on usage of the subscription can still be billed; None if its end has been billed."""
+    """The first instant from which usage of the subscription can still be billed; None if its end has been billed."""
     last = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),

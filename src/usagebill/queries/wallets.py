@@ -1,4 +1,4 @@
-"""Wallets of a customer, their transactions and recurring rules."""
+"""Wallets, their transactions and recurring rules."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def wallet_by_id(reader: Reader, wallet_id: str) -> Wallet:
 
 
 def wallet_by_code(reader: Reader, customer: Customer, code: str) -> Wallet:
-    """The customer's wallet with this code: the active one, else the last one to end. Raises `NotFound`."""
+    """The customer's wallet with this code: the active one, else the one that ended last. Raises `NotFound`."""
     wallet = reader.tx.first(
         Wallet,
         eq("customer_id", customer.id),
@@ -70,18 +70,18 @@ def wallet_by_code(reader: Reader, customer: Customer, code: str) -> Wallet:
 
 
 def wallets_of_customer(reader: Reader, customer_id: str) -> list[Wallet]:
-    """All wallets of the customer, terminated ones too, oldest first."""
+    """All wallets of the customer, active and terminated, oldest first."""
     return reader.tx.find(Wallet, eq("customer_id", customer_id), order=[asc("created_at"), asc("id")])
 
 
 def active_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
-    """The customer's active wallets, in the order they pay."""
+    """The customer's active wallets, in the order in which they pay."""
     active = eq("status", WalletStatus.ACTIVE)
     return in_order_of_use(reader.tx.find(Wallet, eq("customer_id", customer_id), active))
 
 
 def usable_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
-    """The customer's active wallets that have not expired, in the order they pay."""
+    """The customer's active wallets that have not expired, in the order in which they pay."""
     return [
         wallet
         for wallet in active_wallets(reader, customer_id)
@@ -90,7 +90,7 @@ def usable_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
 
 
 def wallet_of(reader: Reader, transaction: WalletTransaction) -> Wallet:
-    """The wallet that the transaction belongs to, as it is now."""
+    """The current wallet of the transaction."""
     wallet = reader.tx.get(Wallet, transaction.wallet_id)
     if wallet is None:
         raise LookupError(f"no wallet {transaction.wallet_id}")
@@ -98,15 +98,15 @@ def wallet_of(reader: Reader, transaction: WalletTransaction) -> Wallet:
 
 
 def wallet_entity(reader: Reader, wallet: Wallet) -> BillingEntity:
-    """Who invoices top-ups of the wallet: its own billing entity, else its customer's."""
+    """The issuer of the wallet's top-up invoices: its own billing entity, else its customer's."""
     entity = None if wallet.billing_entity_id is None else find_entity(reader, wallet.billing_entity_id)
     return entity_of(reader, customer_of(reader, wallet)) if entity is None else entity
 
 
 def metrics_of(reader: Reader, wallet: Wallet) -> list[BillableMetric]:
-    """The live metrics that the wallet is limited to, in the order they were sent."""
-    known = {metric.id: metric for metric in reader.tx.find(BillableMetric, within("id", wallet.billable_metric_ids))}
-    return [known[id] for id in wallet.billable_metric_ids if id in known]
+    """The live metrics that the wallet is limited to, in the order in which they were sent."""
+    metrics = {metric.id: metric for metric in reader.tx.find(BillableMetric, within("id", wallet.billable_metric_ids))}
+    return [metrics[id] for id in wallet.billable_metric_ids if id in metrics]
 
 
 def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTransaction:
@@ -118,7 +118,7 @@ def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTrans
 
 
 def drawable_transactions(reader: Reader, wallets: Sequence[Wallet]) -> list[WalletTransaction]:
-    """The inbound transactions of these wallets that something is left of."""
+    """The inbound transactions of these wallets with a remaining balance."""
     if not wallets:
         return []
     of_wallets = within("wallet_id", [wallet.id for wallet in wallets])
@@ -126,7 +126,7 @@ def drawable_transactions(reader: Reader, wallets: Sequence[Wallet]) -> list[Wal
 
 
 def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:
-    """How much an outbound transaction took from each inbound one, in the order it drew on them."""
+    """The draws of an outbound transaction on inbound ones, in order."""
     rows = reader.tx.find(WalletConsumption, eq("outbound_id", outbound.id), order=[asc("created_at"), asc("id")])
     sources = {
         source.id: source
@@ -136,7 +136,7 @@ def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:
 
 
 def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
-    """The wallet's purchases that are not paid yet but may be: their invoices, if made by now, are not voided."""
+    """The wallet's pending purchases that may still be paid: their invoices, if there are any yet, are not voided."""
     waiting = reader.tx.find(
         WalletTransaction, eq("wallet_id", wallet.id), eq("status", WalletTransactionStatus.PENDING)
     )
@@ -149,13 +149,13 @@ def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransacti
 
 
 def transaction_of_invoice(reader: Reader, invoice_id: str) -> WalletTransaction | None:
-    """The purchase that a top-up invoice is for."""
+    """The purchase of credits that a top-up invoice bills."""
     inbound = eq("transaction_type", TransactionType.INBOUND)
     return reader.tx.first(WalletTransaction, eq("invoice_id", invoice_id), inbound)
 
 
 def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransaction]:
-    """The outbound transactions that paid for an invoice, in order."""
+    """The outbound transactions that paid an invoice, in order."""
     outbound = eq("transaction_type", TransactionType.OUTBOUND)
     order = [asc("created_at"), asc("id")]
     return reader.tx.find(WalletTransaction, eq("invoice_id", invoice_id), outbound, order=order)
@@ -185,12 +185,12 @@ def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
 
 
 def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | None:
-    """The wallet's recurring rule, unless it is terminated or expired; a wallet has at most one."""
+    """The wallet's recurring rule if it is running (neither terminated nor expired); a wallet has at most one."""
     return next(iter(running_rules(reader, [wallet])), None)
 
 
 def running_rules(reader: Reader, wallets: Sequence[Wallet]) -> list[RecurringTransactionRule]:
-    """The recurring rules of the wallets that are neither terminated nor expired. Cheap if there are none at all."""
+    """The wallets' running recurring rules. Cheap if there are no rules at all."""
     if reader.tx.first(RecurringTransactionRule) is None:
         return []
     of_wallets = within("wallet_id", [wallet.id for wallet in wallets])
