@@ -1,1 +1,1 @@
-"""Rating computes what is owed from what queries load; it writes nothing."""
+"""Rating computes amounts owed from the records that queries load; it writes nothing."""

@@ -1,4 +1,4 @@
-"""Lines of drafts that were adjusted by hand."""
+"""Draft lines adjusted by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of_draft(reader: Reader, invoice: Invoice) -> list[AdjustedFee]:
 def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -> list[Fee]:
     """The fees of a draft's billing period with their adjustments; adjusted lines without usage are added.
 
-    True-ups to a charge's minimum follow from the adjusted lines.
+    True-ups to a charge's minimum are computed from the adjusted lines.
     """
     if context.invoice.status != InvoiceStatus.DRAFT:
         return fees
@@ -66,9 +66,9 @@ def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -
 
 
 def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], Repriced] | None:
-    """What other units of the fee cost by its charge's own model; None for fees without a charge.
+    """A function that prices other units of the fee by its charge's model; None for fees without a charge.
 
-    What it gives raises `NotFound` if the filter that the fee bills is gone.
+    The function raises `NotFound` if the filter that the fee bills is gone.
     """
     currency = fee.currency
     if fee.charge_id is not None:
@@ -112,7 +112,7 @@ def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repri
 
 
 def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee | None:
-    """An empty fee for a charge or fixed charge without one in the period; None if the charge is gone."""
+    """An empty fee for a charge or fixed charge that has none in the period; None if the charge is gone."""
     window = context.boundaries.charges or context.boundaries.subscription
     span = usage_window(window, context.cycle.tz)
     line_fee = new_fee(

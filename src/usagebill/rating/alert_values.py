@@ -1,4 +1,4 @@
-"""What alerts of a subscription watch: the value of its usage now, and what the period began with."""
+"""The usage that a subscription's alerts watch: its value now, and at the start of the period."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Usage in the charges period `window`: the value of each alert, by its id.
+    """Usage in the charges period `window`: the `values` of alerts by id.
 
-    If the period began after the alert was last checked, `openings` say what it began with, and `closings` what the
-    period before it came to if that was the same subscription's. Lifetime usage is the current part alone. An alert
-    whose metric the plan does not price has no value.
+    For alerts last checked before the period began, `openings` are the values it began with, and `closings` those at
+    the end of the previous period, if the same subscription had it. Lifetime usage is the current part alone. An alert
+    on a metric that the plan does not price has no value.
     """
 
     window: Window
@@ -36,7 +36,7 @@ class Measurement:
 
 
 def has_started_again(alert: Alert, subscription: Subscription, start: datetime) -> bool:
-    """Whether what the alert watches has started over since the last check: at `start`, with a period or a plan.
+    """Whether the watched usage has started over at `start`, with a period or a plan, since the last check.
 
     A plan that changes minutes after midnight takes over the period that began with the day.
     """
@@ -48,7 +48,7 @@ def has_started_again(alert: Alert, subscription: Subscription, start: datetime)
 
 
 def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert]) -> Measurement:
-    """The usage that these alerts of an active subscription watch, counting each charge once for all of them."""
+    """The usage that these alerts of an active subscription watch; each charge is counted once for all of them."""
     window = running_window(reader, subscription)
     measured = Measurement(window=window)
     charges = plan_definition(reader, subscription.plan_id).charges
@@ -56,7 +56,7 @@ def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert])
     current = [alert for alert in alerts if alert not in lifetime]
     _add_closings(reader, subscription, current, measured)
     _add_values(reader, subscription, current, _watched(charges, current), window, measured)
-    # Proration is by the days of one period.
+    # Units are prorated by the days of one period.
     whole = [charge for charge in _watched(charges, lifetime) if not charge.prorated]
     prorated = {charge.billable_metric_id for charge in charges if charge.prorated}
     countable = [alert for alert in lifetime if alert.billable_metric_id not in prorated]
@@ -72,7 +72,7 @@ def _watched(charges: Sequence[Charge], alerts: Sequence[Alert]) -> list[Charge]
 
 
 def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[Alert], measured: Measurement) -> None:
-    """Usage at the very end of the previous period, after the last check of the alerts."""
+    """Add the usage at the very end of the previous period, which came after the alerts were last checked."""
     end = measured.window.start - _INSTANT
     again = [
         alert

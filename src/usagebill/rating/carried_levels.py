@@ -1,4 +1,4 @@
-"""Where recurring weighted sums start in a period: the level saved by an earlier one, or else computed from events."""
+"""Starting levels of recurring weighted sums: saved by an earlier period, or else computed from events."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def starting_levels(
 ) -> dict[Group, Decimal]:
     """The level of each group that has one; empty for any metric but a recurring weighted sum.
 
-    `question` selects the events of the period. `group_keys` are the keys the charge is billed by: the question may ask
-    for fewer keys, or for some of the groups. A charge without a saved level starts from the events before the period
-    if another charge billed them: one of an earlier subscription, or the charge it overrides. A saved level comes
-    first, so an event dated back into a billed period does not affect later ones.
+    `question` selects the events of the period. `group_keys` are the keys that the charge is billed by: the question
+    may group by fewer keys, or select some of the groups. A charge without a saved level starts from the events before
+    the period if another charge billed them: one of an earlier subscription, or the charge it overrides. A saved level
+    comes first, so an event dated back into a billed period does not affect later ones.
     """
     start = question.earliest
     if (

@@ -1,8 +1,8 @@
-"""Cohorts: what customers who are billed alike owe, derived from the invoice of one of them.
+"""Cohorts: invoices of customers who are billed alike, derived from the invoice of one of them.
 
 A `Pattern` is that invoice taken apart: the lines that are the same for everybody on the plan, a slot for each usage
-charge, and what decides both. Customers with the same periods, days and units have the same lines; usage is priced by
-the usual functions, once per distinct tally. `pattern_of` accepts only the simplest plans, in arrears.
+charge, and the facts that decide both. Customers with the same periods, days and units have the same lines; usage is
+priced by the usual functions, once per distinct tally. `pattern_of` accepts only the simplest plans, in arrears.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from usagebill.work import Reader
 __all__ = ["Pattern", "UsageLine", "bill_alike", "pattern_of"]
 
 _UNNAMED = ""
-# So many lines of a charge are kept.
+# The most lines kept per charge.
 _KNOWN_AT_MOST = 10_000
 
 
@@ -57,7 +57,7 @@ class UsageLine:
     known: dict[AggregateResult, Fee | None] = field(default_factory=dict)
 
     def fee(self, reader: Reader, tally: AggregateResult) -> Fee | None:
-        """The line for this usage, as the pattern's customer would have it."""
+        """The line for this usage on the pattern's invoice."""
         if tally not in self.known:
             if len(self.known) >= _KNOWN_AT_MOST:
                 self.known.clear()
@@ -72,7 +72,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A pattern invoice: `before` are its lines before usage, `after` those after it, all with taxes."""
+    """An invoice taken apart: `before` are its lines before usage, `after` those after it, all with taxes."""
 
     context: BillingContext
     facts: FeeFacts
@@ -84,7 +84,7 @@ class Pattern:
 
     @property
     def contract(self) -> Contract:
-        """Whose invoice it is."""
+        """The contract that the invoice bills."""
         return self.context.contract
 
 
@@ -102,9 +102,9 @@ def pattern_of(
     units: Sequence[FixedChargeUnits],
     questions: Mapping[str, EventQuery],
 ) -> Pattern | None:
-    """The pattern of an invoice of one subscription, from its stored records; None if it cannot be one.
+    """The pattern of an invoice of one subscription, from its stored records; None if it does not qualify.
 
-    `units` are those of its fixed charges; `questions` are what was asked of events, by code.
+    `units` are those of its fixed charges; `questions` are the queries over its events, by code.
     """
     context = billing_context(reader, invoice, period, contract)
     usage = usage_to_bill(reader, context)
@@ -139,7 +139,7 @@ def pattern_of(
 
 
 def _is_plain(context: BillingContext) -> bool:
-    """Whether the plan bills only in arrears, and everything it bills follows from periods, units and usage."""
+    """Whether the plan bills only in arrears, and only what follows from periods, units and usage."""
     plan, charges = context.plan, context.boundaries.charges
     return (
         not plan.pay_in_advance
@@ -156,7 +156,7 @@ def _is_plain(context: BillingContext) -> bool:
 
 
 def _is_issued(invoice: Invoice) -> bool:
-    """Whether the invoice was issued at once and is to be paid: nothing has paid for a part of it, or changed it."""
+    """Whether the invoice was issued at once and awaits payment in full: no credit, wallet or change has touched it."""
     return (
         invoice.status == InvoiceStatus.FINALIZED
         and invoice.payment_status == PaymentStatus.PENDING
@@ -177,8 +177,8 @@ def bill_alike(
 ) -> tuple[Invoice, tuple[Fee, ...]] | None:
     """The invoice of another contract of the plan, with its lines and totals; None if it does not follow the pattern.
 
-    The contract's parties are alike in all that decides an invoice. `is_billed_before`: it has a subscription fee
-    already. `tallies` are its usage, by code.
+    Its parties must be alike in everything that decides an invoice. `is_billed_before` says that it has had a
+    subscription fee; `tallies` are its usage, by code.
     """
     periods = _has_same_days(reader, pattern, contract, is_billed_before=is_billed_before)
     if not periods or not _has_same_units(pattern, units):
@@ -186,7 +186,7 @@ def bill_alike(
     usage = (line.fee(reader, tallies[line.metric.code]) for line in pattern.usage)
     lines = (*pattern.before, *(fee for fee in usage if fee is not None), *pattern.after)
     taxes = sum(len(line.applied_taxes) for line in lines)
-    # The invoice and its lines come first, in the order in which they are listed.
+    # The invoice and its lines come first, in their order on the invoice.
     ids = iter(reader.new_ids(1 + len(lines) + 2 * taxes))
     invoice = replace(pattern.invoice, id=next(ids), customer_id=contract.customer.id)
     named = zip(lines, [next(ids) for _ in lines], strict=True)

@@ -1,4 +1,4 @@
-"""What a period of a subscription comes to under a price list, whichever it is on: usage as it was, prices as given."""
+"""Comparing price lists: a past period of a subscription, priced by any plan."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["compared", "priced"]
 def compared(
     reader: Reader, contract: Contract, old: PlanDefinition, new: PlanDefinition, start: date, end: date
 ) -> ComparedSubscription | None:
-    """The subscription from `start` to `end` (local dates, both included) under both; None if it was not active then.
+    """The subscription from `start` to `end` (local dates, both included) under both plans, as `priced` prices them.
 
-    Each side comes to what `priced` says.
+    None if it was not active then.
     """
     subscription = contract.subscription
     if subscription.started_at is None:
@@ -55,10 +55,10 @@ def compared(
 def priced(
     reader: Reader, contract: Contract, definition: PlanDefinition, start: date, begin: datetime, finish: datetime
 ) -> list[PricedLine]:
-    """What the plan charges for `begin` to `finish` (instants, both included) of a period that starts on `start`.
+    """The plan's charges for `begin` to `finish` (instants, both included) of a period that starts on `start`.
 
-    Its fee, its fixed charges and its minimums are for their share of the plan's interval by days. All usage is priced
-    as one period in arrears, also that of charges paid in advance. Trials, taxes, coupons and credits are left out.
+    Its fee, fixed charges and minimums are prorated by days of the plan's interval. All usage is priced as one period
+    in arrears, including charges paid in advance. Trials, taxes, coupons and credits are left out.
     """
     plan, subscription = definition.plan, contract.subscription
     days, whole = calendar_days(begin, finish, contract.zone), interval_days(start, plan.interval)

@@ -1,4 +1,4 @@
-"""Usage of the running period: what each charge costs so far, with taxes."""
+"""Usage of the running period: the cost of each charge so far, with taxes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ChargeUsage:
     charge: Charge
     results: tuple[ChargeResult, ...]
     projections: tuple[Projection, ...] | None = None
-    # The units by presentation keys at the end of the period, for each result.
+    # The projected units by presentation keys, for each result.
     projected_breakdowns: tuple[Breakdown, ...] | None = None
 
 
@@ -111,7 +111,7 @@ def _subscription(reader: Reader, customer: Customer, external_id: object) -> Su
 
 
 def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[list[Charge], bool]:
-    """The requested charges, and whether any were named. An id wins over a code, a code over a metric."""
+    """The requested charges, and whether the request names any. An id wins over a code, a code over a metric."""
     id = options.charge_id or options.filter_by_charge_id
     code = options.charge_code or options.filter_by_charge_code
     metric_code = options.billable_metric_code or options.filter_by_metric_code
@@ -160,7 +160,7 @@ def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
 
 
 def current(reader: Reader, external_customer_id: str, options: UsageOptions) -> CurrentUsage:
-    """What the customer's active subscription has used in the charges period that contains now.
+    """The usage of the customer's active subscription in the charges period that contains now.
 
     Raises `NotFound` for the customer or the requested charges, `NotAllowed` (`no_active_subscription`,
     `full_usage_not_allowed`).
@@ -189,7 +189,7 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
 
 
 def running_window(reader: Reader, subscription: Subscription, *, full: bool = False) -> Window:
-    """The charges period of a subscription that contains now; with `full`, from the start of the subscription.
+    """The subscription's charges period that contains now; with `full`, from the start of the subscription.
 
     Raises `NotAllowed` (`no_active_subscription`) if there is none.
     """
@@ -197,7 +197,7 @@ def running_window(reader: Reader, subscription: Subscription, *, full: bool = F
 
 
 def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -> Window:
-    """The same for a subscription with its contract."""
+    """`running_window` for a contract."""
     cycle = cycle_at(contract, reader.now)
     charges = running_boundaries(reader, contract, cycle, reader.now).charges
     if charges is None:
@@ -206,7 +206,7 @@ def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -
 
 
 def amount_so_far(reader: Reader, subscription: Subscription) -> int:
-    """What all usage of the running charges period costs so far, without taxes, in cents."""
+    """The cost of all usage so far in the running charges period, in cents without taxes."""
     _, usages = usage_so_far(reader, subscription)
     return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
 
@@ -214,7 +214,7 @@ def amount_so_far(reader: Reader, subscription: Subscription) -> int:
 def usage_so_far(
     reader: Reader, subscription: Subscription, *, paid_in_advance: bool = True
 ) -> tuple[Window, list[ChargeUsage]]:
-    """The running charges period of an active subscription, and what each of its charges costs so far.
+    """The running charges period of an active subscription, and the cost of each charge so far.
 
     Charges paid in advance are left out if `paid_in_advance` is false.
     """
@@ -233,10 +233,10 @@ def usage_within(
     counted_until: datetime | None = None,
     neighbours: Neighbours | None = None,
 ) -> list[ChargeUsage]:
-    """What these charges of the subscription's plan come to so far in `window`.
+    """The usage so far of these charges of the subscription's plan in `window`.
 
-    `counted_until` is the last instant whose usage counts, the end of the window unless given; `neighbours` are looked
-    up unless they are given.
+    `counted_until` is the last instant that counts, by default the end of the window; `neighbours` are looked up unless
+    passed.
     """
     definition = plan_definition(reader, subscription.plan_id)
     scope = ChargeScope(
@@ -310,7 +310,7 @@ def _summed(
 
 
 def projected(reader: Reader, external_customer_id: str, options: ProjectedUsageOptions) -> CurrentUsage:
-    """Current usage, and its projection to the end of the period at the same pace."""
+    """Current usage, projected to the end of the period at the same pace."""
     customer = customer_by_external_id(reader, external_customer_id)
     subscription = _subscription(reader, customer, options.external_subscription_id)
     definition = plan_definition(reader, subscription.plan_id)
@@ -339,7 +339,7 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
 
 
 def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:
-    """Days of the period that have begun, and the total."""
+    """The number of days of the period that have begun, and of all its days."""
     whole = days_between(start, end, tz)
     if now >= end:
         return whole, whole
@@ -351,7 +351,7 @@ def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tup
 def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:
     """The projected usage.
 
-    If a charge has filters, usage that matches none is not projected; neither is a recurring metric.
+    Recurring metrics are not projected; neither is usage of a charge with filters that matches none of them.
     """
     unit = result.charge.applied_pricing_unit
     if result.charge.filters and result.part.filter is None and not result.metric.recurring:

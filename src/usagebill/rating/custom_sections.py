@@ -23,7 +23,7 @@ def with_sections(
 ) -> Invoice:
     """The invoice with copies of the sections that its subscriptions, or else its customer, now select.
 
-    `contracts` are what it bills; `ids` are those of the sections to show instead.
+    `contracts` are those it bills; with `ids`, these sections are shown instead.
     """
     sections = live_sections(reader, _selected(parties, contracts) if ids is None else ids)
     return replace(

@@ -1,4 +1,4 @@
-"""The price of one event paid in advance: what it adds to the usage of its charge, filter and group."""
+"""The price of one event paid in advance: its addition to the usage of its charge, filter and group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["EventPrice", "advance_charges", "event_price", "ledger_entry", "part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPrice:
-    """What one event costs under one charge. `group` is where its ledger is kept, `grouped_by` what its fee shows."""
+    """The price of one event under one charge. `group` is that of its ledger, `grouped_by` that of its fee."""
 
     charge: Charge
     metric: BillableMetric
@@ -63,7 +63,7 @@ class EventPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """An event within the usage of a charge, and the events it is counted with. It may not be stored yet."""
+    """An event, perhaps not stored yet, within the usage of a charge, and the events it is counted with."""
 
     subscription_id: str
     charge: Charge
@@ -77,7 +77,7 @@ class _Place:
 
     @property
     def up_to(self) -> EventQuery:
-        """The events counted up to this one, included."""
+        """The events counted up to and including this one."""
         return replace(self.question, up_to=self.event)
 
     @property
@@ -100,7 +100,7 @@ def advance_charges(definition: PlanDefinition, event: Event) -> list[Charge]:
 def part_for(charge: Charge, metric: BillableMetric, event: Event) -> ChargePart:
     """The part of the charge that prices `event`.
 
-    The matching filter with the most keys, the first if several have as many; else the charge itself.
+    That is the matching filter with the most keys (the first of equals), else the charge itself.
     """
     parts = charge_parts(charge, metric)
     counting = [parts[position] for position in parts[-1].filters.of_event(event)] or [parts[-1]]
@@ -121,14 +121,14 @@ def event_price(
     as_of: LedgerEntry | None = None,
     from_running_usage: bool = False,
 ) -> EventPrice:
-    """What `event` adds to the price of everything before it in time, under `charge`.
+    """The increase of the price of everything up to `event` that it causes under `charge`.
 
     `window` is the charges period that contains the event, `currency` the plan's. An event that is not stored is priced
-    as if it came after everything that is. Only events received by `known_at` count, by default those received when the
-    event was. `as_of` is the event's own row of the ledger, where it has been billed before.
+    as if it came after all that are. Only events received by `known_at` count, by default by the instant at which the
+    event was received. `as_of` is the event's own row of the ledger, if it has been billed before.
 
-    With `from_running_usage`, it continues from the running usage kept with the previous event, and `brought_forward`
-    is to be stored with the fee; otherwise everything is counted.
+    With `from_running_usage`, counting continues from the running usage kept with the previous event, and
+    `brought_forward` is to be stored with the fee; otherwise everything is counted.
     """
     part = part_for(charge, metric, event)
     keys = part.group_keys
@@ -179,7 +179,7 @@ def event_price(
 
 
 def _needs_running_usage(charge: Charge, metric: BillableMetric) -> bool:
-    """Whether the price depends on more than the event and the ledger."""
+    """Whether the price depends on anything besides the event and the ledger."""
     has_values = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES
     return has_values or not MODELS[charge.charge_model].is_linear
 
@@ -187,7 +187,7 @@ def _needs_running_usage(charge: Charge, metric: BillableMetric) -> bool:
 def _after_end_before(
     reader: Reader, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
 ) -> EventQuery:
-    """`question` without what another subscription has billed of the first instant, unless `event` belongs to it."""
+    """`question` without events of the first instant that another subscription has billed, unless `event` is such."""
     billing = own_events(reader, subscription, metric, question)
     after = billing.after
     if after is not None and (event.created_at, event.id) <= (after.at, after.id):
@@ -220,13 +220,13 @@ def ledger_entry(reader: Reader, priced: EventPrice, event: Event, subscription_
 
 
 def _fixed_amounts(price: AdvancePrice) -> int:
-    """How many fixed amounts of a percentage charge the event pays: one or none. Adding no units still pays one."""
+    """The number of fixed amounts of a percentage charge for the event: 0 or 1. Adding no units still costs one."""
     paid = price.amount_details.get("paid_events")
     return paid if isinstance(paid, int) else 0
 
 
 def _previous(reader: Reader, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:
-    """The latest ledger row of the charge, filter and group in the period, from another event."""
+    """The latest ledger row of the charge, filter and group in the period that is not the event's own."""
     ledger = Ledger(
         reader=reader,
         subscription_id=place.subscription_id,
@@ -238,7 +238,7 @@ def _previous(reader: Reader, place: _Place, group: str, as_of: LedgerEntry | No
 
 
 def _usage(reader: Reader, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:
-    """The usage with and without the event, no more than the charge model needs."""
+    """The usage with and without the event, as far as the charge model needs it."""
     metric, event = place.metric, place.event
     terms = properties if isinstance(properties, PercentageProperties) else None
     # If every unit costs the same, an event's price follows from its own units alone.
@@ -259,7 +259,7 @@ def _usage(reader: Reader, place: _Place, properties: Properties, previous: Ledg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
-    """Everything up to and including an event: aggregated, as running totals, and value by value."""
+    """The usage up to and including an event: aggregated, as running totals, and value by value."""
 
     tally: AggregateResult = field(default_factory=AggregateResult)
     totals: tuple[Decimal, ...] = ()
@@ -291,7 +291,7 @@ def _counted(reader: Reader, place: _Place, terms: PercentageProperties | None) 
 def _from_running_usage(
     reader: Reader, place: _Place, tally: AggregateResult, terms: PercentageProperties | None
 ) -> _Counted:
-    """What a percentage charge needs besides the tally. Reads no more events than its free units need."""
+    """The usage that a percentage charge needs besides the tally; reads only the events that may be free."""
     if terms is None:
         return _Counted(tally=tally)
     free_events, free_units = terms.free_events, terms.free_total
@@ -311,7 +311,7 @@ def _from_running_usage(
 def _values_that_tell(reader: Reader, place: _Place, terms: PercentageProperties) -> tuple[Decimal, ...]:
     """The values of the events up to the one that exhausts the free units, and the event's own.
 
-    Those in between cost the same with and without the event.
+    Events in between cost the same with and without the event.
     """
     start = cut_to_seconds(place.window.start)
     question = place.up_to if place.question.earliest is not None else replace(place.up_to, earliest=start)
@@ -345,7 +345,7 @@ def _events(reader: Reader, place: _Place) -> Iterator[Event]:
 
 
 def _was_active(reader: Reader, place: _Place) -> bool:
-    """Whether the value of a unique count is active before the event that names it."""
+    """Whether the event's value of a unique count was active before the event."""
     if place.brought_forward is not None:
         return place.brought_forward.was_active
     name = place.metric.field_name

@@ -44,7 +44,7 @@ from usagebill.work import Reader
 
 __all__ = ["MOST_COUNTED", "MOST_EVENTS", "MOST_GROUPED", "explain"]
 
-# The most events shown for a line, earliest first; `fee_events` pages through all of them.
+# The most events shown per line, earliest first; `fee_events` pages through all of them.
 MOST_EVENTS = 100
 # Above this many events, the arithmetic of a line shows their aggregate instead of each one.
 MOST_COUNTED = 10_000
@@ -55,7 +55,7 @@ _SLACK = Decimal("0.000001")
 
 
 def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
-    """How each line of the invoice and its total came about. Raises `NotFound`.
+    """An explanation of each line of the invoice and of its total. Raises `NotFound`.
 
     Amounts, discounts and taxes are the stored ones. Events are looked up again: those of the line's
     period, filter and group that had been received when the line was computed.
@@ -79,7 +79,7 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
 def _prepaid(
     reader: Reader, paying: Sequence[tuple[Wallet, WalletTransaction]]
 ) -> Mapping[str, Sequence[ExplainedPrepayment]]:
-    """What wallets paid for each fee, and from which grants."""
+    """The wallet payments for each fee, with the grants that they were drawn from."""
     parts: dict[str, list[ExplainedPrepayment]] = {}
     for wallet, transaction in paying:
         draws = draws_of(reader, transaction)
@@ -162,9 +162,9 @@ def _recomputed(
     part: ChargePart,
     events: list[Event] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How the events are counted and priced; nothing if the result differs from the fee.
+    """The steps that count and price the events; none if the result differs from the fee.
 
-    If there are too many events, `events` is None: they are aggregated as in billing, and summarized.
+    `events` is None if there are too many: they are then aggregated as in billing, and summarized.
     """
     period = reader.tx.first(
         BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", fee.subscription_id), order=[asc("id")]
@@ -216,7 +216,7 @@ def _recomputed(
 
 
 def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
-    """How the prorated units of a fixed charge were priced; nothing if its price has changed since."""
+    """The steps that price the prorated units of a fixed charge; none if its price has changed since."""
     units = parse_decimal(str(fee.basis.get("prorated_units", "")))
     charge = None if fee.fixed_charge_id is None else reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
     if charge is None or units is None:
@@ -233,7 +233,7 @@ def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
 def _events(
     reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> tuple[list[Event], bool]:
-    """The events of a line in order of time, and whether these are all; the groups of a charge share one read."""
+    """The events of a line by timestamp, and whether these are all of them; the groups of a charge share one read."""
     if fee.event_transaction_id is not None:
         return events_paid_in_advance(reader, fee), True
     question = question_of(reader, fee, metric, part, known_at)

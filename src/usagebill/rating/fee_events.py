@@ -1,4 +1,4 @@
-"""The events that an invoice line was computed from, looked up again, page by page."""
+"""The events behind an invoice line, looked up again, page by page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["events_of_fee", "events_paid_in_advance", "part_of", "question_of"]
 
 
 def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:
-    """The events that a usage fee counts, in order of time: those received before it became final.
+    """The events that a usage fee counts, by timestamp: those received before it became final.
 
     Other fees and true-ups have none. Raises `NotFound`.
     """
@@ -52,7 +52,7 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
 
 
 def _known_at(reader: Reader, fee: Fee) -> datetime:
-    """When the fee became final. Events received later do not count."""
+    """The instant at which the fee became final; events received later do not count."""
     if fee.invoice_id is None:
         return fee.created_at
     invoice = reader.tx.get(Invoice, fee.invoice_id)
@@ -66,7 +66,7 @@ def part_of(fee: Fee, charge: Charge, metric: BillableMetric) -> ChargePart | No
 
 
 def events_paid_in_advance(reader: Reader, fee: Fee) -> list[Event]:
-    """The event that the fee bills by itself."""
+    """The event that the fee was charged for in advance."""
     if fee.external_subscription_id is None or fee.event_transaction_id is None:
         return []
     return reader.tx.events.named(fee.external_subscription_id, [fee.event_transaction_id])
@@ -75,7 +75,7 @@ def events_paid_in_advance(reader: Reader, fee: Fee) -> list[Event]:
 def question_of(
     reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> EventQuery | None:
-    """The query for the events of the fee's period and filter, all groups; None for a fee without a period."""
+    """The query for the events of the fee's period and filter, in all groups; None for a fee without a period."""
     external_id, start = fee.external_subscription_id, fee.charges_from_datetime
     if external_id is None or start is None:
         return None

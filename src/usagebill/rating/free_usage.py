@@ -1,6 +1,6 @@
-"""The free part of percentage charges on sums: it is used up by the first events of a period, and only those are read.
+"""The free part of percentage charges on sums: the first events of a period use it up, and only those are read.
 
-What is paid beyond it follows from the sum and the count alone, which running states know.
+The price of the rest follows from the sum and the count alone, which running states know.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Totals = dict[int, dict[Group, tuple[Decimal, ...]]]
 
 
 class _First:
-    """The first numbers of a group, until they have used up what is free or there are no more."""
+    """The first numbers of a group, until the free part is used up or no more are left."""
 
     def __init__(self, terms: PercentageProperties, events: int) -> None:
         self._terms = terms
@@ -42,12 +42,12 @@ class _First:
         return self._running > self._terms.free_total
 
     def take(self, value: Decimal) -> None:
-        """The next number."""
+        """Add the next number."""
         self.values.append(value)
         self._running = add(self._running, value)
 
     def totals(self) -> tuple[Decimal, ...]:
-        """As `summed_totals` has them of all numbers."""
+        """The running totals, as `summed_totals` gives them for all numbers."""
         return summed_totals(self.values, free_events=self._terms.free_events, free_units=self._terms.free_total)
 
 
@@ -59,10 +59,10 @@ def first_totals(
     keys: Sequence[str],
     tallies: Mapping[int, Mapping[Group, AggregateResult]],
 ) -> Totals:
-    """The running totals of these parts, by position. The question is about the only part, or about all events.
+    """The running totals of these parts, by position. The question selects the only part, or all events.
 
-    `tallies` say how many events each group has: once every group has used up its free part, or has no more, nothing
-    further is read.
+    `tallies` say how many events each group has: reading stops once every group has used up its free part or all of
+    its events.
     """
     firsts = {
         (part.position, group): _First(terms[part.position], tally.events_count)

@@ -1,4 +1,4 @@
-"""The second in which one subscription follows another: it lies in both periods, and its events are billed by one."""
+"""The second in which one subscription follows another: it lies in both periods, but only one bills its events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Neighbours:
         )
 
     def billed(self, ended: Subscription, otherwise: Arrival | None = None) -> Arrival | None:
-        """When the usage up to the very end of a subscription was billed, else `otherwise`."""
+        """The arrival up to which the very end of `ended` was billed; `otherwise` if it was not."""
         # The periods of the old plan end before the midnight of a downgrade.
         if ended.succession == Succession.DOWNGRADE:
             return None
@@ -49,14 +49,14 @@ def own_events(
     billed_at: Arrival | None = None,
     neighbours: Neighbours | None = None,
 ) -> EventQuery:
-    """`question` about the subscription's usage, without the events that belong to others of the same external id.
+    """`question` about the subscription's usage, without the events of other subscriptions of the same external id.
 
     After an upgrade, or if an id is subscribed again right after its end, the old subscription bills the events of that
     second that had been received when its end was billed, and the new one those received later: timestamps in whole
     seconds, as most senders have them, do not say which side of the change an event was on. A recurring metric is
     carried over, and counts on both. If the id was another customer's before, none of their usage is carried over.
-    `billed_at` is when the end of the subscription is billed, if that is being done. `neighbours` are looked up
-    unless they are given.
+    `billed_at` is the instant at which the end is being billed, None if it is not. `neighbours` are looked up unless
+    passed.
     """
     neighbours = neighbours or Neighbours(reader, subscription)
     met = handover(
@@ -87,12 +87,12 @@ def own_events(
 
 
 def own_since(reader: Reader, subscription: Subscription) -> datetime | None:
-    """When the external id stopped being another customer's; None if it never was."""
+    """The instant at which the external id stopped being another customer's; None if it never was."""
     return handover_own_since(subscription, Neighbours(reader, subscription).others)
 
 
 def _made(subscription: Subscription) -> Arrival:
-    """When the subscription was created. Events received before are not its customer's, billed or not."""
+    """The creation of the subscription. Events received before it are not its customer's, billed or not."""
     return Arrival(at=subscription.created_at, id=subscription.id)
 
 

@@ -1,6 +1,6 @@
-"""Bills: what an invoice contains, one function per occasion to make one. Nothing is stored here.
+"""Bills: the computed contents of an invoice, one function per occasion. Nothing is stored here.
 
-The same functions make invoices, previews and refreshed drafts; `operations.invoices.record` stores the result.
+The same functions serve invoices, previews and refreshed drafts; `operations.invoices.record` stores the result.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A subscription to be billed, and why (an `invoicing_reason`)."""
+    """A subscription to bill, with the `invoicing_reason`."""
 
     contract: Contract
     reason: InvoicingReason
 
 
 def opened(reader: Reader, contract: Contract, *, at: datetime, trigger: Trigger) -> Invoice:
-    """An empty invoice of the subscription's customer, of the trigger's kind, dated for billing timestamp `at`."""
+    """An empty invoice of the trigger's kind for the contract's customer, dated for billing timestamp `at`."""
     parties = contract.parties
     settings = parties.dating
     kind = KINDS[trigger]
@@ -105,9 +105,9 @@ def settled_bill(
     finalizing: bool = True,
     section_ids: Sequence[str] | None = None,
 ) -> Bill:
-    """The bill of `invoice` over `fees`, with totals, taxes, credits and custom sections (`section_ids`, if given).
+    """The bill of `invoice` over `fees`, with totals, taxes, credits and custom sections (`section_ids`, if set).
 
-    `contracts` are those that `periods` bill; they are looked up unless they are given.
+    `contracts` are those that `periods` bill; they are looked up unless passed.
     """
     billed = contracts_of(reader, periods) if contracts is None else contracts
     parties = parties_of(reader, invoice, billed)
@@ -132,7 +132,7 @@ def subscription_bill(
     trigger: Trigger,
     hidden: bool = False,
 ) -> Bill | None:
-    """What `entries` (of one customer, currency and billing entity) owe at billing timestamp `at`.
+    """The bill of `entries` (of one customer, currency and billing entity) at billing timestamp `at`.
 
     The invoice is a draft during the customer's grace period, unless it is `hidden` until it is paid. None if a run has
     already billed one of the subscriptions for the same periods.
@@ -157,7 +157,7 @@ def subscription_bill(
 
 
 def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill:
-    """A draft recomputed with all that is known now. Its billing periods do not change.
+    """A draft recomputed from current records. Its billing periods do not change.
 
     Coupons and credits are used only while `finalizing`, so the total of a draft is an estimate.
     """
@@ -194,7 +194,7 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
 
 
 def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
-    """The fees of one billing period, in the order in which the invoice lists them, and the levels to keep."""
+    """The fees of one billing period, in their order on the invoice, and the levels to keep."""
     fee = subscription_fee(reader, context)
     usage = period_usage(reader, context)
     fees = [] if fee is None else [fee]
@@ -207,7 +207,7 @@ def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
 
 
 def added_units_bill(reader: Reader, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime) -> Bill:
-    """The bill for units of `charges` (fixed ones, paid in advance) beyond those billed for the period.
+    """The bill for units of `charges` (fixed, paid in advance) beyond those already billed for the period.
 
     `at` is the instant of the change, or of the start. The invoice is never a draft.
     """
@@ -220,7 +220,7 @@ def added_units_bill(reader: Reader, contract: Contract, charges: Sequence[Fixed
 
 
 def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event: Event) -> Bill:
-    """The bill for one event under one charge, on an invoice of its own that is never a draft."""
+    """The bill for one event under one charge, on its own invoice, which is never a draft."""
     contract, subscription = billing.contract, billing.subscription
     invoice = opened(reader, contract, at=event.timestamp, trigger=Trigger.EVENT)
     period = billing_period(reader, invoice, subscription, billing.boundaries, InvoicingReason.IN_ADVANCE)
@@ -234,7 +234,7 @@ def progressive_bill(
     reader: Reader, contract: Contract, boundaries: Boundaries, applied: tuple[AppliedThreshold, ...]
 ) -> Bill | None:
     """All usage of the running charges period so far, less earlier progressive invoices; None without such a period.
-    `applied` are the thresholds that it has passed.
+    `applied` are the thresholds that usage has passed.
     """
     if boundaries.charges is None:
         return None
@@ -271,7 +271,7 @@ def regrouped_bill(
     order: str | None,
     currency: str,
 ) -> Bill:
-    """An invoice of `fees` that have been paid one by one: they are only added up. `owners` are by subscription id."""
+    """The bill of `fees` that have been paid one by one: they are only added up. `owners` are by subscription id."""
     empty = opened(reader, newest, at=at, trigger=Trigger.PAID_FEES)
     empty = replace(empty, currency=currency, purchase_order_number=order)
     # The fees are of usage: the period that is shown is that of the charges.
@@ -286,7 +286,7 @@ def regrouped_bill(
     return replace(
         bill,
         invoice=invoice,
-        # They are stored already, and have been paid with their taxes.
+        # They are stored and have been paid, taxes included.
         fees=(),
         changed=tuple(
             replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=reader.now) for fee in fees
@@ -300,7 +300,7 @@ def regrouped_bill(
 def taxed_bill(
     reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False, step: Step = Step.ISSUE
 ) -> Bill:
-    """The bill of an invoice that waited for its taxes; `provided` if the fees have them already.
+    """The bill of an invoice that waited for its taxes; `provided` says that the fees have them already.
 
     If it is issued now, it is dated today.
     """

@@ -1,4 +1,4 @@
-"""The ledger of charges paid in advance: what each charge, filter and group has billed in a period."""
+"""The ledger of charges paid in advance: the billed usage of each charge, filter and group in a period."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LATEST_FIRST = (desc("timestamp"), desc("created_at"), desc("id"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The rows of one charge (what no filter takes without `charge_filter`) in the period `window`.
+    """The rows of one charge and filter (None: events that no filter takes) in the period `window`.
 
-    A charge that overrides another in mid-period continues from there: what was paid stays paid.
+    A charge that overrides another in mid-period continues its ledger: what was paid stays paid.
     """
 
     reader: Reader
@@ -34,20 +34,20 @@ class Ledger:
     window: Window
 
     def before(self, event_id: str, group: str) -> LedgerRow | None:
-        """The latest row of a group that is not the event's own."""
+        """The latest row of the group, apart from the event's own."""
         ledger_entry = self.reader.tx.first(
             LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
         )
         return None if ledger_entry is None else _row(ledger_entry)
 
     def made_before(self, entry: LedgerEntry) -> LedgerRow | None:
-        """The latest row of the group of `entry` at the time it was made."""
+        """The latest row of the group of `entry` when it was made."""
         whose = (self.subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
         span = (self.window.start, self.window.end)
         return self.reader.cached(("ledger as it was", whose, span), self._predecessors).get(entry.id)
 
     def _predecessors(self) -> dict[str, LedgerRow]:
-        """For each row, by its id, the latest one of its group among those made before it."""
+        """By row id, the latest row of the same group that was made before it."""
         latest: dict[str, LedgerEntry] = {}
         predecessors: dict[str, LedgerRow] = {}
         for entry in self.reader.tx.each(LedgerEntry, *self._conditions(), order=[asc("created_at"), asc("id")]):
@@ -61,7 +61,7 @@ class Ledger:
     def latest(self, question: EventQuery, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
         """The latest rows of the groups that `question` selects, for a charge billed by `group_keys`.
 
-        None if the question selects by other properties, as what was paid for those is unknown.
+        None if the question selects by other properties, because the ledger does not know what was paid for those.
         """
         if not set(question.only) <= set(group_keys):
             return {}

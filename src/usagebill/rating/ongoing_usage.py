@@ -1,4 +1,4 @@
-"""What wallets would pay if all usage so far were billed now. Nothing is stored here.
+"""Ongoing balances of wallets: their payments if all usage so far were billed now. Nothing is stored here.
 
 A customer's usage is computed once, however many wallets share it.
 """
@@ -50,7 +50,7 @@ def refreshed(reader: Reader, wallet: Wallet) -> Wallet:
 
 
 def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[UnbilledKey, Decimal]) -> list[Wallet]:
-    """All active wallets of a customer with the ongoing values that `nets` come to."""
+    """All active wallets of a customer with their ongoing values, computed from the unbilled `nets`."""
     rules = running_rules(reader, wallets)
     topped_up = {rule.wallet_id for rule in rules if rule.trigger == RuleTrigger.THRESHOLD}
     use = expected_use(nets, wallets, topped_up)
@@ -58,7 +58,7 @@ def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[Unbilled
 
 
 def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decimal]:
-    """What the customer will be billed, as known so far (cents): usage no run has billed, and invoices not issued yet.
+    """Amounts still to be billed to the customer, in cents: usage no run has billed, and invoices not issued yet.
 
     Usage paid in advance is already billed; of usage billed progressively, only the remainder counts. A tax provider's
     taxes are known only once there is a draft.
@@ -83,9 +83,9 @@ def _amounts(reader: Reader, customer: Customer) -> _Amounts:
 
 
 def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tuple[datetime, Window]]:
-    """Each charges period not billed yet, and an instant of it: now, and the last one of those that have closed.
+    """The unbilled charges periods, each with an instant in it: now, or the last one of a closed period.
 
-    A closed period waits for its run: minutes, or for as long as that fails.
+    A closed period waits for its run for minutes, or for as long as the run fails.
     """
     contract = contract_of(reader, subscription)
     window = contract_window(reader, contract)

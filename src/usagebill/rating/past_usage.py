@@ -1,4 +1,4 @@
-"""Usage of closed periods, as it was invoiced."""
+"""Usage of closed periods as invoiced."""
 
 from __future__ import annotations
 

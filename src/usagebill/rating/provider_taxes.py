@@ -1,4 +1,4 @@
-"""Requests to tax providers, and the taxes of what is shown but not stored."""
+"""Requests to tax providers, and the taxes of fees that are shown but not stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["TaxRequest", "estimated", "question", "usage_taxes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxRequest:
-    """A question and the connection it goes to."""
+    """A tax question and the connection that it goes to."""
 
     connection: TaxConnection
     question: TaxQuestion
@@ -55,7 +55,7 @@ def question(
     document_id: str | None = None,
     request_id: str | None = None,
 ) -> TaxRequest:
-    """The request to `connection` about `items` of the customer: those of `invoice`, or dated today without one."""
+    """The request to `connection` about `items` of the customer, dated as `invoice`, or today without one."""
     today = local_date(reader.now, ZoneInfo(timezone(customer, entity_of(reader, customer))))
     link = next((link for link in customer.integration_customers if link.connection_id == connection.id), None)
     asked = TaxQuestion(
@@ -85,13 +85,13 @@ def _answer_now(
 
 
 def _in_order(fees: Sequence[Fee], item_codes: Mapping[str, str]) -> tuple[tuple[TaxedItem, ...], list[str]]:
-    """The fees keyed by position, because fees that are not stored have another id each time."""
+    """The fees keyed by position, because fees that are not stored get a new id each time."""
     names = {fee.id: str(position) for position, fee in enumerate(fees, start=1)}
     return fee_items(fees, item_codes, named_by=lambda fee: names[fee.id]), list(names.values())
 
 
 def estimated(reader: Reader, customer: Customer, fees: Sequence[Fee]) -> list[Fee] | None:
-    """Fees that are not stored, with the taxes of the customer's provider, or without taxes if it gives none.
+    """The fees (not stored) with the taxes that the customer's provider gives, without taxes if it gives none.
 
     None if the customer has no provider.
     """
@@ -111,7 +111,7 @@ def estimated(reader: Reader, customer: Customer, fees: Sequence[Fee]) -> list[F
 def usage_taxes(
     reader: Reader, customer: Customer, currency: str, amounts: Sequence[tuple[str, str, int, Decimal]]
 ) -> int | None:
-    """The taxes (cents) on usage that is not billed yet; None if the customer has no provider.
+    """The taxes, in cents, on usage that is not billed yet; None if the customer has no provider.
 
     `amounts` are (code, name, cents, units), one for each charge. Raises `Invalid` if the provider gives none, and
     `TooManyProviderRequests` over its rate limit.

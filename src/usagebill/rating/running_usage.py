@@ -22,16 +22,16 @@ from usagebill.work import Reader
 
 __all__ = ["BroughtForward", "Kept", "bring_forward"]
 
-# With more new events than this, everything is counted again.
+# With more new events than this, everything is recounted.
 _MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A running usage to be stored, with the values of it that changed.
+    """A running usage to store, with its changed values.
 
-    `former` is the one that `usage` takes the place of, None if there was none; with `is_fresh` it was of no use, and
-    its values go with it. `values` replace those of the same id, which `former_values` names.
+    `usage` replaces `former`, if there is one; with `is_fresh`, `former` was useless and its values go with it.
+    `values` replace those of the same id, which `former_values` names.
     """
 
     usage: RunningUsage
@@ -43,9 +43,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtForward:
-    """The usage up to and including an event, and what is to be stored with its fee.
+    """The usage up to and including an event, and the running usage to store with its fee.
 
-    `kept` is the running usage of each group that changed. Groups have a `front`, which replaces `former_front`.
+    `kept` is the running usage of each changed group. Groups have a `front`, which replaces `former_front`.
     """
 
     tally: AggregateResult
@@ -65,10 +65,10 @@ def bring_forward(
     event: Event,
     subscription_id: str,
 ) -> BroughtForward | None:
-    """What `question` comes to up to `event`, from what was kept of it. None if that does not tell.
+    """The usage of `question` up to `event`, from the running usage kept of it. None if that does not suffice.
 
-    `question` says what is counted and what had been received; where it ends in time is the event's place. `keys` are
-    the charge's group keys.
+    `question` selects the events and the latest arrival; its end in time is the event's place. `keys` are the charge's
+    group keys.
     """
     if not can_run(question.aggregation_type) or question.known_at is None:
         return None
@@ -78,7 +78,7 @@ def bring_forward(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A group on its way from what is kept to the event. `former_values` are the values of it that were looked up."""
+    """A group between the stored running usage and the event. `former_values` are its values as looked up."""
 
     advance: Advance
     former: RunningUsage | None
@@ -87,7 +87,7 @@ class _Group:
 
 
 class _Running:
-    """What is kept of one charge and filter, brought forward to an event."""
+    """The stored running usage of one charge and filter, brought forward to an event."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Running:
         self._digest = _digest(charge, metric, question, keys)
 
     def without_groups(self) -> BroughtForward | None:
-        """Everything lies in one running usage."""
+        """The usage of a charge without group keys: a single running usage."""
         name = self._group_of(self._event)
         former = self._former(name)
         usage = former if former is not None and former.question == self._digest else None
@@ -139,7 +139,7 @@ class _Running:
         return BroughtForward(tally=step.tally, was_active=step.was_active, kept=(kept,))
 
     def by_group(self) -> BroughtForward | None:
-        """What came after the front is counted in the group of each event."""
+        """The usage of a charge with group keys: events after the front are counted in their groups."""
         former = self._reader.tx.first(RunningFront, *self._conditions())
         front = former if former is not None and former.question == self._digest else None
         changes: Iterable[tuple[int, Event]] = ()
@@ -177,12 +177,12 @@ class _Running:
         )
 
     def _changes_since(self, front: RunningFront) -> list[tuple[int, Event]]:
-        """What may have changed since the front, more than `_MOST` if that is too many."""
+        """The events that may have changed the usage since the front; more than `_MOST` if there are too many."""
         everything = replace(self._question, only={})
         order = self._event.order
         if order >= front.order:
             return self._changes(everything, front, order)
-        # Events between here and the front only matter to the group that is asked about.
+        # Events between here and the front only matter to the group of the priced event.
         own_name = self._group_of(self._event)
         others = self._changes(everything, front, front.order)
         others = (
@@ -248,7 +248,7 @@ class _Running:
     def _group_after(
         self, front: RunningFront, name: str, is_fresh: bool, event: Event | None, sequence: int
     ) -> _Group:
-        """A group as it was at the front; `event` is the one that is priced, if it is of this group."""
+        """A group as it was at the front; `event` is the event being priced, if it is of this group."""
         former = self._former(name)
         usage = self._nothing(name, front.id, front.order, front.sequence)
         if former is None or is_fresh or former.question != front.id:
@@ -312,10 +312,10 @@ class _Running:
 
 
 def _digest(charge: Charge, metric: BillableMetric, question: EventQuery, keys: Sequence[str]) -> str:
-    """What tells questions apart that are not about the same events, or not about the same groups.
+    """A digest that differs if the question selects other events or other groups.
 
-    While a charge was not paid in advance, or a metric had another code, its events were not looked for here: after a
-    change of either all are counted.
+    While a charge was not paid in advance, or its metric had another code, no running usage was kept: after such a
+    change everything is counted.
     """
     fixed = (
         charge.updated_at,

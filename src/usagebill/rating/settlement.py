@@ -1,6 +1,6 @@
-"""Settlement: what an invoice's fees come to, with the customer's coupons, taxes, credit notes and wallets.
+"""Settlement: an invoice's totals from its fees and the customer's coupons, taxes, credit notes and wallets.
 
-Nothing is stored: `InvoiceInProgress.changed` has what was used, its `excess` what is to be given back.
+Nothing is stored: `InvoiceInProgress.changed` has the credits used, its `excess` the surplus to give back.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
     "with_request",
 ]
 
-# From so many charges on, a plan is read as a whole instead of each of its charges.
+# From this many charges on, a plan is read as a whole instead of charge by charge.
 _SEVERAL = 2
 
 
@@ -64,13 +64,13 @@ def settle(
     contracts: Sequence[Contract] = (),
     finalizing: bool,
 ) -> InvoiceInProgress:
-    """The invoice with its totals, and its fees with their shares and taxes. `periods` are what it bills; of the plans
-    of `fees` those are looked up that are not among `contracts`.
+    """The invoice with its totals, and its fees with their shares and taxes.
 
-    Coupons, credit notes and prepaid credits are used only while `finalizing`. What progressive billing invoices billed
-    in excess of usage is given back for drafts too.
+    `periods` are those it bills; plans of `fees` that are not among `contracts` are looked up. Coupons, credit notes
+    and prepaid credits are used only while `finalizing`. A surplus of progressive billing invoices over usage is given
+    back for drafts too.
 
-    While the customer's taxes are not known, the invoice has none and its `tax_status` is pending; a `tax_request_id`
+    While the customer's taxes are unknown, the invoice has none and its `tax_status` is pending; a `tax_request_id`
     means that the customer's tax provider is to be asked.
     """
     customer, plans = parties.customer, plans_of(reader, fees, contracts)
@@ -97,9 +97,9 @@ def _unprovided(invoice: Invoice) -> Invoice:
 def settle_taxes(
     reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, parties: Parties, provided: bool = False
 ) -> InvoiceInProgress:
-    """The invoice that waited for its taxes, now with taxes and the credits that pay for it, and its fees.
+    """An invoice that waited for its taxes, now with taxes and the credits that pay for it, and its fees.
 
-    `provided`: the fees have the taxes a provider gave, and no others. A draft uses no credits.
+    `provided` says that the fees have the taxes given by a provider, and no others. A draft uses no credits.
     """
     customer = parties.customer
     consuming = invoice.invoice_type in CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
@@ -123,7 +123,7 @@ def _taxes(
 
 
 def _lines_taxes(reader: Reader, fees: Sequence[Fee], plans: Mapping[str, Plan]) -> Mapping[str, Sequence[str]]:
-    """The tax ids of the live charges and fixed charges of the plans, by their ids, if several fees are of such."""
+    """By charge id, the tax ids of the live charges and fixed charges of the plans, if several fees bill such."""
     if sum(fee.charge_id is not None or fee.fixed_charge_id is not None for fee in fees) < _SEVERAL:
         return {}
     tax_ids: dict[str, Sequence[str]] = {}
@@ -140,7 +140,7 @@ def waits_for_vat_check(reader: Reader, customer: Customer) -> bool:
 
 
 def with_request(reader: Reader, customer: Customer, invoice: Invoice) -> Invoice:
-    """The invoice that waits for its taxes, with the id of a new request to its customer's tax provider.
+    """The invoice, which waits for its taxes, with the id of a new request to its customer's tax provider.
 
     An earlier request no longer counts. Without a provider, the invoice is unchanged.
     """
@@ -160,7 +160,7 @@ def _tax_status(reader: Reader, invoice: Invoice, parties: Parties, fees: Sequen
 
 
 def plans_of(reader: Reader, fees: Iterable[Fee], contracts: Iterable[Contract] = ()) -> dict[str, Plan]:
-    """The plans of the subscriptions of `fees`, by subscription id: those of `contracts`, the others looked up."""
+    """By subscription id, the plans of the subscriptions of `fees`, from `contracts` or else looked up."""
     plans = {contract.subscription.id: contract.plan for contract in contracts}
     for id in dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id not in plans):
         subscription = None if id is None else find_subscription(reader, id)
@@ -170,7 +170,7 @@ def plans_of(reader: Reader, fees: Iterable[Fee], contracts: Iterable[Contract] 
 
 
 def coupon_plans(plans: Mapping[str, Plan]) -> dict[str, str]:
-    """The plan that coupons match for each subscription, the parent of an override: subscription id -> plan id."""
+    """By subscription id, the id of the plan that coupons match: of an override, its parent's."""
     return {id: plan.parent_id or plan.id for id, plan in plans.items()}
 
 
@@ -213,13 +213,13 @@ def _fee_taxes(
 
 
 def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:
-    """What invoices that are not voided have used of an applied coupon."""
+    """Cents of an applied coupon used by invoices that are not voided."""
     credits = coupon_credits(reader, applied)
     return sum(credit.amount_cents for invoice, credit in credits if invoice.status not in UNDONE)
 
 
 def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[AvailableCoupon]:
-    """The customer's active coupons, with their limits and what is left of each."""
+    """The customer's active coupons, with their targets and remaining amounts."""
     available = []
     for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
@@ -234,7 +234,7 @@ def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[Av
 
 
 def targets_of(coupon: Coupon) -> Targets:
-    """What the coupon is limited to."""
+    """The plans or metrics that the coupon is limited to."""
     return Targets(
         billable_metric_ids=frozenset(coupon.billable_metric_ids) if coupon.limited_billable_metrics else None,
         plan_ids=frozenset(coupon.plan_ids) if coupon.limited_plans else None,
@@ -242,7 +242,7 @@ def targets_of(coupon: Coupon) -> Targets:
 
 
 def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> list[CreditNote]:
-    """The customer's credit notes that may pay for `invoice`: those with a balance in its currency, not its own."""
+    """The customer's credit notes that may pay `invoice`: those with a balance in its currency, except its own."""
     return reader.tx.find(
         CreditNote,
         eq("customer_id", customer.id),
@@ -255,7 +255,7 @@ def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> lis
 
 
 def available_wallets(reader: Reader, customer: Customer, invoice: Invoice) -> list[AvailableWallet]:
-    """The customer's wallets that may pay for `invoice`: those with a balance in its currency."""
+    """The customer's wallets that may pay `invoice`: those with a balance in its currency."""
     wallets = [
         wallet
         for wallet in usable_wallets(reader, customer.id)
@@ -270,7 +270,7 @@ def available_wallets(reader: Reader, customer: Customer, invoice: Invoice) -> l
 
 _Load = Callable[[Reader, Customer, Invoice], Sequence[object]]
 
-# What can pay for invoices, one row for each kind of credit; its step is in `core.invoices.totals`.
+# The credits that can pay invoices, one row per kind; their steps are in `core.invoices.totals`.
 BEFORE_TAXES: tuple[_Load, ...] = (available_coupons,)
 AFTER_TAXES: tuple[_Load, ...] = (available_notes, available_wallets)
 

@@ -1,4 +1,4 @@
-"""Bills of top-ups: what prepaid credits cost, on an invoice of type credit."""
+"""Bills of top-ups: purchases of prepaid credits, on invoices of type credit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["paid_today", "top_up_bill"]
 
 
 def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> Bill:
-    """The invoice of purchased credits: one line, no taxes, no coupons or credits.
+    """The bill of purchased credits: one line, no taxes, no coupons or credits.
 
     If the purchase requires a successful payment, the invoice stays hidden until it is paid.
     """
@@ -106,7 +106,7 @@ def _sections(purchase: WalletTransaction, wallet: Wallet, customer_ids: Sequenc
 
 
 def paid_today(reader: Reader, invoice: Invoice) -> Invoice:
-    """The invoice that was hidden until it was paid, dated the day of the payment."""
+    """The invoice, hidden until now because it was unpaid, dated today."""
     customer = customer_of(reader, invoice)
     zone = ZoneInfo(timezone(customer, entity_of(reader, customer)))
     today = reader.now.astimezone(zone).date()

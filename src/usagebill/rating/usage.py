@@ -69,7 +69,7 @@ __all__ = [
 
 
 def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -> Window:
-    """The usage that a billing record's `charges` window covers, counted in days of the customer's time zone."""
+    """The usage window for a billing record's `charges` window, with days in the customer's time zone."""
     return Window(
         start=charges.start, end=charges.end, period_days=charges.duration, tz=tz, ended_by_upgrade=ended_by_upgrade
     )
@@ -77,14 +77,14 @@ def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeScope:
-    """Whose usage is asked for, over which window.
+    """The subscription and window whose usage is counted, and how.
 
     `currency` is the plan's. `known_at` leaves out events received later, so that an invoice made late is the one that
-    was due; `billed_at` is when the end of the subscription is billed, if that is being done. `current` asks for usage
-    so far instead of what an invoice bills. `counted_until` is the last instant whose usage counts, the end of the
-    window unless given. `only` keeps events by property (key -> values) and takes these keys out of the grouping;
-    `ungrouped` takes all keys out. `presented` are the presentation keys that split the displayed units, None for all.
-    `neighbours` are looked up unless they are given.
+    was due; `billed_at` is the instant at which the subscription's end is being billed, None if it is not. `current`
+    counts usage so far instead of billed usage. `counted_until` is the last instant that counts, by default the end of
+    the window. `only` keeps events by property (key -> values) and takes these keys out of the grouping; `ungrouped`
+    takes all keys out. `presented` are the presentation keys that split the displayed units, None for all.
+    `neighbours` are looked up unless passed.
     """
 
     subscription: Subscription
@@ -101,7 +101,7 @@ class ChargeScope:
 
 
 def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
-    """The usage of `charge` in `scope`: for each filter, then for events that match none, one result for each group.
+    """The usage of `charge` in `scope`: one result per filter and group, then per group of events that match no filter.
 
     Without any event there is one result of zero units, which is priced too, as a first flat amount may be due.
     """
@@ -143,7 +143,7 @@ def _result(
 
 
 def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> bool:
-    """Whether the usage of the charge is one tally of all its events: nothing splits it, nothing else is needed."""
+    """Whether the usage of the charge is a single tally of all its events, with nothing to split or read besides."""
     parts = charge_parts(charge, metric)
     return (
         len(parts) == 1
@@ -156,7 +156,7 @@ def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> 
 
 
 def tallied_result(charge: Charge, metric: BillableMetric, tally: AggregateResult, scope: ChargeScope) -> ChargeResult:
-    """The result of a charge whose usage `is_one_tally`, as `charge_results` has it."""
+    """The result of a charge that `is_one_tally`, as `charge_results` would give it."""
     (part,) = charge_parts(charge, metric)
     usage = _from_tally(charge, metric, tally, _terms(charge, part, scope), scope, None)
     properties = parsed_properties(charge, part, scope.currency)
@@ -194,7 +194,7 @@ def _breakdowns(
 
 
 def _by_keys(parts: Sequence[ChargePart], scope: ChargeScope) -> dict[tuple[str, ...], list[ChargePart]]:
-    """The parts with the same group keys, which are counted together."""
+    """The parts by their group keys; parts with equal keys are counted together."""
     alike: dict[tuple[str, ...], list[ChargePart]] = {}
     for part in parts:
         alike.setdefault(_group_keys(part, scope), []).append(part)
@@ -211,7 +211,7 @@ def _tallies(
     *,
     amounts: bool = False,
 ) -> dict[int, dict[Group, AggregateResult]]:
-    """The aggregate of each part, by position and group: one pass over the events however many parts there are."""
+    """The aggregate of each part, by position and group, in one pass over the events."""
     if len(parts) == 1:
         question = replace(_question(reader, metric, parts[0].bucket, keys, scope), amounts=amounts)
         return {
@@ -229,7 +229,7 @@ def _tallies(
 
 
 def _group_keys(part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
-    """The properties that the scope asks to split the usage of the part by."""
+    """The properties by which the scope splits the usage of the part."""
     if scope.ungrouped:
         return ()
     return tuple(key for key in part.group_keys if key not in scope.only) if scope.only else part.group_keys
@@ -258,7 +258,7 @@ def _question(
 def _usages(
     reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
 ) -> list[dict[Group, tuple[AggregateResult, Usage]]]:
-    """The usage of each part, by group; all parts are counted, or read, in one pass."""
+    """The usage of each part, by group; all parts are counted or read in one pass."""
     terms: dict[int, PercentageProperties | None]
     if MODELS[charge.charge_model].by_percentage:
         terms = {part.position: _terms(charge, part, scope) for part in parts}
@@ -324,7 +324,7 @@ def _first_totals(
     terms: Mapping[int, PercentageProperties | None],
     tallies: Mapping[int, Mapping[Group, AggregateResult]],
 ) -> Totals:
-    """The running totals of the parts of a sum that have a free part, by position."""
+    """By position, the running totals of the parts of a sum with a free part."""
     if AGGREGATIONS[metric.aggregation_type].running_totals is not RunningTotals.SUMMED:
         return {}
     free = {

@@ -1,6 +1,6 @@
-"""An upper bound of a subscription's usage in the running period, without counting its events again.
+"""An upper bound of a subscription's usage in the running period, without recounting its events.
 
-`usage_count` counts everything and notes the result part by part; `usage_ceiling` bounds the amount from that and the
+`usage_count` counts everything and keeps the result part by part; `usage_ceiling` bounds the amount from that and the
 events received since (`core.usage_ceiling`).
 """
 
@@ -41,7 +41,7 @@ __all__ = ["UsageCeiling", "usage_ceiling", "usage_count"]
 class UsageCeiling:
     """The most each charge can come to in the running period, in cents of the plan's currency, before taxes.
 
-    `count` is the count it was computed from, with the events looked at.
+    `count` is the count it was computed from, grown by the new events.
     """
 
     count: UsageCount
@@ -94,8 +94,8 @@ def usage_ceiling(
 ) -> UsageCeiling | None:
     """The most the running period can come to, given the last `count` and the `events` received since.
 
-    None if there is no bound: the count is of another period, other prices or another plan, or an event falls to a
-    charge whose increase has no bound.
+    None if there is no bound: the count is of another period, plan or prices, or there is an event of a charge with
+    unbounded increases.
     """
     if count.is_volatile:
         return None
@@ -154,9 +154,9 @@ def _terms_of(charge: Charge, part: ChargePart, metric: BillableMetric, definiti
 
 
 def _fingerprint(reader: Reader, subscription: Subscription, definition: PlanDefinition, window: Window) -> str:
-    """All that a count depends on except the events: the period, the prices, and which events are the subscription's.
+    """A digest of everything a count depends on except the events: the period, the prices, the subscription's events.
 
-    It changes with the subscription and its plans too, as new events are not looked at while there are no thresholds.
+    It changes with the subscription and its plans too, because new events are ignored while there are no thresholds.
     """
     parent_id = definition.plan.parent_id
     handovers = []

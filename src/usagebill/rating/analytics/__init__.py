@@ -1,1 +1,1 @@
-"""Analytics: what invoices and usage come to, by month and currency."""
+"""Analytics: totals of invoices and usage by month and currency."""

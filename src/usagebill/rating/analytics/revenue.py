@@ -1,4 +1,4 @@
-"""Revenue by month and currency, added up from invoices and their fees."""
+"""Revenue by month and currency, summed over invoices and their fees."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def gross_revenue(reader: Reader, options: AnalyticsFilters) -> list[GrossRevenu
 def invoice_collection(reader: Reader, options: AnalyticsFilters) -> list[InvoiceCollection]:
     """The finalized invoices of each month by payment status and currency, in that order; oldest month first.
 
-    A month without any has a row of its own, unless a currency is asked for. Self-billed invoices and lost disputes are
+    A month without invoices has an empty row, unless filtered by currency. Self-billed invoices and lost disputes are
     left out.
     """
     scope = scope_of(reader, options)
@@ -113,7 +113,7 @@ def invoice_collection(reader: Reader, options: AnalyticsFilters) -> list[Invoic
 
 
 def _empty(scope: Scope, filled: Sequence[date]) -> list[date]:
-    """The months that have a row because nothing is in them."""
+    """The months without anything, which get an empty row."""
     return [] if scope.currency is not None else [month for month in scope.months if month not in set(filled)]
 
 
@@ -150,8 +150,8 @@ def invoiced_usage(reader: Reader, options: AnalyticsFilters) -> list[InvoicedUs
 def mrr(reader: Reader, options: AnalyticsFilters) -> list[RecurringRevenue]:
     """Monthly recurring revenue: subscription fees of finalized invoices after coupons, with taxes, spread over time.
 
-    Oldest month first; a month without any has a row of its own, unless a currency is asked for. Self-billed invoices
-    and lost disputes are left out.
+    Oldest month first; a month without fees has an empty row, unless filtered by currency. Self-billed invoices and
+    lost disputes are left out.
     """
     scope = scope_of(reader, options)
     revenue = recurring_revenue(_recurring_fees(reader, scope))

@@ -1,4 +1,4 @@
-"""What an analysis is about: its months, its currency, its customer and its billing entity."""
+"""The scope of an analysis: its months, currency, customer and billing entity."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ __all__ = ["AnalyticsFilters", "Scope", "scope_of", "stands"]
 
 @Input
 class AnalyticsFilters:
-    """`months` is how many months are wanted, the running one included: all since the organization began, unless given.
-
-    An unknown billing entity counts as none asked for.
+    """`months` is the number of months, the running one included; by default all since the organization was created.
+    An unknown billing entity is ignored.
     """
 
     currency: Maybe[str] = ABSENT
@@ -35,7 +34,7 @@ class AnalyticsFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The months that are shown, oldest first, and what narrows the records; null if anything will do."""
+    """The months to show, oldest first, and the filters of the records; None filters nothing."""
 
     months: tuple[date, ...]
     currency: str | None
@@ -43,7 +42,7 @@ class Scope:
     billing_entity_id: str | None
 
     def of_record(self, *, entity: str | None = "billing_entity_id") -> Iterator[Condition]:
-        """What narrows records with a customer and a currency; `entity` names the column of the billing entity."""
+        """Conditions for records with a customer and a currency; `entity` names the column of the billing entity."""
         if self.currency is not None:
             yield eq("currency", self.currency)
         if self.customer_ids is not None:
@@ -52,12 +51,12 @@ class Scope:
             yield eq(entity, self.billing_entity_id)
 
     def of_invoice(self) -> Iterator[Condition]:
-        """What narrows invoices by their billing entity, if the record has customer and currency itself."""
+        """Conditions for the billing entity of the invoice, for records that have customer and currency themselves."""
         if self.billing_entity_id is not None:
             yield eq("billing_entity_id", self.billing_entity_id)
 
     def month(self, text: object) -> date | None:
-        """The month that `2024-01` names, if it is shown."""
+        """The month written as `2024-01`; None if it is not to be shown."""
         if not isinstance(text, str):
             return None
         month = date.fromisoformat(f"{text}-01")
@@ -65,7 +64,7 @@ class Scope:
 
 
 def scope_of(reader: Reader, options: AnalyticsFilters) -> Scope:
-    """The scope that is asked for. Raises `Invalid` for a number of months below zero."""
+    """The scope of the request. Raises `Invalid` for a number of months below zero."""
     last = month_of(reader.now.astimezone(UTC).date())
     months = months_between(reader.organization.created_at.astimezone(UTC).date(), last)
     wanted = value_or(options.months, len(months))
@@ -88,5 +87,5 @@ def scope_of(reader: Reader, options: AnalyticsFilters) -> Scope:
 
 
 def stands() -> tuple[Condition, ...]:
-    """What holds for an invoice that counts as revenue."""
+    """Conditions for an invoice that counts as revenue."""
     return eq("status", InvoiceStatus.FINALIZED), missing("payment_dispute_lost_at"), eq("self_billed", False)

@@ -1,8 +1,8 @@
 """Usage of each metric by day, week or month, as it was billed and, in the running period, as it will be.
 
-What a period was billed is divided by when it was used: a day has what usage came to at its end, less what it came to
-at the end of the day before. So the days of a period add up to its fees, whatever the charge model. Days are those of
-the customer's time zone. Minimums of charges, coupons and taxes are no usage.
+The billed amount of a period is divided by when the usage happened: a day gets the amount at its end less the amount at
+the end of the day before. So the days of a period add up to its fees, whatever the charge model. Days are those of the
+customer's time zone. Minimums of charges, coupons and taxes are no usage.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ __all__ = ["UsageFilters", "usage"]
 
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
-# How many days, weeks or months one answer holds.
+# The most days, weeks or months in one answer.
 _MOST_PERIODS = 400
-# Up to how many events of a metric it is looked up in which periods they came.
+# With more events of a metric than this, the periods that they lie in are not looked up.
 _MOST_COUNTED = 1000
-# How many are looked back on, unless a date is given.
+# Days, weeks or months to look back on without a `from_date`.
 
 
 class Granularity(StrEnum):
-    """How long the periods of usage are."""
+    """The length of the periods of usage."""
 
     DAILY = "daily"
     WEEKLY = "weekly"
     MONTHLY = "monthly"
 
 
-# How many periods are shown if no first day is sent.
+# The number of periods shown without a `from_date`.
 _LOOKED_BACK = {Granularity.DAILY: 30, Granularity.WEEKLY: 12, Granularity.MONTHLY: 12}
 _CUSTOMER = ((Customer, "customer_id"),)
 _ENTITY = (*_CUSTOMER, (BillingEntity, "billing_entity_id"))
@@ -100,7 +100,7 @@ class UsageFilters:
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """What usage comes to."""
+    """An amount of usage."""
 
     cents: int = 0
     units: Decimal = ZERO
@@ -127,7 +127,7 @@ class _Period:
 
 @dataclass(slots=True)
 class _Usage:
-    """What each period has of each metric and currency."""
+    """The usage of each period, by metric and currency."""
 
     periods: Sequence[_Period]
     amounts: dict[tuple[_Period, str, str], _Amount] = field(default_factory=lambda: defaultdict(_Amount))
@@ -143,7 +143,7 @@ class _Usage:
     def divide(
         self, window: Window, currency: str, whole: _Amounts, so_far: Callable[[Sequence[datetime]], list[_Amounts]]
     ) -> None:
-        """Divide what a window comes to as a `whole` by the periods; `so_far` says what it came to at some instants."""
+        """Divide the `whole` amount of a window among the periods; `so_far` gives its amount at some instants."""
         first, last = _local(window.start, window.tz), _local(window.end, window.tz)
         periods = [period for period in self.periods if period.start <= last and first <= period.end]
         ends = {day for period in periods for day in (period.start - _DAY, period.end)}
@@ -168,8 +168,8 @@ def _local(instant: datetime, tz: object) -> date:
 def usage(reader: Reader, options: UsageFilters) -> list[UsageOfMetric]:
     """The usage of each metric and currency by day, week or month: oldest first, then by code.
 
-    What was not used has no row. Raises `Invalid` for dates and granularities that make no sense, and for more than 400
-    periods.
+    A metric without usage has no row. Raises `Invalid` for dates and granularities that make no sense, and for more
+    than 400 periods.
     """
     result = _Usage(_periods(reader, options))
     metrics = {metric.id: metric for metric in reader.tx.find(BillableMetric, *_of_metric(options), deleted=True)}
@@ -230,7 +230,7 @@ def _looked_back(granularity: Granularity, until: date) -> date:
 
 
 def _divided(granularity: Granularity, first: date, last: date, *, whole_end: bool) -> Iterator[_Period]:
-    """The periods from `first` to `last`; the latest is a whole one if `whole_end`."""
+    """The periods from `first` to `last`; with `whole_end` the latest is a whole one."""
     if granularity is Granularity.MONTHLY:
         starts = months_between(first, last)
         ends = [add_months(start, 1) - _DAY for start in starts]
@@ -337,7 +337,7 @@ def _instant(text: object) -> datetime:
 
 
 def _count_in_advance(reader: Reader, options: UsageFilters, metric_ids: frozenset[str], result: _Usage) -> None:
-    """Count what events were charged in advance, on the day on which they were."""
+    """Count the fees of events charged in advance, on the day of the event."""
     start, end = _span(result.periods)
     keys = [
         GroupKey("created_at"),
@@ -363,7 +363,7 @@ def _count_in_advance(reader: Reader, options: UsageFilters, metric_ids: frozens
 
 
 def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[str], result: _Usage) -> None:
-    """Count what active subscriptions have used in their running periods."""
+    """Count the usage so far of active subscriptions in their running periods."""
     conditions = [eq("status", SubscriptionStatus.ACTIVE), present("started_at")]
     if options.external_subscription_id:
         conditions.append(eq("external_id", options.external_subscription_id))
@@ -392,7 +392,7 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
 def _counter(
     reader: Reader, subscription: Subscription, metric_ids: frozenset[str], window: Window
 ) -> Callable[[Sequence[datetime]], list[_Amounts]]:
-    """What the charges of these metrics that are billed in arrears come to in the window, up to instants in order."""
+    """A function that gives the amounts, up to instants in order, of the charges of these metrics billed in arrears."""
     definition = plan_definition(reader, subscription.plan_id)
     charges = [
         charge for charge in definition.charges if charge.billable_metric_id in metric_ids and not charge.pay_in_advance
@@ -437,10 +437,10 @@ def _quiet(
     charged: Sequence[tuple[Charge, BillableMetric]],
     instants: Sequence[datetime],
 ) -> list[bool]:
-    """For each of the instants, whether no event of the charges lies between the one before and it: usage is the same.
+    """For each instant, whether the charges have no event between the previous instant and it: usage is the same.
 
-    Always false where usage changes by itself as time goes by, and where so many events came that counting them for
-    this costs more than it saves.
+    Always false if usage changes with time alone, and if there are so many events that counting them for this costs
+    more than it saves.
     """
     loud = [False] * len(instants)
     if len(instants) < 2 or any(charge.prorated or _changes_by_itself(metric) for charge, metric in charged):

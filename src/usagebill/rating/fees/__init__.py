@@ -1,1 +1,1 @@
-"""Fees, one module per kind."""
+"""Fees: one module per kind."""

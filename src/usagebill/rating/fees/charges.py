@@ -1,4 +1,4 @@
-"""Fees for usage billed in arrears: a line per filter and group with usage, and true-ups to minimums."""
+"""Fees for usage in arrears: one line per filter and group with usage, and true-ups to minimums."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["RatedUsage", "UsageToBill", "charge_fee", "rated_usage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageToBill:
-    """Whose usage an invoice bills, over which window.
+    """The usage that an invoice bills for a subscription over a window.
 
-    `next_plan` is the plan of the subscription that an upgrade replaced this one with. Without `with_minimum` no charge
-    is brought up to its minimum (progressive billing). Events received after `known_at` are left out, and so are those
-    of the very instant of the subscription's end that were received after `billed_at`.
+    `next_plan` is the plan that an upgrade moved to. Without `with_minimum` no charge is brought up to its minimum
+    (progressive billing). Events received after `known_at` are left out, and so are those at the very instant of the
+    subscription's end that were received after `billed_at`.
     """
 
     invoice: Invoice
@@ -52,9 +52,9 @@ class RatedUsage:
 
 
 def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
-    """The usage fees of `usage`, charge by charge in the order of the plan; empty ones are left out.
+    """The usage fees, charge by charge in the order of the plan; empty ones are left out.
 
-    Charges paid in advance are left out, and so is what the next plan goes on to bill after an upgrade.
+    Charges paid in advance are left out, and so are those that the next plan continues to bill after an upgrade.
     """
     if usage.window.start > usage.window.end:
         return RatedUsage()
@@ -92,7 +92,7 @@ def _rated_charge(
 
 
 def charge_fee(reader: Reader, usage: UsageToBill, result: ChargeResult) -> Fee:
-    """The line of one result."""
+    """The fee for one result."""
     return replace(
         charge_line(usage, result, usage.invoice, id=reader.new_id(), now=reader.now),
         amount_details=result.amount_details,

@@ -1,4 +1,4 @@
-"""The commitment fee: what an interval's fees fall short of its minimum commitment."""
+"""The commitment fee: the shortfall of an interval's fees against its minimum commitment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["commitment_fee"]
 
 
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
-    """What `fees` (of this billing period) and earlier invoices fall short of the commitment; None if they reach it."""
+    """The fee for the shortfall of `fees` (of this billing period) and earlier invoices; None if there is none."""
     commitment = context.plan.minimum_commitment
     if (
         commitment is None
@@ -125,6 +125,6 @@ def _counts(fee: Fee, period: Window) -> bool:
     if fee.fee_type == FeeType.CHARGE:
         start, end = fee.charges_from_datetime, fee.charges_to_datetime
         if start is not None and end is not None and fee.from_datetime is not None and fee.from_datetime > end:
-            # Recurring usage renewed in advance counts in the period it was renewed for.
+            # A renewal of recurring usage counts in the period it was renewed for.
             start = end = fee.from_datetime
     return start is not None and end is not None and counts_toward(period, start, end)

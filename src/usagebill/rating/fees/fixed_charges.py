@@ -1,4 +1,4 @@
-"""Fixed charge fees: agreed units of an add-on, for a period that closed, for one that opens, or added in between."""
+"""Fixed charge fees: units of an add-on for a closed period, for one that opens, or added in between."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
 
 
 def _basis(terms: Sequence[Term], usage: Usage, period_days: int) -> dict[str, object]:
-    """The units in force, each with its days, and their prorated sum."""
+    """The units in force with their days, and their prorated sum."""
     listed = [
         {"units": decimal_text(term.units), "days": term.days, "prorated_units": decimal_text(term.prorated)}
         for term in terms
@@ -97,7 +97,7 @@ def _is_something(fee: Fee) -> bool:
 def added_units_fee(reader: Reader, context: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
     """The fee for units that an immediate change adds to a fixed charge paid in advance; empty if it adds none.
 
-    Units already billed for the same window are not billed again, and never refunded.
+    Units already billed for the same window are neither billed again nor refunded.
     """
     cycle = context.cycle
     window = advance_window(cycle, changed_at)
@@ -123,12 +123,12 @@ def added_units_fee(reader: Reader, context: BillingContext, charge: FixedCharge
 
 
 def _family(charge: FixedCharge) -> list[str]:
-    """The fixed charge, and the one that it was overridden from."""
+    """The fixed charge and the one that it overrides."""
     return [charge.id, charge.parent_id] if charge.parent_id else [charge.id]
 
 
 def _time_line(reader: Reader, context: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
-    """The units decided so far; in advance only until the invoice was made, as later additions are billed by
+    """The units decided so far; in advance only until the invoice was created, as later additions are billed by
     themselves."""
     invoice = context.invoice
     decided = reader.tx.find(
@@ -168,17 +168,17 @@ def _properties(context: BillingContext, charge: FixedCharge) -> Properties:
 
 
 def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
-    """How the fixed charge's model came to its price, as the fee keeps it."""
+    """The details of how the charge model computed the price, as the fee keeps them."""
     priced = fixed_charge_usage(charge.charge_model, units=usage.units, full_units=usage.full_units)
     return amount_details(charge.charge_model, properties, priced)
 
 
 def _less_what_the_old_plan_was_paid(
-    reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
+    reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, earlier: Sequence[Fee]
 ) -> Fee:
     """After an upgrade, deduct the old plan's prepaid fees for the same add-on from the new plan's.
 
-    Each remainder is deducted once: `others` are the new plan's fees before this one.
+    Each remainder is deducted once: `earlier` are the new plan's fees before this one.
     """
     if (
         context.period.invoicing_reason != InvoicingReason.STARTING
@@ -186,13 +186,13 @@ def _less_what_the_old_plan_was_paid(
         or not (charge.pay_in_advance and charge.prorated)
     ):
         return fee
-    return less_paid_before(fee, _paid_by_the_old_plan(reader, context, fee), others)
+    return less_paid_before(fee, _paid_by_the_old_plan(reader, context, fee), earlier)
 
 
 def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> list[PaidInAdvance]:
-    """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
+    """The old subscription's prepaid fees for the fee's add-on over the fee's whole window.
 
-    Those fees may have been reduced by the plan before that one: they count with their amount before the reduction.
+    Fees that were themselves reduced by an earlier plan count with their amount before the reduction.
     """
     window = advance_window(context.cycle, context.boundaries.timestamp)
     old = reader.tx.find(
@@ -233,7 +233,7 @@ def _billing_timestamp(reader: Reader, fee: Fee) -> datetime | None:
 
 
 def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:
-    """What a fee of the fixed charge is for."""
+    """The item that a fee of the fixed charge bills."""
     return FeeItem(
         type=FeeType.FIXED_CHARGE,
         item_type="AddOn",

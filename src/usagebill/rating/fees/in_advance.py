@@ -1,4 +1,4 @@
-"""Fees of single events: what a charge paid in advance bills as soon as an event arrives."""
+"""Fees of single events, billed by charges paid in advance as soon as an event arrives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["EventBilling", "advance_fee", "event_billing", "first_instant"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventBilling:
-    """Whose event it is, on which plan, in which charges period (of the whole subscription: `boundaries`)."""
+    """The contract, plan and charges period that an event is billed in; `boundaries` are the whole subscription's."""
 
     contract: Contract
     definition: PlanDefinition
@@ -37,12 +37,12 @@ class EventBilling:
 
     @property
     def subscription(self) -> Subscription:
-        """Whose event it is."""
+        """The subscription that the event belongs to."""
         return self.contract.subscription
 
 
 def event_billing(reader: Reader, subscription: Subscription, at: datetime) -> EventBilling:
-    """What a subscription that has started is billed for an event at `at`."""
+    """How an event at `at` is billed, for a subscription that has started."""
     contract = contract_of(reader, subscription)
     periods = cycle_at(contract, at)
     boundaries = running_boundaries(reader, contract, periods, at)
@@ -73,5 +73,5 @@ def advance_fee(
 
 
 def first_instant(at: datetime, tz: tzinfo) -> datetime:
-    """When the local day of `at` begins: what fees without invoice show as their first day."""
+    """The start of the local day of `at`, which fees without invoice show as their first day."""
     return day_start(local_date(at, tz), tz)

@@ -1,8 +1,7 @@
-"""Renewals: what a recurring charge paid in advance carries into the period that begins, billed for all of it.
+"""Renewals: recurring charges paid in advance, billed for the whole of the period that begins.
 
 Within a period each event is billed by itself. When the next one begins, the quantity at the end of the elapsed period
-is billed again at the full price: on the period's invoice if the charge is invoiceable, else as fees without an
-invoice.
+is billed again at the full price: on the period's invoice if the charge is invoiceable, else as fees without invoice.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["renewal_fees", "renewals_of", "standalone_renewals"]
 
 
 def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
-    """The renewals on the invoice of a billing period, charge by charge; empty ones are left out."""
+    """The renewals on a billing period's invoice, charge by charge; empty ones are left out."""
     return [
         fee
         for charge in _renewed(context, invoiceable=True)
@@ -37,9 +36,9 @@ def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
-    """The renewals without an invoice, empty ones included: once per elapsed period.
+    """The renewals without invoice, empty ones included, once per elapsed period.
 
-    They do not wait for the invoice of the period to be finalized.
+    They do not wait for the period's invoice to be finalized.
     """
     return [
         replace(fee, invoice_id=None, self_billed=False, pay_in_advance=True, created_at=reader.now)
@@ -50,7 +49,7 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
-    """The charges that are renewed: none at an end, unless a downgrade follows."""
+    """The charges to renew: none at an end, unless a downgrade follows."""
     elapsed = context.boundaries.charges
     if elapsed is None or context.invoice.skip_charges or elapsed.start >= elapsed.end:
         return
@@ -63,7 +62,7 @@ def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
 
 
 def _is_renewed(reader: Reader, context: BillingContext, charge: Charge) -> bool:
-    """Whether the charge already has its renewals after this elapsed period, deleted or not."""
+    """Whether the charge has been renewed after this elapsed period, even if the fees were deleted."""
     fee = reader.tx.first(
         Fee,
         eq("charge_id", charge.id),
@@ -84,7 +83,7 @@ def _elapsed(context: BillingContext) -> Window:
 
 
 def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
-    """The fees of one charge: its whole quantity, never prorated, dated to the period that begins."""
+    """The renewal of one charge: its whole quantity, not prorated, dated to the period that begins."""
     subscription, window = context.subscription, _elapsed(context)
     usage = UsageToBill(
         invoice=context.invoice,
@@ -107,7 +106,7 @@ def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list
 
 
 def _coming(context: BillingContext) -> tuple[datetime, datetime]:
-    """The first and the last instant of the charges period that contains the moment of billing."""
+    """The first and last instant of the charges period that contains the billing timestamp."""
     tz = context.cycle.tz
     period = context.cycle.period(local_date(context.boundaries.timestamp, tz), context.cycle.charges_interval)
     return day_start(period.start, tz), day_end(period.end, tz)

@@ -26,7 +26,7 @@ __all__ = ["end_of_trial", "fee_facts", "subscription_fee", "subscription_item"]
 
 
 def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
-    """When the trial of a subscription on a plan with `trial_period` days ends, None if there is none.
+    """The end of a trial of `trial_period` days, None if there is none.
 
     It counts from the customer's first start under the same external id.
     """
@@ -44,7 +44,7 @@ def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decim
 def subscription_item(
     context: BillingContext, kind: FeeType = FeeType.SUBSCRIPTION, name: str | None = None
 ) -> FeeItem:
-    """What a subscription fee (or a commitment's) is for."""
+    """The item that a subscription fee or commitment fee bills."""
     plan, subscription = context.plan, context.subscription
     return FeeItem(
         type=kind,
@@ -58,7 +58,7 @@ def subscription_item(
 
 
 def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
-    """The subscription fee of a billing period, None if the period carries none. A free trial gives a fee of 0."""
+    """The subscription fee of a billing period, None if the period carries none. In a free trial it is 0."""
     facts = fee_facts(reader, context)
     if not fee_is_due(facts):
         return None
@@ -97,7 +97,7 @@ def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
 
 
 def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
-    """What decides whether the billing period carries a subscription fee, and of how many days."""
+    """The facts that decide whether the billing period carries a subscription fee, and for how many days."""
     subscription, invoice, cycle = context.subscription, context.invoice, context.cycle
     ends_at = end_of_trial(reader, subscription, context.plan.trial_period)
     earlier = _earlier_fees(reader, context)
@@ -116,7 +116,7 @@ def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
         )
         == 0,
         fee_billed=bool(earlier),
-        # A fee made today may belong to a period that, in a new time zone, was over before today.
+        # A fee created today may belong to a period that, in a new time zone, was over before today.
         fee_billed_today=any(
             local_date(fee.created_at, cycle.tz) == day
             and (fee.to_datetime is None or is_same_end(cycle, context.boundaries.subscription, fee.to_datetime))
@@ -131,10 +131,10 @@ def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
 
 
 def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
-    """Subscription fees of the same subscription on other invoices that were not made later.
+    """The subscription's fees on other invoices that were not created later.
 
-    Those of periods that were over when it began to be billed are none: it waited for a payment, and another plan was
-    billed for the days in between.
+    Periods that were over before its billing began do not count: it waited for a payment then, and another plan was
+    billed for those days.
     """
     began = context.subscription.billed_from
     return reader.tx.find(

@@ -28,7 +28,7 @@ def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
-    """The usage the billing period bills: whose, and over which window; None if it bills none."""
+    """The usage that the billing period bills; None if it bills none."""
     if context.boundaries.charges is None:
         return None
     upgraded = context.ended and context.cycle.succession is Succession.UPGRADE

@@ -1,7 +1,7 @@
-"""Recounts of issued lines from events, plan and days, as they were known when the line was made.
+"""Recounts of issued lines from events, plan and days, as known when the line was made.
 
 Lines are counted and priced by the rules that billed them, so a finding is a record that was changed, lost or made
-against the rules. An invoice's usage is what had been received when it was finalized.
+against the rules. An invoice's usage is that received before it was finalized.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Recounts", "lost_events", "recounted", "recounted_without_invoice"]
 def recounted(
     reader: Reader, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], notes: Recounts
 ) -> Iterator[Finding]:
-    """Recount the lines of an issued invoice that bill its `periods`, and note in `notes` how many there are."""
+    """Recount the lines of an issued invoice that bill its `periods`, and count them in `notes`."""
     if invoice.voided_invoice_id is not None:
         for fee in fees:
             notes.leave(fee, AGAIN_BY_HAND)
@@ -61,6 +61,6 @@ def recounted(
 
 
 def recounted_without_invoice(reader: Reader, customer_id: str, notes: Recounts) -> Iterator[Finding]:
-    """Recount the fees of a customer that are on no invoice."""
+    """Recount the customer's fees without invoice."""
     for fee in reader.tx.each(Fee, eq("customer_id", customer_id), missing("invoice_id"), order=[asc("id")]):
         yield from fee_without_invoice(reader, fee, "(none)", notes)

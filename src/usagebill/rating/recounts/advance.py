@@ -1,4 +1,4 @@
-"""What is billed in advance, event by event or unit by unit, on an invoice of its own or on none."""
+"""Recounts of fees billed in advance, event by event or unit by unit, on an invoice of their own or on none."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _added_units(
 def _line_findings(
     fee: Fee, number: str, id: str, expected: Fee | None, doubt: Callable[[], str | None], notes: Recounts
 ) -> Iterator[Finding]:
-    """Errors in a single line."""
+    """The findings about a single line."""
     findings = list(differences(number, id, expected, fee))
     reason = doubt() if findings else None
     if reason is not None:
@@ -85,7 +85,7 @@ def _line_findings(
 
 
 def fee_without_invoice(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
-    """A fee without an invoice: of an event, or of a renewal."""
+    """Recount a fee without invoice: of an event, or of a renewal."""
     if fee.event_transaction_id is not None:
         yield from _event_fee(reader, fee, number, None, notes)
     elif fee.fee_type == FeeType.CHARGE:
@@ -131,7 +131,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
 def _event_fee(
     reader: Reader, fee: Fee, number: str, period: BillingPeriod | None, notes: Recounts
 ) -> Iterator[Finding]:
-    """Recount the fee of one event: what it adds to the events received before it."""
+    """Recount the fee of one event from the events received before it."""
     charge = reader.tx.get(Charge, fee.charge_id or "", deleted=True)
     metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     subscription = reader.tx.get(Subscription, fee.subscription_id or "")
@@ -183,7 +183,7 @@ def _event_fee(
 
 
 def _is_first_day(fee: Fee, start: datetime) -> bool:
-    """Whether a fee without an invoice begins with a day, in any time zone, in which its period starts."""
+    """Whether a fee without invoice begins with the day, in any time zone, on which its period starts."""
     shown = fee.from_datetime
     return not fee.invoiceable and shown is not None and start - _LONGEST_DAY <= shown <= start
 
@@ -191,7 +191,7 @@ def _is_first_day(fee: Fee, start: datetime) -> bool:
 def _event_billing(
     reader: Reader, fee: Fee, charge: Charge, subscription: Subscription, event: Event, period: BillingPeriod | None
 ) -> EventBilling | None:
-    """The charges period in which an event was billed; None if that is no longer known."""
+    """The charges period in which an event was billed; None if it is no longer known."""
     definition = definition_then(reader, charge.plan_id, fee.created_at)
     if period is not None:
         boundaries = boundaries_of(period)

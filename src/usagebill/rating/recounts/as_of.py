@@ -1,4 +1,4 @@
-"""What was known at an instant, and what has changed since: the plan, and why a later count may differ."""
+"""The state of records at an instant, and reasons for which a later count may differ."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinition:
-    """The charges that the plan had at `at`, each in its current version."""
+    """The charges that the plan had at `at`, in their current versions."""
 
     def load() -> PlanDefinition:
         plan = reader.tx.get(Plan, plan_id, deleted=True)
@@ -76,7 +76,7 @@ def touched(record: Charge | FixedCharge | BillableMetric | Plan, at: datetime) 
 def _plan_then(
     reader: Reader, period: BillingPeriod, subscription: Subscription, invoice: Invoice, at: datetime
 ) -> str:
-    """The plan that was billed. An override made later applies only to recomputed drafts."""
+    """The plan that was billed; an override created later applies only to recomputed drafts."""
     if subscription.plan_id == period.plan_id or invoice.created_at == at:
         return period.plan_id
     plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
@@ -84,7 +84,7 @@ def _plan_then(
 
 
 def context_as_of(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
-    """The billing period with the plan that it was billed by."""
+    """The billing period with the plan that billed it."""
     context = billing_context(reader, invoice, period)
     plan_id = _plan_then(reader, period, context.subscription, invoice, at)
     return replace(context, definition=definition_then(reader, plan_id, at))
@@ -108,7 +108,7 @@ def has_moved(reader: Reader, period: BillingPeriod) -> bool:
 
 
 def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) -> bool:
-    """Whether another subscription of the same id has begun since, right where this one ends or begins."""
+    """Whether another subscription of the same id has begun since `at`, right where this one ends or begins."""
     others = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     return any(
         other.id != subscription.id
@@ -119,7 +119,7 @@ def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) 
 
 
 def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | None:
-    """Doubt about units of a fixed charge that were decided at the very instant of the count."""
+    """The doubt about a fixed charge with units decided at the very instant of the count; None if there are none."""
     decided = eq("subscription_id", period.subscription_id), eq("created_at", at)
     return SAME_INSTANT if reader.tx.first(FixedChargeUnits, *decided) is not None else None
 

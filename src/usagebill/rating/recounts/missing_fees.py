@@ -1,4 +1,4 @@
-"""Events that a charge prices in advance but that never got a fee."""
+"""Events of charges paid in advance that never got a fee."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _CHANGE = timedelta(hours=26)
 
 
 def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]:
-    """The events of the subscription under a charge paid in advance that have no fee, not even a deleted one.
+    """The subscription's events under charges paid in advance that have no fee, not even a deleted one.
 
     Only events received since the charge last changed are checked, and only those that no other subscription of the
-    same id may have been billed for.
+    same id can have been billed for.
     """
     if subscription.started_at is None:
         return
@@ -72,7 +72,7 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
 
 
 def _is_alone(known: list[Subscription], subscription: Subscription, event: Event) -> bool:
-    """Whether no other subscription can have been billed for the event."""
+    """Whether no other subscription of `known` can have been billed for the event."""
     if subscription_at(known, event.timestamp, event.created_at) != subscription:
         return False
     return not any(
@@ -85,6 +85,6 @@ def _is_alone(known: list[Subscription], subscription: Subscription, event: Even
 
 
 def _waits(reader: Reader, event: Event) -> bool:
-    """Whether the job for the events received with this one is still pending; a failed one is listed elsewhere."""
+    """Whether the job for the events received with this one is still pending; failed jobs are listed elsewhere."""
     together = reader.tx.events.received(event.created_at, event.created_at + _INSTANT)
     return any(reader.tx.jobs.waiting(ProcessEvents.kind, received.id) is not None for received in list(together))

@@ -1,4 +1,4 @@
-"""Recounts of the lines of whole billing periods, and of usage so far that passed a threshold."""
+"""Recounts of whole billing periods, and of usage so far that passed a threshold."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ class Lines:
         yield from self.judge((), [fee for fee in usage_fees if fee.charge_id not in known], lambda _: CHANGED)
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
-        """The lines of a charge with what had been received at `at`."""
+        """The lines of a charge, counted from the events received by `at`."""
         raise LookupError(f"billing period {self.period.id} bills no usage")
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
-        """The other instants at which the count may have been made, and whether these are all."""
+        """Other instants at which the count may have been made, and whether these are all."""
         return [], True
 
     def judge(
         self, expected: Iterable[Fee], stored: Sequence[Fee], doubt: Callable[[Fee], str | None]
     ) -> Iterator[Finding]:
-        """Note what was recounted. A difference is a finding, unless there is a reason to `doubt` it."""
+        """Count the recounted lines. A difference is a finding, unless there is a reason to `doubt` it."""
         for fee, is_there, findings in judged(self.invoice.number, self.invoice.id, expected, stored):
             reason = doubt(fee) if findings else None
             if reason is not None:
@@ -116,7 +116,7 @@ class Lines:
         return with_adjustments(self.reader.at(self.at), draft, fees)
 
     def arrivals(self, charge: Charge, last: datetime | None = None) -> tuple[list[datetime], bool]:
-        """When events of the charge came in after the invoice was begun, not after `last`, and whether that is all."""
+        """The instants after the invoice was begun, up to `last`, at which events came in, and whether that is all."""
         metric = self.context.definition.metrics[charge.billable_metric_id]
         instants = {
             event.created_at
@@ -142,7 +142,7 @@ class Lines:
         yield from self.judge(expected, stored, doubt)
 
     def _doubt(self, charge: Charge, *, complete: bool) -> str | None:
-        """Why the lines of a charge may differ without being wrong; None if they may not."""
+        """The reason for which the lines of a charge may differ without being wrong; None if there is none."""
         context, at = self.context, self.at
         metric = context.definition.metrics[charge.billable_metric_id]
         if touched(charge, at) or touched(metric, at) or context.subscription.plan_id != self.period.plan_id:
@@ -161,11 +161,11 @@ class Lines:
         return SAME_INSTANT if self.is_instant_doubtful(charge) else None
 
     def is_instant_doubtful(self, charge: Charge) -> bool:
-        """Whether the count depends on events received at its very instant, before or after it."""
+        """Whether events were received at the very instant of the count, which may have come before or after it."""
         return not self.agrees(self.expected_usage(charge, self.at - _INSTANT), self.expected_usage(charge, self.at))
 
     def _next_plan_is_another(self) -> bool:
-        """Whether the next plan may have been another when it was decided what it goes on to bill after an upgrade."""
+        """Whether the next plan may have had other charges when the upgrade was billed."""
         following = successor_of(self.reader, self.context.subscription)
         if following is None:
             return False
@@ -244,7 +244,7 @@ class WholePeriod(Lines):
         yield from self.judge([] if fee is None else [fee], self._of(FeeType.COMMITMENT), lambda _: self._fee_doubt())
 
     def _fee_doubt(self) -> str | None:
-        """Why a line that follows from the plan and from what was billed before may differ without being wrong."""
+        """The reason for which a line based on the plan and on earlier bills may differ without being wrong."""
         if touched(self.context.definition.plan, self.at):
             return CHANGED
         if self.context.subscription.plan_id != self.period.plan_id:
@@ -253,7 +253,7 @@ class WholePeriod(Lines):
 
 
 class UsageSoFar(Lines):
-    """The usage so far that passed a threshold: what had come in when the threshold was looked at, and not before."""
+    """Usage so far that passed a threshold: the events received by the time the threshold was checked."""
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         context, charges = self.context, self.context.boundaries.charges

@@ -1,4 +1,4 @@
-"""The report of recounted fees, and of those that were not."""
+"""The report on fees that were recounted, and on those that were not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Recounts"]
 
 @dataclass(slots=True)
 class Recounts:
-    """How many lines of each kind were recounted, and how many were skipped for each reason."""
+    """The number of recounted lines by kind, and of skipped ones by reason."""
 
     done: dict[str, int] = field(default_factory=dict)
     _left: dict[tuple[str, str], int] = field(default_factory=dict)
