@@ -80,7 +80,7 @@ class AddressFields(TypedDict, total=False):
 
 
 class AlertFields(TypedDict, total=False):
-    """`billable_metric_code` names the metric that alerts of the `billable_metric_` types watch."""
+    """`billable_metric_code` is the metric watched by alerts of the `billable_metric_` types."""
 
     alert_type: (
         Literal[
@@ -103,7 +103,7 @@ class AlertFields(TypedDict, total=False):
 
 
 class AlertThresholdFields(TypedDict, total=False):
-    """`value` is a number, or text that spells one: cents, units or credits as the alert's type says."""
+    """`value` is a number, or one as text: cents, units or credits, depending on the alert's type."""
 
     code: str | None
     value: Required[Number]
@@ -211,7 +211,7 @@ class CloudEventFields(TypedDict, total=False):
 
 
 class CouponFields(TypedDict, total=False):
-    """`amount_cents` with its currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
+    """`amount_cents` and currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
 
     name: str | None
     code: str | None
@@ -229,7 +229,7 @@ class CouponFields(TypedDict, total=False):
 
 
 class CouponTargetsFields(TypedDict, total=False):
-    """What a coupon is limited to: plans or metrics by code, not both. An empty list is no limit."""
+    """The targets of a coupon: plans or metrics by code, not both. An empty list is no limit."""
 
     plan_codes: Sequence[str] | None
     billable_metric_codes: Sequence[str] | None
@@ -293,7 +293,7 @@ class CustomerMetadataFields(TypedDict, total=False):
 
 
 class DunningThresholdFields(TypedDict, total=False):
-    """What must be overdue in a currency for customers to be asked for it, in cents; the amount itself is enough."""
+    """The overdue amount, in cents of a currency, from which customers are asked to pay (inclusive)."""
 
     amount_cents: Required[int]
     currency: Required[str]
@@ -367,7 +367,7 @@ class GraduatedRange(TypedDict, total=False):
 
 
 class IntegrationCustomerFields(TypedDict, total=False):
-    """`id` is that of a link that is there already."""
+    """`id` is that of an existing link."""
 
     id: str | None
     integration_type: Literal["anrok", "avalara", "netsuite", "xero", "hubspot", "salesforce"] | None
@@ -379,7 +379,7 @@ class IntegrationCustomerFields(TypedDict, total=False):
 
 
 class MetadataItemFields(TypedDict, total=False):
-    """An item with the id of one that is there changes it."""
+    """A metadata item; with the id of an existing item it changes that."""
 
     id: str | None
     key: Required[str]
@@ -403,7 +403,7 @@ class MinimumCommitmentFields(TypedDict, total=False):
 
 
 class OneOffFeeFields(TypedDict, total=False):
-    """`unit_amount_cents` is the add-on's unless given, `units` 1. Known `tax_codes` take the place of its taxes."""
+    """`unit_amount_cents` defaults to the add-on's, `units` to 1. Known `tax_codes` replace its taxes."""
 
     add_on_code: Required[str]
     unit_amount_cents: int | None
@@ -470,7 +470,7 @@ class PrivilegeFields(TypedDict, total=False):
 
 
 class RegeneratedFeeFields(TypedDict, total=False):
-    """A line of the voided invoice (`id`) to keep, with the changes sent; or a new one.
+    """A line of the voided invoice (`id`) to keep, with changes, or a new line.
 
     `unit_amount` is in major units of the currency."""
 

@@ -461,7 +461,7 @@ class InvoiceCustomSection(_InvoiceCustomSection):
     def applied_to_organization(self) -> bool: ...
 
 class IssuedKey(_IssuedKey):
-    """A new key with its value, which cannot be had again."""
+    """A new key with its value, which cannot be shown again."""
 
     @property
     def created_at(self) -> str: ...

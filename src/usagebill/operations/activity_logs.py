@@ -1,4 +1,4 @@
-"""The activity log: written from the changes of a unit of work, in its transaction; listed and shown."""
+"""The activity log: written from the changes of a unit of work, in its transaction."""
 
 from __future__ import annotations
 
@@ -78,15 +78,13 @@ __all__ = ["LOGGED", "PARTS", "ActivityFilters", "email_sent", "get", "invoice_t
 View = Callable[[Reader, Any], Mapping[str, Any]]
 
 
-# Where links stand that open a document for whoever has them.
+# Links below this path open a document for anybody who has them.
 _DOCUMENTS = "/documents/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Logged:
-    """How a kind of record is logged. `resource`: the type and the id that its activities are about, if that is
-    another record.
-    """
+    """How a kind of record is logged; `resource` gives the id that its activities are about, by default its own."""
 
     resource_type: str
     activities: Callable[[Any, Any], Sequence[str]]
@@ -104,7 +102,7 @@ def _plan(reader: Reader, plan: Plan) -> Mapping[str, Any]:
     return shown
 
 
-# What a wallet's transactions come to, which are activities themselves, and what a refresh of ongoing balances writes.
+# Totals of a wallet's transactions, which are activities themselves, and values written by a balance refresh.
 _BALANCES = frozenset(
     {
         "balance_cents",
@@ -188,7 +186,7 @@ LOGGED: Mapping[type, _Logged] = {
 class _Part:
     """A kind of record that is a part of another: a change of it is an `activity` of that record, in the field `name`.
 
-    What changes in the fields to be ignored is none.
+    Changes of ignored fields alone are not logged.
     """
 
     whole: type
@@ -199,7 +197,7 @@ class _Part:
     ignoring: frozenset[str] = frozenset()
 
     def is_changed(self, change: Change) -> bool:
-        """Whether the change is one to be logged."""
+        """Whether the change is to be logged."""
         return change.old is None or change.new is None or not changed_fields(change.old, change.new) <= self.ignoring
 
 
@@ -217,7 +215,7 @@ def _rule(_: Reader, rule: RecurringTransactionRule) -> Mapping[str, Any]:
 
 
 def _entitlement(reader: Reader, entitlement: PlanEntitlement | SubscriptionEntitlement) -> Mapping[str, Any]:
-    """The feature by its code, and what a plan grants of it, or a subscription changes."""
+    """An entitlement with the code of its feature and its values."""
     feature = reader.tx.get(Feature, entitlement.feature_id, deleted=True)
     shown: dict[str, Any] = {"code": None if feature is None else feature.code}
     if isinstance(entitlement, PlanEntitlement):
@@ -270,7 +268,7 @@ _Named = tuple[type, str]
 
 
 def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
-    """Log what has become of records in this unit of work, as of its instant."""
+    """Log the changes of this unit of work, as of its instant."""
     parts: dict[_Named, list[Change]] = {}
     whole: dict[_Named, Change] = {}
     for change in changes:
@@ -290,7 +288,7 @@ def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
 
 
 def _follows_its_parent(change: Change, whole: Mapping[_Named, Change]) -> bool:
-    """Whether an override of a plan is made with its subscription, or changed with its parent, which is logged."""
+    """Whether a change of an override comes with that of its subscription or parent, which is logged instead."""
     plan: Plan = change.record
     return plan.parent_id is not None and (change.old is None or (Plan, plan.parent_id) in whole)
 
@@ -314,7 +312,7 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
     for activity in types:
         is_update = "updated" in activity
         if is_update and not differences:
-            # Only what nobody sees has changed.
+            # Only invisible fields have changed.
             continue
         work.tx.insert(
             ActivityLog(
@@ -345,7 +343,7 @@ _EMAILED: Mapping[EmailSubject, type] = {
 
 
 def _text(value: Mapping[str, Any]) -> str:
-    """The JSON of a record, without what lets anybody open its documents who reads the log."""
+    """The JSON of a record, without the links that would let a reader of the log open its documents."""
     text = encode_json(value).decode()
     return text if _DOCUMENTS not in text else encode_json(without_secrets(value, frozenset())).decode()
 
@@ -356,7 +354,7 @@ def invoice_text(reader: Reader, invoice: Invoice) -> str:
 
 
 def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:
-    """Log that an e-mail about a record has been given to the mail server."""
+    """Log that the mail server has accepted an e-mail about a record."""
     kind = _EMAILED[task.subject]
     subject = work.tx.get(kind, task.subject_id)
     if work.settings.activity_log_days == 0 or subject is None:
@@ -386,7 +384,7 @@ def _resource_type(logged: _Logged, record: object) -> str:
 
 
 def _changed_parts(work: Work, parts: Sequence[Change]) -> dict[str, list[Any]]:
-    """Each field of parts -> those that changed, as they were and as they are."""
+    """By field, the parts that changed, as they were and as they are."""
     changed: dict[str, list[Any]] = {}
     for change in parts:
         part = PARTS[type(change.record)]
@@ -408,7 +406,7 @@ def _external_subscription_id(record: object) -> str | None:
 
 @Input
 class ActivityFilters:
-    """All that are given must hold; of several values of one any. The bounds of `logged_at` are inclusive."""
+    """All filters must match, each with any of its values. The bounds of `logged_at` are inclusive."""
 
     from_date: Maybe[str] = ABSENT
     to_date: Maybe[str] = ABSENT
@@ -422,7 +420,7 @@ class ActivityFilters:
 
 
 def list_all(reader: Reader, options: ActivityFilters, paging: Paging) -> Page[ActivityLog]:
-    """The activities of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date."""
+    """The activities of the last `Settings.listed_log_days` days, newest first. Raises `Invalid` for bad dates."""
     conditions = log_span(reader, options.from_date, options.to_date, reader.settings.listed_log_days)
     for column, values in (
         ("activity_type", options.activity_types),
@@ -433,7 +431,7 @@ def list_all(reader: Reader, options: ActivityFilters, paging: Paging) -> Page[A
         if values:
             conditions.append(within(column, values))
     if options.user_emails:
-        # Nobody signs in here: whoever makes a change has a key.
+        # Nobody signs in here: changes are made with API keys.
         conditions.append(within("resource_id", ()))
     if options.external_customer_id:
         conditions.append(eq("external_customer_id", options.external_customer_id))
@@ -443,7 +441,7 @@ def list_all(reader: Reader, options: ActivityFilters, paging: Paging) -> Page[A
 
 
 def get(reader: Reader, activity_id: str) -> ActivityLog:
-    """An activity, as long as it is kept. Raises `NotFound`."""
+    """The activity with this id, while it is kept. Raises `NotFound`."""
     activity = reader.tx.get(ActivityLog, activity_id)
     if activity is None:
         raise NotFound("activity_log", activity_id)

@@ -49,7 +49,7 @@ def create(work: Work, request: AddOnInput) -> AddOn:
         organization_id=work.organization.id,
         name=value_or(request.name, ""),
         code=value_or(request.code, ""),
-        # Nothing sent is refused below, as any amount that is not above zero.
+        # An absent amount is refused below, like any that is not above zero.
         amount_cents=value_or(request.amount_cents, 0),
         amount_currency=value_or(request.amount_currency, ""),
         invoice_display_name=value_or(request.invoice_display_name, None),

@@ -1,6 +1,6 @@
-"""Triggers for alerts: what they watch has moved, or may have. Subscriptions are checked by a job, wallets at once.
+"""Triggers of alert checks. Subscriptions are checked by a job, wallets at once.
 
-Events within a few seconds share one check. A wallet is checked whenever its balance changes, so that no fall between
+Events within a few seconds share one check. A wallet is checked whenever its balance changes, so that no dip between
 two checks is missed.
 """
 
@@ -39,14 +39,14 @@ __all__ = [
     "watch_wallet",
 ]
 
-# How long after an event its check runs, covering everything received in between.
+# The delay between an event and its check, which covers everything received in between.
 GATHERED = timedelta(seconds=5)
 _log = structlog.get_logger("usagebill.alerts")
 _ACTIVE = eq("status", SubscriptionStatus.ACTIVE)
 
 
 def watch_events(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
-    """Schedule a check of the alerts whose usage new events may move; `metrics` are those of their codes, by code."""
+    """Schedule checks of the alerts whose usage the new `events` may change; `metrics` are theirs, by code."""
     codes: dict[str, set[str]] = {}
     for event in events:
         if event.external_subscription_id and event.code in metrics:
@@ -64,12 +64,12 @@ def watch_events(work: Work, events: Sequence[Event], metrics: Mapping[str, Bill
 
 
 def watch_plans(work: Work, plan_ids: Iterable[str]) -> None:
-    """Schedule a check of the alerts of all subscriptions on these plans, because a price has changed."""
+    """Schedule checks of the alerts of all subscriptions on these plans, because prices have changed."""
     watch_subscriptions(work, within("plan_id", tuple(plan_ids)))
 
 
 def watch_subscriptions(work: Work, *conditions: Condition) -> None:
-    """Schedule a check of the alerts of the matching active subscriptions."""
+    """Schedule checks of the alerts of the matching active subscriptions."""
     if work.tx.first(Alert) is None:
         return
     for subscription in work.tx.find(Subscription, *conditions, _ACTIVE):
@@ -83,7 +83,7 @@ def watch_subscription(work: Work, subscription: Subscription) -> None:
 
 
 def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
-    """Schedule a check of the alerts that watch the lifetime usage of the subscriptions that the invoice bills."""
+    """Schedule checks of the lifetime usage alerts of the subscriptions that the invoice bills."""
     lifetime = eq("alert_type", AlertType.LIFETIME_USAGE_AMOUNT)
     if work.tx.first(Alert, lifetime) is None:
         return
@@ -93,17 +93,14 @@ def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
 
 
 def watch_wallet(work: Work, wallet: Wallet, alerts: Iterable[Alert] | None = None) -> None:
-    """Check the alerts of the wallet, because its balance or ongoing balance has moved.
-
-    They are looked up unless they are given.
-    """
+    """Check the wallet's `alerts` (looked up unless passed), because its balance or ongoing balance has changed."""
     if wallet.status == WalletStatus.ACTIVE:
         for alert in alerts_of_wallet(work, wallet.id) if alerts is None else alerts:
             see(work, alert, wallet_value(alert.alert_type, wallet))
 
 
 def check_before_end(work: Work, subscription: Subscription) -> None:
-    """Run the pending check of a subscription that is about to end, as its usage cannot be checked afterwards.
+    """Run the pending check of a subscription that is about to end, because its usage cannot be checked afterwards.
 
     If the check fails, the subscription ends all the same.
     """

@@ -1,6 +1,6 @@
 """API keys: created, listed, changed, rotated and revoked; only hashes are kept.
 
-A key that manages others gives no more than it has itself: nobody gets a permission by way of another key.
+A key can only grant permissions that it has itself, so that nobody gains permissions by way of another key.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 
 def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:
-    """The key whose value has this SHA-256 (hexadecimal), valid or not."""
+    """The key with this SHA-256 of its value (hexadecimal), valid or not."""
     return tx.first(ApiKey, eq("value_hash", value_hash))
 
 
 @Input
 class ApiKeyInput:
     """`permissions`: resource -> `read`, `write` or both; a resource that is left out is denied. `expires_at` is the
-    first instant at which the key opens nothing.
+    first instant at which the key is no longer valid.
     """
 
     name: Maybe[str] = ABSENT
@@ -57,7 +57,7 @@ class ApiKeyInput:
 
 @Input
 class RotationInput:
-    """The successor's name, if it is to have another, and when the old key ends: at once unless given."""
+    """The new key's name, by default that of the old one, and when the old key expires, by default at once."""
 
     name: Maybe[str] = ABSENT
     expires_at: Maybe[str] = ABSENT
@@ -65,14 +65,14 @@ class RotationInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedKey:
-    """A new key with its value, which cannot be had again."""
+    """A new key with its value, which cannot be shown again."""
 
     key: ApiKey
     secret: Secret
 
     @property
     def value(self) -> str:
-        """What requests are sent with."""
+        """The value to send requests with."""
         return self.secret.value
 
 
@@ -82,7 +82,7 @@ def create(
     permissions: Mapping[str, tuple[str, ...]] | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its value, which cannot be had again. Without `permissions` it may do everything."""
+    """A new key with its value, which cannot be shown again. Without `permissions` it may do everything."""
     if permissions is not None:
         codes = permission_errors(permissions)
         if codes:
@@ -116,7 +116,7 @@ def _made(
 
 
 def _held(work: Work) -> Mapping[str, tuple[str, ...]] | None:
-    """What the key may do that asks; None if nothing limits who asks."""
+    """The permissions of the requesting key; None if the caller is not limited."""
     key = work.actor.api_key
     return None if key is None or not work.organization.granular_permissions else key.permissions
 
@@ -124,7 +124,7 @@ def _held(work: Work) -> Mapping[str, tuple[str, ...]] | None:
 def _check_grant(
     work: Work, wanted: Mapping[str, tuple[str, ...]], before: Mapping[str, tuple[str, ...]] | None = None
 ) -> None:
-    """Raises `Forbidden` if a key would be given what neither it had `before` nor the key that asks has."""
+    """Raises `Forbidden` if a key would gain permissions that it did not have `before` and the requesting key lacks."""
     held = _held(work)
     if held is None:
         return
@@ -138,7 +138,7 @@ def _listed(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _end(text: Maybe[str], now: datetime) -> datetime | None:
-    """When a key is to end; raises `Invalid` for what is no time, or has passed."""
+    """The instant at which a key is to expire. Raises `Invalid` for text that is no instant, or one in the past."""
     if not text:
         return None
     instant = parse_instant(text)
@@ -148,9 +148,9 @@ def _end(text: Maybe[str], now: datetime) -> datetime | None:
 
 
 def issue(work: Work, request: ApiKeyInput) -> IssuedKey:
-    """Create a key; its value is shown this once. Without `permissions` it may do all that the key that asks may do.
+    """Create a key; its value is shown only once. Without `permissions` it gets those of the requesting key.
 
-    Raises `Invalid`, and `Forbidden` for more than that.
+    Raises `Invalid`, and `Forbidden` for permissions that the requesting key lacks.
     """
     wanted = value_or(request.permissions, None)
     if wanted is None:
@@ -174,9 +174,9 @@ def get(reader: Reader, api_key_id: str) -> ApiKey:
 
 
 def change(work: Work, api_key_id: str, request: ApiKeyInput) -> ApiKey:
-    """Rename a key, replace its permissions as a whole, or have it end; `expires_at` null has it never end.
+    """Rename a key, replace its permissions as a whole, or set when it expires (`expires_at` null: never).
 
-    Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the key that asks has.
+    Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the requesting key has.
     """
     key = _live(work, api_key_id)
     permissions = value_or(request.permissions, None)
@@ -197,9 +197,9 @@ def change(work: Work, api_key_id: str, request: ApiKeyInput) -> ApiKey:
 
 
 def replace_key(work: Work, api_key_id: str, request: RotationInput) -> IssuedKey:
-    """Replace a key by a new one with its permissions and its name; the old one ends now, or at `expires_at`.
+    """Replace a key by a new one with its permissions and name; the old one expires now, or at `expires_at`.
 
-    Raises `NotFound`, `Invalid`, and `Forbidden` if it may do more than the key that asks.
+    Raises `NotFound`, `Invalid`, and `Forbidden` if the key has permissions that the requesting key lacks.
     """
     _check_grant(work, _live(work, api_key_id).permissions)
     name = value_or(request.name, None)
@@ -227,7 +227,7 @@ def update(
     permissions: Mapping[str, tuple[str, ...]] | Absent = ABSENT,
     expires_at: datetime | Absent | None = ABSENT,
 ) -> ApiKey:
-    """Rename a key, replace its whole map of permissions, or change when it ends."""
+    """Rename a key, replace its permissions as a whole, or change when it expires."""
     key = _live(work, id)
     if not isinstance(name, Absent):
         key = replace(key, name=name)
@@ -244,9 +244,9 @@ def update(
 
 
 def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
-    """Replace a key by a new one with the same permissions and, unless another is given, the same name.
+    """Replace a key by a new one with the same permissions and, by default, the same name.
 
-    The old one ends now, or at `expires_at`; the new one has no end.
+    The old one expires now, or at `expires_at`; the new one never.
     """
     old = _live(work, id)
     work.tx.replace(replace(old, expires_at=expires_at or work.now, updated_at=work.now))
@@ -255,7 +255,7 @@ def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | 
 
 
 def revoke(work: Work, api_key_id: str) -> ApiKey:
-    """End a key at once. Raises `Invalid` if no other key without an expiry would remain."""
+    """Revoke a key at once. Raises `Invalid` if no other key without an expiry would remain."""
     key = _live(work, api_key_id)
     _check_another_remains(work, key)
     ended = replace(key, expires_at=work.now, updated_at=work.now)

@@ -1,4 +1,4 @@
-"""The log of requests: listed and shown. The API writes it (`http.request_log`)."""
+"""The log of requests, which the API writes (`http.request_log`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LAST_SUCCESS = 399
 
 @Input
 class ApiLogFilters:
-    """All that are given must hold; of several values of one any. The bounds of `logged_at` are inclusive.
+    """All filters must match, each with any of its values. The bounds of `logged_at` are inclusive.
 
-    A status is a number, `succeeded` (up to 399) or `failed`; `*` in a path stands for any text.
+    A status is a number, `succeeded` (up to 399) or `failed`; `*` in a path matches any text.
     """
 
     from_date: Maybe[str] = ABSENT
@@ -32,7 +32,7 @@ class ApiLogFilters:
 
 
 def list_all(reader: Reader, options: ApiLogFilters, paging: Paging) -> Page[ApiLog]:
-    """The requests of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date."""
+    """The requests of the last `Settings.listed_log_days` days, newest first. Raises `Invalid` for bad dates."""
     conditions = log_span(reader, options.from_date, options.to_date, reader.settings.listed_log_days)
     if options.http_methods:
         conditions.append(within("http_method", [method.lower() for method in options.http_methods]))
@@ -49,7 +49,7 @@ def list_all(reader: Reader, options: ApiLogFilters, paging: Paging) -> Page[Api
 
 
 def _of_statuses(sent: tuple[str, ...]) -> list[Condition]:
-    """Both words together match nothing: no answer is both."""
+    """Conditions on the status. `succeeded` and `failed` together match nothing: no response is both."""
     conditions: list[Condition] = []
     numbers = [int(text) for text in sent if text.isdecimal() and len(text) <= 3]
     words = [text for text in sent if not text.isdecimal()]
@@ -66,7 +66,7 @@ def _of_statuses(sent: tuple[str, ...]) -> list[Condition]:
 
 
 def get(reader: Reader, request_id: str) -> ApiLog:
-    """The last request with this id, as long as it is kept. Raises `NotFound`."""
+    """The last request with this id, while it is kept. Raises `NotFound`."""
     entry = reader.tx.first(ApiLog, eq("request_id", request_id), order=[desc("logged_at"), desc("id")])
     if entry is None:
         raise NotFound("api_log", request_id)

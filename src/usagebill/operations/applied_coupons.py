@@ -1,4 +1,4 @@
-"""Applied coupons: attach a coupon to a customer, list and end what is attached, give back what an invoice used."""
+"""Applied coupons: attach coupons to customers, list and end them, and give back what an invoice used."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     """Attach a coupon to a customer.
 
     A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
-    of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
+    of this code, `NotAllowed` if the customer has a coupon with the same targets, and `Invalid`.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")
     coupon = work.tx.first(Coupon, eq("code", request.coupon_code or ""), eq("status", CouponStatus.ACTIVE))
@@ -89,7 +89,7 @@ def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
 
 
 def _overlaps(reader: Reader, customer: Customer, coupon: Coupon) -> bool:
-    """Whether an active coupon of the customer reduces plans or metrics that this one is limited to."""
+    """Whether an active coupon of the customer has a plan or metric in common with this one's targets."""
     if not coupon.limited_plans and not coupon.limited_billable_metrics:
         return False
     of_plans = reader.tx.find(Charge, within("plan_id", coupon.plan_ids))
@@ -101,7 +101,7 @@ def _overlaps(reader: Reader, customer: Customer, coupon: Coupon) -> bool:
 
 
 def list_all(reader: Reader, options: AppliedCouponFilters, paging: Paging) -> Page[AppliedCoupon]:
-    """Coupons of customers, latest first; those of deleted customers are left out."""
+    """Applied coupons, latest first; those of deleted customers are left out."""
     conditions = [related(Customer, "customer_id", missing("deleted_at")), *_conditions(options)]
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
@@ -111,7 +111,7 @@ def list_all(reader: Reader, options: AppliedCouponFilters, paging: Paging) -> P
 def list_of_customer(
     reader: Reader, external_id: str, options: AppliedCouponFilters, paging: Paging
 ) -> Page[AppliedCoupon]:
-    """The coupons of one customer, latest first. Raises `NotFound` for an unknown customer."""
+    """The applied coupons of one customer, latest first. Raises `NotFound` for an unknown customer."""
     of_customer = eq("customer_id", customer_by_external_id(reader, external_id).id)
     order = [desc("created_at"), asc("id")]
     return reader.page(AppliedCoupon, of_customer, *_conditions(options), paging=paging, order=order)
@@ -127,7 +127,7 @@ def _conditions(options: AppliedCouponFilters) -> list[Condition]:
 
 
 def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCoupon:
-    """End a coupon for a customer; what it has taken off stays. Raises `NotFound` for the customer or the coupon."""
+    """End a coupon for a customer; past discounts stay. Raises `NotFound` for the customer or the coupon."""
     customer = customer_by_external_id(work, external_id)
     applied = work.tx.get(AppliedCoupon, applied_coupon_id)
     if applied is None or applied.customer_id != customer.id:
@@ -136,7 +136,7 @@ def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCo
 
 
 def give_back(work: Work, invoice: Invoice) -> None:
-    """Make the coupons that an undone invoice used available again. Call it once the invoice has its final status."""
+    """Make the coupons that an undone invoice used available again. Call it after the invoice's status has changed."""
     for credit in invoice.credits:
         if credit.item_type != CreditType.COUPON or credit.source_id is None:
             continue

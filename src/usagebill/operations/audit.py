@@ -62,10 +62,10 @@ __all__ = ["AuditReport", "audit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What was audited, the number of findings (`found`), and the first of them (`findings`).
+    """The numbers of audited records, the number of findings (`found`) and the first of them (`findings`).
 
-    `recounted` is how many fees of each kind (`core.recounts.KINDS`) were recounted from events, plan and days,
-    `not_recounted` how many could not be. Both are empty if nothing was to be recounted.
+    `recounted` is the number of fees by kind (`core.recounts.KINDS`) recounted from events, plan and days,
+    `not_recounted` that of fees that could not be. Both are empty without recounts.
     """
 
     customers: int
@@ -82,7 +82,7 @@ class AuditReport:
 
 @dataclass(slots=True)
 class _Notes:
-    """What the audit has seen so far."""
+    """The audit's results so far."""
 
     at_most: int
     recounts: Recounts | None
@@ -103,10 +103,10 @@ class _Notes:
 
 
 def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
-    """Recompute everything that was issued from its own records, and say what differs.
+    """Recompute all issued documents from their own records, and report differences.
 
-    With `recount`, each fee is also recounted from its events, its plan and its days. `at_most` findings are given
-    in full, all are counted.
+    With `recount`, each fee is also recounted from its events, plan and days. All findings are counted, `at_most` of
+    them reported in full.
     """
     notes = _Notes(at_most, Recounts() if recount else None)
     customer_ids: set[str] = set()
@@ -204,7 +204,7 @@ def _audited_invoice(
 
 
 def _audit_wallets(reader: Reader, customer: Customer, notes: _Notes) -> None:
-    """The wallets of a customer, and what its invoices say they paid."""
+    """Audit a customer's wallets against the payments on its invoices."""
     for wallet in wallets_of_customer(reader, customer.id):
         notes.wallets += 1
         transactions = reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id))
@@ -311,16 +311,16 @@ def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = Fa
 
 
 def _cycle(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
-    """The subscription's cycle where its last invoice saw its days begin and end."""
+    """The subscription's cycle in the time zone of its last invoice."""
     return contract_of(reader, subscription).cycle(ZoneInfo(periods[-1].timezone) if periods else None)
 
 
 def _audited_fees(
     reader: Reader, subscription: Subscription, periods: list[BillingPeriod], invoices: dict[str, Invoice]
 ) -> Iterator[Finding]:
-    """Subscription fees, and the fees of each fixed charge paid in advance, bill no period twice.
+    """Check that subscription fees, and fees of each fixed charge paid in advance, bill no period twice.
 
-    Subscription fees leave none out, either, once the first one is billed.
+    Subscription fees must not skip a period either, once the first one is billed.
     """
     windows: dict[str, list[BilledWindow]] = {}
     added = {
@@ -333,7 +333,7 @@ def _audited_fees(
         if invoice is None or invoice.id in added or fee.from_datetime is None or fee.to_datetime is None:
             continue
         if subscription.billed_from is not None and fee.to_datetime < subscription.billed_from:
-            # It waited for the payment of this one. Until then another plan was billed, and this one is credited.
+            # It waited for this invoice's payment. Until then another plan was billed, and this fee is credited.
             continue
         if fee.fee_type == FeeType.SUBSCRIPTION:
             ends = fee.to_datetime == subscription.terminated_at
@@ -361,7 +361,7 @@ def _audited_fees(
 
 
 def _audited_wait(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
-    """Every active subscription has a run scheduled no later than its open period is to be billed, or its end."""
+    """Check that an active subscription has a run scheduled by the time its open period is due, or its end is."""
     contract = contract_of(reader, subscription)
     if (
         contract.has_overdue_end(reader.now)

@@ -1,4 +1,4 @@
-"""The backlog: a customer's overdue jobs run before anything of that customer changes."""
+"""The backlog: a customer's overdue jobs, run before anything of that customer changes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None:
-    """Run the customer's overdue jobs in order, each as of the instant it was due at.
+    """Run the customer's overdue jobs in order, each as of its due instant.
 
-    A period that closed while no worker ran is billed as it was before the change, and cannot be lost by it. A failing
-    job stops everything, unless the backlog is not `needed`: then it is left to its next try, which the change may be
-    what makes succeed.
+    So a period that closed while no worker was running is billed as if the change had not been made yet, and the change
+    cannot lose it. A failing job fails the operation if the backlog is `needed`; otherwise the job is left to its next
+    retry, which the change may let succeed.
     """
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
         emitted = len(work.messages)
@@ -36,7 +36,7 @@ def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None
             raise
         except Exception as problem:
             if needed:
-                # The error is the overdue job's, not this request's.
+                # The error comes from the overdue job, not from this request.
                 raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
             del work.messages[emitted:]
             work.invalidate_all()
@@ -44,9 +44,9 @@ def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None
 
 
 def after_backlog(of: Callable[[Work, str], None]) -> Callable[[Operation], Operation]:
-    """Decorate an operation so that it settles the backlog first, `of` the customers that it concerns.
+    """Decorate an operation so that it first settles the backlog of the customers that `of` returns.
 
-    `of` is given the operation's first argument after the work: an external id or a code.
+    `of` gets the operation's first argument after the work: an external id or a code.
     """
 
     def declare(operation: Operation) -> Operation:
@@ -69,14 +69,14 @@ def of_customer(work: Work, external_id: str) -> None:
 
 
 def of_subscription(work: Work, external_id: str) -> None:
-    """The backlog before a request about the subscription with this external id: which subscription that is may depend
-    on a start, a change of plan or an end that is overdue.
+    """The backlog before a request about the subscription with this external id: an overdue start, plan change or end
+    may decide which subscription that is.
     """
     _settle_customers_of(work, eq("external_id", external_id), needed=True)
 
 
 def of_plan(work: Work, code: str) -> None:
-    """The backlog of every customer with a subscription on the plan or on an override of it, before a price changes.
+    """The backlog of every customer with a subscription on the plan or an override of it, before prices change.
 
     Raises `NotFound`.
     """

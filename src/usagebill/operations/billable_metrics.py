@@ -1,4 +1,4 @@
-"""Billable metrics: create, change, delete, and what that does to the charges that price them."""
+"""Billable metrics: create, change and delete them, with the effects on the charges that price them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ExpressionInput:
     event: Maybe[ExpressionEventInput] = ABSENT
 
 
-# What can still be changed once a charge prices the metric (filters too).
+# The fields (besides filters) that can still change once a charge prices the metric.
 _ALWAYS_EDITABLE = ("name", "description")
 _EDITABLE = (
     *_ALWAYS_EDITABLE,
@@ -182,7 +182,7 @@ def delete(work: Work, code: str) -> BillableMetric:
 
 
 def evaluate_expression(reader: Reader, request: ExpressionInput) -> str:
-    """The value that an expression has for an event, as text: numbers as decimals. Raises `Invalid`.
+    """The value of an expression for an event, as text; numbers are decimals. Raises `Invalid`.
 
     All property values count as text. The event's timestamp is in Unix seconds and defaults to now.
     """
@@ -222,7 +222,7 @@ def _timestamp(sent: str | Literal[Absent.ABSENT] | None, now: datetime) -> date
 
 
 def _refuse_custom(request: BillableMetricInput) -> None:
-    # Their units come from a program of the caller's own, which a request cannot carry.
+    # Their units come from a program of the caller's, which a request cannot carry.
     aggregation = AGGREGATIONS.get(value_or(request.aggregation_type, ""))
     if aggregation is not None and aggregation.is_program:
         raise Forbidden("feature_unavailable")
@@ -239,7 +239,7 @@ def _filters_sent(request: BillableMetricInput) -> tuple[MetricFilter, ...] | No
 
 
 def _checked(reader: Reader, metric: BillableMetric) -> BillableMetric:
-    """The metric as stored; raises `Invalid` if it makes no sense or its code is taken."""
+    """The metric, checked. Raises `Invalid` if it makes no sense or its code is taken."""
     aggregation = AGGREGATIONS.get(metric.aggregation_type)
     if aggregation is not None and aggregation.field is FieldUse.NONE:
         metric = replace(metric, field_name=None)
@@ -261,7 +261,7 @@ def _is_used(reader: Reader, metric: BillableMetric) -> bool:
 def _adapt_charges(work: Work, metric: BillableMetric) -> None:
     """Remove values that the metric no longer declares from the filters of its charges.
 
-    A charge filter without any key left goes; one that keeps a key matches more events than before.
+    A charge filter that loses its last key is deleted; one that keeps a key matches more events than before.
     """
     declared = declared_values(metric)
     charges = work.tx.find(Charge, eq("billable_metric_id", metric.id))

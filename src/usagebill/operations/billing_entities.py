@@ -1,4 +1,4 @@
-"""Billing entities: who issues invoices, and the settings that their customers inherit."""
+"""Billing entities: the issuers of invoices, with settings that their customers inherit."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ _IN_CAPITALS = ("country", "default_currency", "document_number_prefix")
 
 
 def get(reader: Reader, code: str) -> BillingEntity:
-    """The billing entity with this code, an archived one too if no active one has it. Raises `NotFound`."""
+    """The billing entity with this code; an archived one only if no active one has it. Raises `NotFound`."""
     entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or reader.tx.first(
         BillingEntity, eq("code", code), order=[desc("archived_at")]
     )
@@ -137,12 +137,12 @@ def get(reader: Reader, code: str) -> BillingEntity:
 
 
 def list_all(reader: Reader) -> list[BillingEntity]:
-    """The active billing entities, oldest first: the first is the default one."""
+    """The active billing entities, oldest first; the first is the default one."""
     return reader.tx.find(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
 
 
 def create(work: Work, request: BillingEntityInput) -> BillingEntity:
-    """A new billing entity; what is not sent has its default. Raises `Invalid`, and `NotFound` for taxes."""
+    """A new billing entity, with defaults for absent fields. Raises `Invalid`, and `NotFound` for taxes."""
     id = work.new_id()
     name = value_or(request.name, "")
     entity = BillingEntity(
@@ -178,7 +178,7 @@ def update(work: Work, code: str, request: BillingEntityInput) -> BillingEntity:
 
 
 def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEntity:
-    """Store a changed billing entity, and update what its customers inherit. Raises `Invalid`."""
+    """Store a changed billing entity, and update everything that its customers inherit. Raises `Invalid`."""
     problems = _new_gaps(before, after) | _problems(after)
     if problems:
         raise Invalid(problems)
@@ -198,7 +198,7 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
 
 
 def settings_of(request: EntitySettingsInput) -> dict[str, Any]:
-    """The settings that were sent, as stored. Nulls that cannot be stored are left out."""
+    """The sent settings as stored. Nulls that cannot be stored are left out."""
     settings: dict[str, Any] = changes(request, *_PLAIN)
     configuration = value_or(request.billing_configuration, EntityConfigurationInput())
     settings |= changes(configuration)
@@ -248,7 +248,7 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
 def _check_logo(logo: str) -> None:
     if not is_logo(logo):
         raise Invalid(logo="invalid_content_type")
-    # Loaded on first use: most processes never read pictures.
+    # Imported on first use: most processes never read images.
     from usagebill.printing.logos import BadLogo, opened
 
     try:
@@ -265,13 +265,13 @@ def _problems(entity: BillingEntity) -> dict[str, list[str]]:
 
 
 def _new_gaps(before: BillingEntity, after: BillingEntity) -> dict[str, list[str]]:
-    """What the seller of e-invoices lacks, but for what it lacked before: that must not stop other changes."""
+    """Missing e-invoicing fields of the seller that are newly missing; old gaps must not block other changes."""
     known = einvoicing_gaps(before) if before.country == after.country else {}
     return {field: codes for field, codes in einvoicing_gaps(after).items() if field not in known}
 
 
 def _follow_campaign(work: Work, entity: BillingEntity) -> None:
-    """Another campaign asks those customers who have none of their own: their attempts count afresh."""
+    """Reset the dunning attempts of customers without a campaign of their own: another campaign applies now."""
     relying = related(
         Customer, "customer_id", eq("billing_entity_id", entity.id), missing("applied_dunning_campaign_id")
     )
@@ -281,7 +281,7 @@ def _follow_campaign(work: Work, entity: BillingEntity) -> None:
 
 
 def _move_drafts(work: Work, before: BillingEntity, after: BillingEntity) -> None:
-    """Move the dates of the drafts of those customers who inherit what has changed."""
+    """Move the draft dates of the customers who inherit the changed settings."""
     of_entity = related(Customer, "customer_id", eq("billing_entity_id", after.id))
     drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), of_entity)
     for id in dict.fromkeys(draft.customer_id for draft in drafts):

@@ -1,7 +1,7 @@
-"""Billing runs: what is due of a customer at one instant, grouped into invoices.
+"""Billing runs: a customer's subscriptions due at one instant, grouped into invoices.
 
-Each customer has its own job for each instant at which something is due, so that one customer's failure never delays
-another. A run that comes late acts as of the instant it was due at.
+Each customer has its own job per instant at which something is due, so that one customer's failure never delays
+another. A late run acts as of its due instant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["bill_customer"]
 
 
 def bill_customer(work: Work, task: BillCustomer) -> None:
-    """Job: bill every subscription of the customer that is due now, and have each billed again when it is due next."""
+    """Job: bill every subscription of the customer that is due now, and schedule the next run of each."""
     active = work.tx.find(
         Subscription,
         eq("customer_id", task.customer_id),
@@ -42,7 +42,7 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
     changing = [contract for contract in due if _gives_way(work, contract)]
     for entries in _grouped(contract for contract in due if contract not in changing):
         foresee_bill(work, entries, at=work.now, trigger=Trigger.RUN)
-    # What is to give way to a subscription that has to be paid first goes on until that is.
+    # A subscription whose successor has to be paid first continues until that payment.
     changed = [
         contract for contract in changing if apply_downgrade(work, contract).status != SubscriptionStatus.INCOMPLETE
     ]
@@ -55,7 +55,7 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
 
 
 def _grouped(contracts: Iterable[Contract]) -> list[list[Entry]]:
-    """What is billed for each invoice."""
+    """The entries of each invoice."""
     return [
         [Entry(contract=contract, reason=InvoicingReason.PERIODIC) for contract in group]
         for group in sharing(list(contracts))

@@ -1,4 +1,4 @@
-"""Logs of what changed: written when a unit of work ends, in its transaction, whatever operations made it up."""
+"""Change logs, written at the end of each unit of work, in its transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["log_changes"]
 
 
 def log_changes(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
-    """Log the changes of a unit of work that ends, each in the log that it belongs to."""
+    """Log the changes of a unit of work, each in its log."""
     if work.settings.activity_log_days != 0:
         activity_logs.record(work, changes, written_at)
     if work.settings.security_log_days != 0:

@@ -1,8 +1,8 @@
-"""Charges: what a provider is sent for an invoice or payment request, and what follows from its answer.
+"""Charges of invoices and payment requests at payment providers.
 
-A charge is put together in one transaction, sent while none is open, and its answer acted upon in another. What was
-sent is stored before it is sent: whatever dies in between, the same request with the same idempotency key goes out
-again until it is known what came of it, and nothing else is charged for the same before.
+A charge is prepared in one transaction, sent while none is open, and its response processed in another. The request is
+stored before it is sent: after a crash, it is sent again with the same idempotency key until its outcome is known, and
+nothing else is charged for the same debt before.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Sent:
 
 
 def prepare(work: Work, job: Job, task: CollectPayment) -> Sent | None:
-    """What the provider is to be sent; None if nothing is to be charged (any more), and the job is done."""
+    """The charge to send; None if there is nothing to charge (any more), and the job is done."""
     if _is_charged_beside(work, task):
-        # What comes of that has to be known first.
+        # Its outcome has to be known first.
         work.tx.jobs.complete(job)
         attempts = task.attempts + 1
         work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
@@ -74,7 +74,7 @@ def prepare(work: Work, job: Job, task: CollectPayment) -> Sent | None:
 
 
 def _is_charged_beside(reader: Reader, task: CollectPayment) -> bool:
-    """Whether the same may be paid by another charge that is under way: of a payment request, or of its invoice."""
+    """Whether a charge under way may pay the same debt: that of a payment request, or of one of its invoices."""
     collectable = find_payable(reader, task.payable_type, task.payable_id)
     if collectable is None or collectable.payment_status == PaymentStatus.SUCCEEDED:
         return False
@@ -111,7 +111,7 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | None:
     if step is not ChargeStep.CHARGE:
         return None
     if live is not None:
-        # Nothing was taken for it, and its key has served.
+        # No money was taken, and its key is used up.
         work.tx.replace(replace(live, payment_status=ChargeStatus.FAILED, updated_at=work.now))
     return _begun(work, collectable, customer, connection, method)
 
@@ -165,7 +165,7 @@ def _begun(
 
 
 def _was_unconfirmed(reader: Reader, collectable: Collectable) -> bool:
-    """Whether an earlier charge of the same was refused because the customer had to confirm it."""
+    """Whether an earlier charge was refused because the customer had to confirm it."""
     unconfirmed = eq("error_code", AUTHENTICATION_REQUIRED)
     return reader.tx.first(Payment, eq(collectable.column, collectable.id), unconfirmed) is not None
 
@@ -174,7 +174,7 @@ def _was_unconfirmed(reader: Reader, collectable: Collectable) -> bool:
 
 
 def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Charged | ProviderFailure) -> None:
-    """Act on an answer. If there is none, the same is sent again later."""
+    """Act on a response. Without one, the same request is retried later."""
     work.tx.jobs.complete(job)
     payment = work.tx.get(Payment, sent.payment_id)
     collectable = find_payable(work, task.payable_type, task.payable_id)

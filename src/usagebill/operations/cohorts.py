@@ -79,7 +79,7 @@ _OWN_OF_PERIOD = frozenset(
         *("fixed_charges_from_datetime", "fixed_charges_to_datetime", "fixed_charges_duration", "opens_interval"),
     }
 )
-# The queries about a customer that may have results, by kind and columns. Their results are compared separately.
+# Queries about a customer that may have results, by kind and columns. Their results are compared separately.
 _COMPARED: Mapping[type, frozenset[frozenset[str]]] = {
     Customer: frozenset({frozenset({"id"})}),
     Subscription: frozenset(
@@ -115,7 +115,7 @@ def _is_alike(record: object, other: object, own: frozenset[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The message that an invoice was issued, for each endpoint that listens; `is_sent` is false if nobody does.
+    """The message that an invoice was issued, per subscribed endpoint; `is_sent` is false if there is none.
 
     `listening` says whether this process hands messages to its own code.
     """
@@ -193,7 +193,7 @@ class AlikeInvoice:
 
 
 class _Before:
-    """A snapshot that is known to hold nothing of an invoice which is only being made, so that nobody looks for it."""
+    """A snapshot without any record of an invoice that is only being made, so queries about it return at once."""
 
     def __init__(self, snapshot: Snapshot, invoice: Invoice) -> None:
         self._snapshot = snapshot
@@ -217,18 +217,18 @@ def _performless(work: Work, job: Job) -> None:
 
 
 def may_be_alike(job: Job) -> bool:
-    """Whether the job is one that cohorts are made of: the first attempt at a customer's run."""
+    """Whether the job may belong to a cohort: it is the first attempt at a customer's run."""
     return job.kind == BillCustomer.kind and job.attempts == 0 and job.error is None
 
 
 def makes_what_others_share(writes: Writes) -> bool:
-    """Whether the next jobs will find something that this one makes: the first invoice copies its billing entity."""
+    """Whether later jobs will reuse a record of this one: the first invoice copies its billing entity."""
     return BillingEntityVersion in writes.kinds
 
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """Results of queries about many customers: `others` are the customers who are not alike."""
+    """Results of queries about many customers; `others` are those who are not alike."""
 
     others: frozenset[str]
     last_runs: Mapping[str, BillingPeriod]
@@ -236,7 +236,7 @@ class _Answers:
     units: Mapping[str, Sequence[FixedChargeUnits]]
 
     def of(self, contract: Contract, pattern: Contract) -> Contract | None:
-        """The contract with its last run; None if that is not as the pattern's was."""
+        """The contract with its last run; None if that differs from the pattern's."""
         last, other = self.last_runs.get(contract.subscription.id), pattern.last_run
         if (last is None) is not (other is None):
             return None
@@ -247,7 +247,7 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """The queries of one job: `shared` ones do not name its customer; of the others, `empty` ones had no result."""
+    """The queries of one job: `shared` ones do not name its customer; `empty` ones do, and had no result."""
 
     contract: Contract
     shared: Mapping[Question, Any]
@@ -255,7 +255,7 @@ class _Questions:
     compared: tuple[Question, ...]
 
     def put(self, tx: Snapshot, contracts: Sequence[Contract]) -> _Answers | None:
-        """The answers about these contracts; None if nobody is alike."""
+        """The results for these contracts; None if nobody is alike."""
         if not contracts or any(question.ask(tx) != answer for question, answer in self.shared.items()):
             return None
         owners = _Owners(contracts)
@@ -270,7 +270,7 @@ class _Questions:
         last, subscriptions = self.contract.last_run, [contract.subscription.id for contract in contracts]
         last_runs: dict[str, BillingPeriod] = {}
         if last is not None:
-            # Whoever was billed for something else since is not alike.
+            # A customer who has been billed for something else since is not alike.
             since = at_least("timestamp", last.timestamp)
             for period in tx.find(BillingPeriod, within("subscription_id", subscriptions), since):
                 if period.subscription_id in last_runs or not period.recurring:
@@ -299,7 +299,7 @@ def _records(answer: object) -> list[Any]:
 
 
 class _Owners:
-    """Which records belong to which contract."""
+    """The contract that each record belongs to."""
 
     def __init__(self, contracts: Sequence[Contract]) -> None:
         self._contracts = contracts
@@ -307,7 +307,7 @@ class _Owners:
         self._external_ids = {contract.subscription.external_id: contract.customer.id for contract in contracts}
 
     def in_place_of(self, contract: Contract) -> Ids:
-        """The ids of all, in place of those of this contract."""
+        """A mapping of this contract's ids to those of all contracts."""
         subscriptions = [other.subscription for other in self._contracts]
         external_id, external_ids = (
             contract.subscription.external_id,
@@ -321,7 +321,7 @@ class _Owners:
         }
 
     def of(self, record: object) -> str | None:
-        """The customer that a record belongs to, None if that is not known."""
+        """The customer that a record belongs to, None if unknown."""
         customer_id = getattr(record, "customer_id", None)
         if customer_id in self.customers.values():
             return str(customer_id)
@@ -336,7 +336,7 @@ class _Owners:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The pattern of a job that was run on a snapshot, and the queries that decide who is alike."""
+    """The pattern of a job run on a snapshot, and the queries that decide who is alike."""
 
     pattern: Pattern
     period: BillingPeriod
@@ -352,9 +352,9 @@ class Cohort:
         numbers_of: Callable[[Sequence[str]], Sequence[int]],
         written_at: datetime,
     ) -> list[AlikeInvoice]:
-        """What the jobs of customers who are billed alike write, as of the reader's instant.
+        """The writes of jobs of customers who are billed alike, as of the reader's instant.
 
-        `numbers_of` foresees the next numbers of sequences; logs are `written_at` that instant.
+        `numbers_of` predicts the next numbers of sequences; logs are `written_at` that instant.
         """
         contracts = self._contracts(reader, [job.subject_id for job in jobs])
         answers = self.questions.put(reader.tx, [contracts[id] for id in contracts])
@@ -375,11 +375,11 @@ class Cohort:
         try:
             return [invoice.numbered(reader, tuple(islice(numbers, len(invoice.series)))) for invoice in made]
         except RehearsalEnds:
-            # A message shows more than is known here.
+            # A message shows more than the cohort knows.
             return []
 
     def _contracts(self, reader: Reader, customer_ids: Sequence[str]) -> dict[str, Contract]:
-        """By customer, the contract of each that has only one, alike in all that is not its own."""
+        """By customer id, the contract of customers with a single one that is alike except for ids."""
         pattern_contract = self.pattern.contract
         subscriptions: dict[str, list[Subscription]] = {}
         for subscription in reader.tx.find(Subscription, within("customer_id", customer_ids)):
@@ -389,7 +389,7 @@ class Cohort:
             some = subscriptions.get(customer.id, [])
             if (
                 len(some) == 1
-                # Whoever has an address may be sent the invoice.
+                # A customer with an e-mail address may be sent the invoice.
                 and bool(addresses(customer.email)) == bool(addresses(pattern_contract.customer.email))
                 and _is_alike(customer, pattern_contract.customer, _OWN_OF_CUSTOMER)
                 and _is_alike(some[0], pattern_contract.subscription, _OWN_OF_SUBSCRIPTION)
@@ -407,7 +407,7 @@ class Cohort:
         return contracts
 
     def _tallies(self, reader: Reader, external_ids: Sequence[str]) -> dict[str, dict[str, AggregateResult]]:
-        """By code and external subscription id, the usage of these subscriptions."""
+        """The usage of these subscriptions, by code and external subscription id."""
         return {
             line.metric.code: reader.tx.events.tallies_of(line.question, external_ids) for line in self.pattern.usage
         }
@@ -421,7 +421,7 @@ class Cohort:
         answers: _Answers,
         written_at: datetime,
     ) -> AlikeInvoice | None:
-        """What the job writes, without numbers; None if its customer is not alike."""
+        """The job's writes, without numbers; None if its customer is not alike."""
         if not is_due(reader, contract) or contract.has_overdue_end(reader.now):
             return None
         customer, subscription = contract.customer, contract.subscription
@@ -487,11 +487,10 @@ def cohort_of(
     messages: Sequence[JsonObject],
     listening: bool,
 ) -> Cohort | None:
-    """The cohort of a job, from what it has written and read; None if it cannot be a pattern.
+    """The cohort of a job, from its writes and reads; None if it cannot be a pattern.
 
-    `reader` is as of the job's instant, on the snapshot that was asked, and notes what it is asked; `numbers` are those
-    that the invoice took, `messages` those that were sent. `listening` says whether this process hands messages to its
-    own code.
+    `reader` is as of the job's instant, on the same snapshot, and notes its queries; `numbers` are those that the
+    invoice took, `messages` those that were sent. `listening` says whether this process hands messages to its own code.
     """
     kinds: dict[type, list[Any]] = {}
     for record in writes.inserted:
@@ -560,7 +559,7 @@ def _questions(notes: Notes, contract: Contract, made: Set[str]) -> _Questions |
     empty, compared = [], []
     for question, answer in notes.answers.items():
         if not answer and question.is_for(new):
-            # Nothing is there of what is only being made.
+            # Nothing is stored yet about records that are only being made.
             continue
         if not question.is_about(ids_of_first):
             shared[question] = answer
@@ -581,7 +580,7 @@ def _gives_back(
     numbers: Sequence[int],
     messages: Sequence[JsonObject],
 ) -> bool:
-    """Whether the cohort reproduces what the job has written, apart from ids."""
+    """Whether the cohort reproduces the job's writes, apart from ids."""
     written_at = reader.now if cohort.log is None else cohort.log.written_at
     made = cohort.invoices(reader, [job], lambda _: tuple(numbers), written_at)
     if len(made) != 1:
@@ -593,6 +592,6 @@ def _gives_back(
 
 
 def _shape(*written: object) -> str:
-    """What was written, with a number in place of each id."""
+    """The writes, with a number in place of each id."""
     places: dict[str, str] = {}
     return _UUID.sub(lambda match: places.setdefault(match[0], f"id {len(places)}"), repr(written))

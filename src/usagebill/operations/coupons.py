@@ -36,7 +36,7 @@ __all__ = [
 
 @Input
 class CouponTargets:
-    """What a coupon is limited to: plans or metrics by code, not both. An empty list is no limit."""
+    """The targets of a coupon: plans or metrics by code, not both. An empty list is no limit."""
 
     plan_codes: Maybe[tuple[str, ...]] = ABSENT
     billable_metric_codes: Maybe[tuple[str, ...]] = ABSENT
@@ -44,7 +44,7 @@ class CouponTargets:
 
 @Input
 class CouponInput:
-    """`amount_cents` with its currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
+    """`amount_cents` and currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
 
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -83,13 +83,13 @@ def get(reader: Reader, code: str) -> Coupon:
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[Coupon]:
-    """Coupons: active ones first, those that expire after those that do not, the next to expire first."""
+    """Coupons: active ones first; then those without an expiry, then by expiry, soonest first."""
     order = [asc("status"), asc("expiration"), asc("expiration_at"), desc("created_at"), asc("id")]
     return reader.page(Coupon, paging=paging, order=order)
 
 
 def _expiration(reader: Reader, value: Maybe[object]) -> datetime | None:
-    """The instant given, which must lie in the future."""
+    """The sent instant, which must be in the future. Raises `Invalid`."""
     if value is ABSENT or value is None or value == "":
         return None
     expires_at = value if isinstance(value, datetime) else parse_instant(value) if isinstance(value, str) else None
@@ -108,7 +108,7 @@ def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterabl
 
 
 def _targets(reader: Reader, request: Maybe[CouponTargets]) -> dict[str, Any]:
-    """The limits sent, by field of the coupon; nothing if none are. Giving one kind takes the other away."""
+    """The sent targets, by field of the coupon. Setting one kind clears the other."""
     if request is ABSENT or request is None:
         return {}
     plan_codes, metric_codes = value_or(request.plan_codes, ()), value_or(request.billable_metric_codes, ())
@@ -145,7 +145,7 @@ def _watch(work: Work, coupon: Coupon) -> None:
 
 
 def create(work: Work, request: CouponInput) -> Coupon:
-    """A new coupon. Raises `Invalid`; `NotFound` and `NotAllowed` for what it is limited to."""
+    """A new coupon. Raises `Invalid`, and `NotFound` or `NotAllowed` for its targets."""
     expires = _expiration(work, request.expiration_at)
     limits = _targets(work, request.applies_to)
     coupon = Coupon(
@@ -176,7 +176,7 @@ def create(work: Work, request: CouponInput) -> Coupon:
 def update(work: Work, code: str, request: CouponInput) -> Coupon:
     """Change a coupon. Once it has been applied to a customer, only its name, description and expiration change.
 
-    Limits that are not sent stay as they are. Raises `NotFound`, `NotAllowed` and `Invalid`.
+    Targets that are not sent stay. Raises `NotFound`, `NotAllowed` and `Invalid`.
     """
     coupon = get(work, code)
     fields: dict[str, Any] = {
@@ -199,7 +199,7 @@ def update(work: Work, code: str, request: CouponInput) -> Coupon:
 
 
 def delete(work: Work, code: str) -> Coupon:
-    """Delete a coupon and end it for every customer who has it. Raises `NotFound`."""
+    """Delete a coupon and end it for all customers. Raises `NotFound`."""
     coupon = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(coupon)
     work.cancel(ExpireCoupon(coupon_id=coupon.id))
@@ -209,7 +209,7 @@ def delete(work: Work, code: str) -> Coupon:
 
 
 def terminate_applied(work: Work, applied: AppliedCoupon) -> AppliedCoupon:
-    """End a coupon for a customer. One that has ended stays as it is."""
+    """End an applied coupon; one that has ended is left unchanged."""
     if applied.status == CouponStatus.TERMINATED:
         return applied
     status = transition(applied.status, CouponEvent.TERMINATE)
@@ -219,7 +219,7 @@ def terminate_applied(work: Work, applied: AppliedCoupon) -> AppliedCoupon:
 
 
 def expire(work: Work, task: ExpireCoupon) -> None:
-    """Job: a coupon has expired. Customers who have it keep it; nobody gets it any more."""
+    """Job: a coupon has expired. Customers who have it keep it, but it cannot be applied any more."""
     coupon = work.tx.get(Coupon, task.coupon_id)
     if coupon is None or coupon.status != CouponStatus.ACTIVE or coupon.expiration_at is None:
         return

@@ -1,4 +1,4 @@
-"""Customers: lists of them, by what is asked of them."""
+"""Lists of customers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def entity_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...]
 
 
 def list_all(reader: Reader, options: CustomerFilters, paging: Paging) -> Page[Customer]:
-    """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity."""
+    """Customers, newest first. Raises `Invalid` for meaningless filters, `NotFound` for a billing entity."""
     problems = _problems(options)
     conditions = metadata_conditions(options.metadata, problems)
     if problems:

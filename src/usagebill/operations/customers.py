@@ -175,9 +175,9 @@ def default_entity(reader: Reader) -> BillingEntity:
 
 
 def upsert(work: Work, request: CustomerInput) -> Customer:
-    """Create the customer with this external id, or change what is sent of the existing one.
+    """Create the customer with this external id, or change the sent fields of the existing one, all or nothing.
 
-    All or nothing. `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
+    `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
     `NotFound` for unknown billing entities and taxes.
     """
     entity = _entity(work, request)
@@ -213,7 +213,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     customer = provider_customers.linked(work, before, customer, _provider(request))
     if before is None:
         number = work.tx.next_number("customers")
-        # The current organization: the work may have been opened with an earlier state of it.
+        # Read again: the work may have been opened with an earlier state of it.
         organization = work.tx.get(Organization, work.organization.id) or work.organization
         slug = f"{organization.document_number_prefix}-{number:03d}"
         customer = replace(customer, sequential_id=number, slug=slug)
@@ -232,7 +232,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
 
 @after_backlog(of_customer)
 def delete(work: Work, external_id: str) -> Customer:
-    """Delete the customer; what it has ends right after. Its invoices stay and its id is free again."""
+    """Delete the customer; its subscriptions, wallets and coupons end right after. Invoices stay, its id is free."""
     deleted = replace(customer_by_external_id(work, external_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     work.schedule(EndCustomer(customer_id=deleted.id), work.now)
@@ -249,7 +249,7 @@ def _entity(reader: Reader, request: CustomerInput) -> BillingEntity:
 
 
 def _check_lists(request: CustomerInput) -> None:
-    """Refuse what no customer could have, whatever it looks like; the first problem counts."""
+    """Raises `Invalid` for the first list that no customer could have."""
     if len(value_or(request.metadata, ())) > METADATA_AT_MOST:
         raise Invalid(metadata="invalid_count")
     if value_or(request.finalize_zero_amount_invoice, ZeroAmountInvoices.INHERIT) not in ZERO_AMOUNT_OPTIONS:
@@ -275,7 +275,7 @@ def _new(reader: Reader, external_id: str, entity: BillingEntity) -> Customer:
 
 
 def _fields(reader: Reader, before: Customer | None, request: CustomerInput) -> dict[str, Any]:
-    """The plain fields that were sent, as stored."""
+    """The sent plain fields, as stored."""
     fields = _texts(changes(request, *_PLAIN))
     if isinstance(fields.get("email"), str):
         fields["email"] = normalized_email(fields["email"])
@@ -309,7 +309,7 @@ def _shipping_address(address: Address, request: CustomerInput) -> Address:
 
 
 def _may_change_account_type(reader: Reader, customer: Customer) -> bool:
-    """Nothing has been sold to the customer yet."""
+    """Whether nothing has been sold to the customer yet."""
     of_this_customer = eq("customer_id", customer.id)
     return not (
         reader.tx.count(Subscription, of_this_customer)
@@ -330,9 +330,9 @@ def _with_sections(reader: Reader, customer: Customer, request: CustomerInput) -
 
 
 def _metadata(reader: Reader, stored: tuple[MetadataItem, ...], request: CustomerInput) -> tuple[MetadataItem, ...]:
-    """The items after a request: known ids are changed, the others made, what is not sent goes after that.
+    """The items after a request: known ids are changed, others created, and then items that were not sent removed.
 
-    A key is therefore taken while its item is there, even if the request leaves that item out.
+    So a key is taken while its item exists, even if the request leaves that item out.
     """
     if request.metadata is None or request.metadata is ABSENT:
         return stored
@@ -372,7 +372,7 @@ def _addresses(customer: Customer) -> tuple[object, ...]:
 
 
 def _follow(work: Work, before: Customer, after: Customer, request: CustomerInput) -> None:
-    """Update the customer's drafts and schedule after a change."""
+    """Update the customer's drafts and schedule after a change of the customer."""
     old_entity, new_entity = entity_of(work, before), entity_of(work, after)
     tax_connections.follow(work, before, after)
     if before.tax_ids != after.tax_ids or (is_given(request.tax_codes) and request.tax_codes is not None):
@@ -386,7 +386,7 @@ def _follow(work: Work, before: Customer, after: Customer, request: CustomerInpu
 
 
 def _follow_campaign(work: Work, before: Customer, after: Customer) -> None:
-    """Have a customer asked by the campaign that applies now; attempts of another one do not count."""
+    """Reset the customer's dunning if another campaign applies now: attempts of the former one do not count."""
     if before.applied_dunning_campaign_id != after.applied_dunning_campaign_id:
         dunning_progress.clear(work, after)
     decides = ("applied_dunning_campaign_id", "exclude_from_dunning_campaign", "billing_entity_id")

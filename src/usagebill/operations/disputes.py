@@ -1,4 +1,4 @@
-"""Disputes over the payment of an invoice, lost to the customer's bank."""
+"""Payment disputes lost to the customer's bank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOST = "invoice.payment_dispute_lost"
 
 
 def lose(work: Work, invoice: Invoice, lost_at: datetime, reason: str | None = None) -> Invoice:
-    """Note that a dispute over an issued invoice was lost; only the first time counts and sends a message."""
+    """Record that a dispute over an issued invoice was lost; only the first time counts and sends a message."""
     if invoice.status not in ISSUED or invoice.payment_dispute_lost_at is not None:
         return invoice
     lost = replace(invoice, payment_dispute_lost_at=lost_at, payment_overdue=False, updated_at=work.now)

@@ -1,4 +1,4 @@
-"""Draft invoices: how they follow changes of the catalog, of a customer or of a billing entity."""
+"""Draft invoices after changes of the catalog, of a customer or of a billing entity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift", 
 
 
 def flag(work: Work, *conditions: Condition) -> None:
-    """Have the drafts that match recomputed, within five minutes."""
+    """Have the matching drafts recomputed within five minutes."""
     for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("refresh_wanted", False), *conditions):
         work.tx.replace(replace(invoice, refresh_wanted=True, updated_at=work.now))
         task = RefreshInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
@@ -26,22 +26,22 @@ def flag(work: Work, *conditions: Condition) -> None:
 
 
 def drafts_of_plans(plan_ids: Iterable[str]) -> Condition:
-    """Invoices that bill a subscription of one of these plans."""
+    """Conditions for invoices that bill a subscription of one of these plans."""
     return has(BillingPeriod, "invoice_id", within("plan_id", plan_ids))
 
 
 def drafts_of_subscription(subscription_id: str) -> Condition:
-    """Invoices that bill this subscription, whichever plan it was on."""
+    """Conditions for invoices that bill this subscription, whichever plan it was on."""
     return has(BillingPeriod, "invoice_id", eq("subscription_id", subscription_id))
 
 
 def drafts_of_customers(customer_ids: Iterable[str]) -> Condition:
-    """Invoices of these customers."""
+    """Conditions for invoices of these customers."""
     return within("customer_id", customer_ids)
 
 
 def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings) -> None:
-    """Move the dates of a customer's drafts as far as its settings moved; what is due to be finalized then, is.
+    """Move the dates of a customer's drafts by as much as its settings moved, and finalize those that become due.
 
     Nothing moves if grace period, anchor and adjustment are unchanged.
     """
@@ -81,7 +81,7 @@ def _dated(work: Work, invoice: Invoice, dates: InvoiceDates, net_payment_term: 
 
 
 def watch_draft(work: Work, invoice: Invoice) -> None:
-    """Have the draft finalized on its expected date, instead of when it was to be before."""
+    """Reschedule the draft's finalization to its expected date."""
     task = FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
     work.cancel(task)
     day = invoice.finalization_day

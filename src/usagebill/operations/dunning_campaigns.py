@@ -1,4 +1,4 @@
-"""Dunning campaigns: made, changed, ended, and applied to billing entities and customers."""
+"""Dunning campaigns: created, changed, deleted, and applied to billing entities and customers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 @Input
 class DunningThresholdInput:
-    """What must be overdue in a currency for customers to be asked for it, in cents; the amount itself is enough."""
+    """The overdue amount, in cents of a currency, from which customers are asked to pay (inclusive)."""
 
     amount_cents: Maybe[Annotated[int, limits.DUNNING_THRESHOLD]] = ABSENT
     currency: Maybe[str] = ABSENT
@@ -48,7 +48,7 @@ class DunningThresholdInput:
 
 @Input
 class DunningCampaignInput:
-    """`thresholds` is the whole list, one for each currency that is to be asked for."""
+    """`thresholds` is the whole list, one per dunned currency."""
 
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -60,7 +60,7 @@ class DunningCampaignInput:
 
 
 def create(work: Work, request: DunningCampaignInput) -> DunningCampaign:
-    """A new campaign, which asks nobody before it is applied to a billing entity or a customer. Raises `Invalid`."""
+    """A new campaign, inactive until it is applied to a billing entity or a customer. Raises `Invalid`."""
     campaign = DunningCampaign(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -81,10 +81,9 @@ def list_all(reader: Reader, paging: Paging) -> Page[DunningCampaign]:
 
 
 def update(work: Work, code: str, request: DunningCampaignInput) -> DunningCampaign:
-    """Change what is sent of a campaign. Raises `NotFound` and `Invalid`.
+    """Change the sent fields of a campaign. Raises `NotFound` and `Invalid`.
 
-    If a threshold is changed or removed, the attempts of customers whose overdue invoices reach none any more count
-    afresh.
+    If a threshold is changed or removed, the attempts of customers who no longer reach any are reset.
     """
     before = campaign_by_code(work, code)
     after = replace(_changed(before, request), updated_at=work.now)
@@ -99,7 +98,7 @@ def update(work: Work, code: str, request: DunningCampaignInput) -> DunningCampa
 
 
 def delete(work: Work, code: str) -> DunningCampaign:
-    """End a campaign: it applies to nobody any more, and the attempts of its customers are forgotten."""
+    """Delete a campaign: it applies to nobody any more, and the attempts of its customers are reset."""
     campaign = campaign_by_code(work, code)
     for customer in _dunned_by(work, campaign):
         dunning_progress.clear(work, customer)
@@ -110,7 +109,7 @@ def delete(work: Work, code: str) -> DunningCampaign:
         work.tx.replace(replace(customer, applied_dunning_campaign_id=None, updated_at=work.now))
     deleted = replace(campaign, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
-    # Customers of their own campaign fall back on that of their billing entity.
+    # Customers with a campaign of their own fall back on their billing entity's.
     dunning_progress.review(work)
     return deleted
 
@@ -164,7 +163,7 @@ def _check(reader: Reader, campaign: DunningCampaign) -> None:
 
 
 def _dunned_by(reader: Reader, campaign: DunningCampaign) -> Iterator[Customer]:
-    """The customers with attempts whom the campaign applies to, by their own choice or their billing entity's."""
+    """The customers with attempts to whom the campaign applies, directly or by their billing entity."""
     applied = eq("applied_dunning_campaign_id", campaign.id)
     entities = [entity.id for entity in reader.tx.find(BillingEntity, applied, deleted=True)]
     by_default: Condition = all_of(missing("applied_dunning_campaign_id"), within("billing_entity_id", entities))

@@ -1,4 +1,4 @@
-"""Progress of dunning: when customers are asked next, and what makes their attempts count afresh."""
+"""Progress of dunning: when customers are asked next, and when their attempts are reset."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["clear", "paid_in", "review", "was_paid", "watch"]
 
 
 def watch(work: Work, customer_id: str) -> None:
-    """Have it looked at whether the customer is to be asked, at the next run at which it may be.
+    """Schedule a check of whether the customer is to be asked, at the next possible run.
 
-    Call it when more is overdue, or when something else that decides it has changed.
+    Call it when more is overdue, or when anything else that decides it has changed.
     """
     customer = find_customer(work, customer_id)
     campaign = None if customer is None else applicable_campaign(work, customer)
@@ -28,18 +28,18 @@ def watch(work: Work, customer_id: str) -> None:
 
 
 def review(work: Work) -> None:
-    """Have it looked at for every customer with overdue invoices: a campaign, or where one applies, has changed."""
+    """Schedule a check of every customer with overdue invoices: a campaign, or its scope, has changed."""
     work.schedule(ReviewDunning(organization_id=work.organization.id), work.now)
 
 
 def was_paid(work: Work, invoice: Invoice) -> None:
-    """An overdue invoice was paid: if a campaign had asked for it, attempts in its currency count afresh."""
+    """Reset the attempts in the invoice's currency, if a campaign had asked for the invoice that was now paid."""
     if any(request.dunning_campaign_id is not None for request in requests_of_invoice(work, invoice.id)):
         paid_in(work, invoice.customer_id, invoice.currency)
 
 
 def paid_in(work: Work, customer_id: str, currency: str) -> None:
-    """What a campaign asked for in a currency was paid: attempts count afresh in it."""
+    """Reset the attempts in a currency: the amount that a campaign asked for was paid."""
     progress = progress_of(work, customer_id)
     if progress is None or not progress.attempts.get(currency):
         return
@@ -48,7 +48,7 @@ def paid_in(work: Work, customer_id: str, currency: str) -> None:
 
 
 def clear(work: Work, customer: Customer) -> None:
-    """All attempts of the customer count afresh: another campaign asks, or none."""
+    """Reset all attempts of the customer: another campaign applies, or none."""
     progress = progress_of(work, customer.id)
     if progress is not None:
         work.tx.delete(progress)

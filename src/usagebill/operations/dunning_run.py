@@ -1,4 +1,4 @@
-"""Runs of dunning: a customer is asked for what is overdue, as its campaign says."""
+"""Dunning runs: customers are asked to pay overdue invoices, as their campaigns say."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _REVIEWED_AT_ONCE = 200
 
 
 def chase(work: Work, task: ChaseCustomer) -> None:
-    """Job: ask the customer for what is overdue, in each currency in which enough is and an attempt is left.
+    """Job: ask the customer to pay in each currency that reaches the threshold and has an attempt left.
 
-    An attempt counts as soon as it is begun. Once none is left, `dunning_campaign.finished` tells; what becomes overdue
-    later is noticed then (`watch`).
+    An attempt counts as soon as it begins. After the last one `dunning_campaign.finished` is sent; invoices that become
+    overdue later trigger another check (`watch`).
     """
     customer = find_customer(work, task.customer_id)
     campaign = None if customer is None else applicable_campaign(work, customer)
@@ -73,11 +73,11 @@ def chase(work: Work, task: ChaseCustomer) -> None:
 
 
 def _attempt(work: Work, customer: Customer, campaign: DunningCampaign, currency: str, invoices: list[Invoice]) -> None:
-    """A request to each billing entity's invoices that can be paid now, if they still come to the threshold."""
+    """Create one payment request per billing entity, over invoices payable now, if they still reach the threshold."""
     by_entity = requested_together(campaign, currency, invoices)
     if not by_entity:
         return
-    # Billing entities in the order in which they were made, so that requests are.
+    # Billing entities in the order of their creation, for a stable order of requests.
     for entity in work.tx.find(BillingEntity, order=[asc("created_at"), asc("id")], deleted=True):
         if entity.id in by_entity:
             payment_requests.make(
@@ -91,7 +91,7 @@ def _attempt(work: Work, customer: Customer, campaign: DunningCampaign, currency
 
 
 def review_dunning(work: Work, task: ReviewDunning) -> None:
-    """Job: have it looked at whether customers with overdue invoices are to be asked, some of them at a time."""
+    """Job: schedule checks of customers with overdue invoices, in batches."""
     overdue = work.tx.find(
         Invoice,
         eq("payment_overdue", True),

@@ -63,7 +63,7 @@ class EntitlementsInput:
 
 
 def list_of_plan(reader: Reader, code: str) -> list[PlanFeature]:
-    """The features of a plan with their values, the oldest first. Raises `NotFound`."""
+    """The features of a plan with their values, oldest first. Raises `NotFound`."""
     return plan_features(reader, plan_by_code(reader, code))
 
 
@@ -76,7 +76,7 @@ def get_of_plan(reader: Reader, code: str, feature_code: str) -> PlanFeature:
 
 
 def replace_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
-    """Make what is sent all that a plan entitles to; a feature without any value keeps those that it has.
+    """Replace the entitlements of a plan; a feature sent without values keeps those it has.
 
     Without `entitlements` nothing changes. Raises `NotFound` for the plan and for codes of features and privileges,
     `Invalid` for values.
@@ -85,7 +85,7 @@ def replace_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[P
 
 
 def merge_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
-    """Add what is sent to what a plan entitles to, and change values. Raises what `replace_of_plan` does."""
+    """Add entitlements to a plan, and change values. Raises as `replace_of_plan` does."""
     return _sent_to_plan(work, code, request, whole=False)
 
 
@@ -125,7 +125,7 @@ def _give(
 
 
 def remove_from_plan(work: Work, code: str, feature_code: str) -> PlanFeature:
-    """Take a feature from a plan, and return what it was. Raises `NotFound` for the plan, and for the feature there."""
+    """Remove a feature from a plan, and return it. Raises `NotFound` for the plan, and if it lacks the feature."""
     plan = plan_by_code(work, code)
     item = get_of_plan(work, code, feature_code)
     entitlement = plan_entitlement(work, plan.id, item.feature.id)
@@ -136,7 +136,7 @@ def remove_from_plan(work: Work, code: str, feature_code: str) -> PlanFeature:
 
 
 def remove_privilege_from_plan(work: Work, code: str, feature_code: str, privilege_code: str) -> PlanFeature:
-    """Take the value of a privilege from a plan, and return what is left of the feature.
+    """Remove the value of a privilege from a plan, and return the remaining feature.
 
     Raises `NotFound` for the plan, for a feature that it lacks, and for a privilege without a value there.
     """
@@ -153,16 +153,16 @@ def remove_privilege_from_plan(work: Work, code: str, feature_code: str, privile
 
 
 def list_of_subscription(reader: Reader, external_id: str, options: WhichSubscription) -> list[SubscriptionFeature]:
-    """What a subscription is entitled to: its plan's features, and what it changes of them. Raises `NotFound`."""
+    """The features of a subscription: its plan's, with its own changes. Raises `NotFound`."""
     return entitled_features(reader, _subscription(reader, external_id, options))
 
 
 def change_of_subscription(
     work: Work, external_id: str, request: EntitlementsInput, options: WhichSubscription
 ) -> list[SubscriptionFeature]:
-    """Give a subscription values of its own, and back what was taken from it; what is not named stays.
+    """Give a subscription its own values, or restore removed features; features that are not named stay.
 
-    Exactly the values of its plan for a feature restore the plan's. Raises `NotFound` and `Invalid`.
+    Sending exactly the plan's values for a feature drops the subscription's own. Raises `NotFound` and `Invalid`.
     """
     subscription = _subscription(work, external_id, options)
     if isinstance(request.entitlements, Mapping):
@@ -179,7 +179,7 @@ def change_of_subscription(
 def remove_from_subscription(
     work: Work, external_id: str, feature_code: str, options: WhichSubscription
 ) -> list[SubscriptionFeature]:
-    """Take a feature from a subscription, its plan's or its own, and return what it has left. Raises `NotFound`."""
+    """Remove a feature, the plan's or its own, from a subscription, and return the rest. Raises `NotFound`."""
     subscription = _subscription(work, external_id, options)
     _store(work, subscription, feature_by_code(work, feature_code), lambda _, plan: without_feature(plan))
     return _announced(work, subscription)
@@ -188,7 +188,7 @@ def remove_from_subscription(
 def remove_privilege_from_subscription(
     work: Work, external_id: str, feature_code: str, privilege_code: str, options: WhichSubscription
 ) -> list[SubscriptionFeature]:
-    """Take one privilege of a feature from a subscription, and return what it has left. Raises `NotFound`."""
+    """Remove one privilege of a feature from a subscription, and return the rest. Raises `NotFound`."""
     subscription = _subscription(work, external_id, options)
     feature = feature_by_code(work, feature_code)
     if feature.privilege(privilege_code) is None:
@@ -204,7 +204,7 @@ def _subscription(reader: Reader, external_id: str, options: WhichSubscription) 
 def _store(
     work: Work, subscription: Subscription, feature: Feature, decide: Callable[[Change, Values | None], Change]
 ) -> None:
-    """Store what `decide` makes of what the subscription changes of a feature, and of the plan's values of it."""
+    """Store the result of `decide` for the subscription's changes of a feature and the plan's values of it."""
     plan = plan_of(work, subscription)
     granted = plan_entitlement(work, plan.parent_id or plan.id, feature.id)
     entitlement = next((item for item in own_entitlements(work, subscription) if item.feature_id == feature.id), None)
@@ -240,9 +240,9 @@ def _announced(work: Work, subscription: Subscription) -> list[SubscriptionFeatu
 
 
 def _read(reader: Reader, sent: Mapping[str, object]) -> list[tuple[Feature, Values]]:
-    """The features that are sent, with the texts of their values.
+    """The sent features with their values as text.
 
-    Raises `NotFound` for a feature, then for a privilege, then `Invalid` for every value that does not fit.
+    Raises `NotFound` for a feature, then for a privilege, then `Invalid` for all values that do not fit.
     """
     features = [(feature_by_code(reader, code), values) for code, values in sent.items()]
     problems: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Estimates: what an event would cost in advance if it happened now. Nothing is stored."""
+"""Estimates of fees for an event that happens now, under charges paid in advance. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class InstantFee:
 
 
 def estimate_fees(reader: Reader, request: EventInput) -> list[Fee]:
-    """The fees that an event would bring about now, with their taxes, on top of the usage there is.
+    """The fees, with taxes, that an event would cause now, on top of existing usage.
 
-    The event's own timestamp is not looked at, apart from its format. Raises `NotFound` (`subscription`,
+    The event's own timestamp is ignored, apart from its format. Raises `NotFound` (`subscription`,
     `billable_metric`) and `Invalid`.
     """
     received = _received(reader, changes(request))
@@ -91,8 +91,9 @@ def estimate_fees(reader: Reader, request: EventInput) -> list[Fee]:
 
 
 def estimate_instant_fees(reader: Reader, request: EventInput) -> list[InstantFee]:
-    """What an event costs by itself under the standard and percentage charges paid in advance: no usage before it, no
-    free units, no taxes.
+    """The price of an event by itself under standard and percentage charges paid in advance.
+
+    Earlier usage, free units and taxes are ignored.
 
     Raises `NotFound` (`subscription`) and `Invalid`.
     """
@@ -107,7 +108,7 @@ def estimate_instant_fees(reader: Reader, request: EventInput) -> list[InstantFe
 
 
 def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[InstantFee]:
-    """The same for several events, those of one external subscription id together, in the order sent.
+    """Instant fees of several events, those of one external subscription id together, in the order sent.
 
     An event whose code no charge matches has no fee; a plan without any such charge is refused.
     """
@@ -129,7 +130,7 @@ def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[In
 
 
 def _members(request: object) -> Mapping[str, object]:
-    """An event of a batch; one that stands under its own key, as a single one does, is taken too."""
+    """The fields of an event of a batch, also if nested under the key `event`, as in a single request."""
     if not isinstance(request, Mapping):
         return {}
     inner = request.get("event")

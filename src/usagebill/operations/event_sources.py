@@ -1,4 +1,4 @@
-"""Event sources: what they held is ingested or listed as refused, and how far they were taken is noted, all in one."""
+"""Event sources: arrivals are ingested or listed as refused, and the position is stored, in one transaction."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = [
     "take",
 ]
 
-# So many refused events are retried at once.
+# The most refused events retried at once.
 _RETRIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Something that a source held at `position`, as text: the `event` read from it, or the `problem` with it."""
+    """An entry of a source at `position`, as text, with the `event` read from it, or the `problem` with it."""
 
     position: int
     payload: str
@@ -48,7 +48,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of arrivals: the events stored, how many were known already, and the problem of each refused."""
+    """The outcome of arrivals: the events stored, the number of duplicates, and the problem of each refused one."""
 
     events: Sequence[Event]
     duplicates: int
@@ -64,7 +64,7 @@ class CloudEventsInput:
 
 @Input
 class RefusedEventFilters:
-    """`source` as in the list of sources."""
+    """`source` is the name shown in the list of sources."""
 
     source: Maybe[str] = ABSENT
 
@@ -73,7 +73,7 @@ class RefusedEventFilters:
 
 
 def source_of(reader: Reader, source: str, part: str) -> EventSource | None:
-    """How far this part of a source was taken, None if never."""
+    """The stored position of this part of a source, None before the first."""
     return reader.tx.first(EventSource, eq("source", source), eq("part", part))
 
 
@@ -87,11 +87,10 @@ def take(
     checksum: str | None = None,
     lists_refused: bool = True,
 ) -> Taken:
-    """Ingest what arrived; list what is no event as refused; note that the source was taken up to `position`.
+    """Ingest the arrivals, list those that are no events as refused, and store the `position` of the source.
 
-    All of it or nothing, so that a source may forget what was taken once this has returned, and may send it again
-    after a crash: events that are stored already are not stored twice. Without `lists_refused` the caller tells
-    somebody of what is refused.
+    This is atomic and idempotent: a source may drop the arrivals once this has returned, and may send them again after
+    a crash, because stored events are not stored twice. Without `lists_refused` the caller reports the refused ones.
     """
     readable = [arrival for arrival in arrivals if arrival.event is not None]
     ingested = ingest_each(work, [arrival.event for arrival in readable if arrival.event is not None])
@@ -106,17 +105,17 @@ def take(
 
 
 def _codes(problem: Problems) -> Mapping[str, object]:
-    """What is wrong, by field; a failed expression is a text, and about the properties."""
+    """The error codes by field; a failed expression is a text, filed under the properties."""
     if isinstance(problem, str):
         return {"properties": [problem]}
     return {field: codes if isinstance(codes, list) else [str(codes)] for field, codes in problem.items()}
 
 
 def _refuse(work: Work, source: str, part: str, arrival: Arrival, problem: Mapping[str, object]) -> bool:
-    """List it, unless it is listed already, as it is if it is sent again after a crash."""
-    known = work.tx.first(RefusedEvent, eq("source", source), eq("part", part), eq("position", arrival.position))
+    """List an arrival as refused; False if it is listed already, because it was sent again after a crash."""
+    listed = work.tx.first(RefusedEvent, eq("source", source), eq("part", part), eq("position", arrival.position))
     payload = arrival.payload[:LONGEST_PAYLOAD].replace("\0", "\\x00")
-    if known is not None and known.payload == payload:
+    if listed is not None and listed.payload == payload:
         return False
     work.tx.insert(
         RefusedEvent(
@@ -163,7 +162,7 @@ def _note(
 
 
 def ingest_cloud_events(work: Work, request: CloudEventsInput) -> IngestedEvents:
-    """Ingest CloudEvents, all or none; those that are stored already are left out, as their senders send again.
+    """Ingest CloudEvents, all or none; duplicates are skipped, because senders retry.
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
@@ -189,12 +188,12 @@ def ingest_cloud_events(work: Work, request: CloudEventsInput) -> IngestedEvents
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[EventSource]:
-    """Sources that events were taken from, by part, the latest first."""
+    """Sources that events were read from, by part, latest first."""
     return reader.page(EventSource, paging=paging, order=(desc("created_at"),))
 
 
 def list_refused(reader: Reader, options: RefusedEventFilters, paging: Paging) -> Page[RefusedEvent]:
-    """What sources held and could not be taken as events, latest first."""
+    """Refused entries of sources, latest first."""
     conditions: list[Condition] = [eq("source", options.source)] if options.source else []
     return reader.page(RefusedEvent, *conditions, paging=paging, order=(desc("created_at"),))
 
@@ -211,9 +210,9 @@ def get_refused(reader: Reader, refused_event_id: str) -> RefusedEvent:
 
 
 def retry(work: Work, refused_event_id: str) -> IngestedEvents:
-    """Ingest a refused event, say once the expression of its metric is right; it is in the list no more then.
+    """Ingest a refused event and take it off the list, for example once its metric's expression has been fixed.
 
-    Raises `Invalid` with what is still wrong, and `NotAllowed` for what could not be read as an event.
+    Raises `Invalid` with the remaining errors, and `NotAllowed` if it could not be read as an event.
     """
     refused = get_refused(work, refused_event_id)
     if refused.event is None:
@@ -226,7 +225,7 @@ def retry(work: Work, refused_event_id: str) -> IngestedEvents:
 
 
 def retry_all(work: Work) -> IngestedEvents:
-    """Ingest whichever refused events can be by now, of the 10,000 oldest; the others stay in the list."""
+    """Retry the 10,000 oldest refused events; those that still fail stay in the list."""
     listed = work.tx.find(RefusedEvent, order=(asc("created_at"),), limit=_RETRIED)
     readable = [refused for refused in listed if refused.event is not None]
     ingested = ingest_each(work, [refused.event for refused in readable if refused.event is not None])
@@ -235,7 +234,7 @@ def retry_all(work: Work) -> IngestedEvents:
 
 
 def delete_refused(work: Work, refused_event_id: str) -> RefusedEvent:
-    """Take a refused event off the list. Raises `NotFound`."""
+    """Delete a refused event from the list. Raises `NotFound`."""
     refused = get_refused(work, refused_event_id)
     work.tx.delete(refused)
     return refused

@@ -1,4 +1,4 @@
-"""Events: ingest them, list them, and schedule what follows from them."""
+"""Events: ingest them, list them, and schedule follow-ups."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ __all__ = [
 ]
 
 _HOUR = timedelta(hours=1)
-# Minutes after the hour at which the events of the hour before are checked.
+# The minute of the hour at which the events of the hour before are checked.
 _CHECKED_AT = timedelta(minutes=5)
 
 
 @Input
 class EventInput:
-    """`timestamp` is in Unix seconds, as a number or as text; without it the event happens now."""
+    """`timestamp` is in Unix seconds, as a number or text, by default now."""
 
     transaction_id: Maybe[object] = ABSENT
     code: Maybe[object] = ABSENT
@@ -80,7 +80,7 @@ class EventsInput:
 
 @Input
 class EventFilters:
-    """Both timestamps are inclusive. `timestamp_from_started_at`: from the start of the latest subscription on."""
+    """Both timestamps are inclusive. `timestamp_from_started_at` starts at the start of the latest subscription."""
 
     code: Maybe[str] = ABSENT
     external_subscription_id: Maybe[str] = ABSENT
@@ -91,7 +91,7 @@ class EventFilters:
 
 @Input
 class EventListFilters(EventFilters):
-    """As in `EventFilters`; `unbilled`: only events that no charge counts as things stand, each with the reason."""
+    """As in `EventFilters`; `unbilled` selects events that no charge currently counts, each with the reason."""
 
     unbilled: Maybe[bool] = ABSENT
 
@@ -117,7 +117,7 @@ def create_batch(work: Work, request: EventsInput) -> list[Event]:
 
 
 def ingest(work: Work, request: Iterable[object]) -> list[Event]:
-    """Ingest any number of events, all or none: mappings with the keys of `EventInput`, or such inputs.
+    """Ingest any number of events, all or none: `EventInput`s, or mappings with their keys.
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
@@ -129,7 +129,7 @@ def ingest(work: Work, request: Iterable[object]) -> list[Event]:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What became of a batch: the events stored, and by position those known already and what is wrong with others."""
+    """The outcome of a batch: the events stored, and by position the duplicates and the problems of refused ones."""
 
     events: Sequence[Event]
     duplicates: Sequence[int]
@@ -137,10 +137,10 @@ class Ingested:
 
 
 def ingest_each(work: Work, request: Sequence[Mapping[str, object]]) -> Ingested:
-    """Ingest whichever of these events can be, for sources that cannot be asked to send a batch again without the rest.
+    """Ingest the valid ones of these events, for sources that cannot send a batch again without the invalid ones.
 
-    An event whose subscription and transaction id are stored already is a duplicate. A transaction id that several
-    subscriptions share names an event of each, as it does in separate batches.
+    An event is a duplicate if its subscription and transaction id are stored already. Several subscriptions may use
+    the same transaction id, as in separate batches.
     """
     keys = [event_key(sent) for sent in request]
     waiting = list(range(len(request)))
@@ -173,14 +173,14 @@ def _members(request: object) -> Mapping[str, object]:
 
 
 def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event], dict[int, Problems]]:
-    """The events stored, or else what is wrong, by position; nothing is stored then."""
+    """The events stored; or, with nothing stored, the problems by position."""
     received = [receive(item, work.now) for item in sent]
     metrics = _metrics(work, {item.code for item in received if not item.problems})
     ids = work.new_ids(len(received))
     events, problems = events_of(received, ids, metrics, organization_id=work.organization.id, now=work.now)
     if not problems:
         repeated = repeated_positions(item.transaction_id for item in received)
-        # With repeats nothing may stay: what is stored already is looked for, and the append undone.
+        # If there are duplicates, the append is undone, and those stored before are looked up.
         in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
         uncounted = uncounted_ids(events, metrics)
         declared = {
@@ -200,16 +200,16 @@ def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:
     return {metric.code: metric for metric in reader.tx.find(BillableMetric, within("code", sorted(codes)))}
 
 
-# What follows
+# Follow-ups
 
 
 def follow_up(
     work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric], in_advance: Collection[str]
 ) -> None:
-    """Schedule what these new events bring about; `metrics` are those of their codes, by code.
+    """Schedule the follow-ups of new events; `metrics` are theirs, by code.
 
-    What a charge bills in advance is processed by a job, at once, and so are thresholds and the ongoing balances of
-    wallets; alerts are checked some seconds later, and where somebody listens, the events of an hour after it.
+    Charges paid in advance, thresholds and ongoing balances of wallets are processed by jobs at once; alerts are
+    checked some seconds later, and if an endpoint subscribes to it, the events of each hour are checked after it.
     """
     if in_advance:
         names = names_by_subscription(events, in_advance)
@@ -225,7 +225,7 @@ def follow_up(
 
 
 def _tell_of_unknown_wallets(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
-    """Tell of events for a wallet that the customer does not have: they are billed, and no wallet pays for them."""
+    """Report events for a wallet that the customer does not have: they are billed, but no wallet pays for them."""
     targeted = [event for event in events if event.code in metrics and property_of(event, TARGET_WALLET_KEY)]
     if not targeted or not work.is_heard("event.error"):
         return
@@ -253,7 +253,7 @@ def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:
 
 
 def check_received(work: Work, task: CheckReceivedEvents) -> None:
-    """Job: report the events received in the task's hour that no aggregation can use."""
+    """Job: report events received in the task's hour that no aggregation can use."""
     metrics = {metric.code: metric for metric in work.tx.find(BillableMetric)}
     problems = received_problems(work.tx.events.received(task.hour - _HOUR, task.hour), metrics)
     if problems:
@@ -270,7 +270,7 @@ def check_received(work: Work, task: CheckReceivedEvents) -> None:
 
 
 def get(reader: Reader, transaction_id: str) -> Event:
-    """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`."""
+    """The event with this transaction id, the first received if several subscriptions have one. Raises `NotFound`."""
     event = reader.tx.events.get(transaction_id)
     if event is None:
         raise NotFound("event", transaction_id)

@@ -1,4 +1,4 @@
-"""Exports: invoices, fees, events, payments, credit notes and taxes as rows of a table, read one by one."""
+"""Exports: invoices, fees, events, payments, credit notes and taxes as table rows, streamed one by one."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _EARLIEST, _LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A table: its columns with the types of their values, how many records make it, and its rows.
+    """A table: its columns with the types of their values, the number of its records, and its rows.
 
-    Both functions take a start (inclusive) and an end (exclusive) of when records were made; None sets no bound.
+    Both functions take a start (inclusive) and an end (exclusive) of the records' creation; None sets no bound.
     """
 
     columns: Mapping[str, type]
@@ -80,7 +80,7 @@ def _invoice_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 
 
 def _invoiced(start: Bound, end: Bound) -> list[Condition]:
-    """Fees that an invoice shows, of when that was made."""
+    """Conditions for fees that an invoice shows, by the creation of the invoice."""
     return [related(Invoice, "invoice_id", *_visible(start, end))]
 
 
@@ -188,7 +188,7 @@ EXPORTS: Mapping[str, Export] = {
         rows=_tax_rows,
     ),
 }
-# Fees once more, with the columns of the FinOps Open Cost and Usage Specification 1.2.
+# Fees with the columns of the FinOps Open Cost and Usage Specification 1.2.
 FOCUS = Export(
     columns=FOCUS_COLUMNS,
     count=lambda reader, start, end: reader.tx.count(Fee, *_issued(start, end)),

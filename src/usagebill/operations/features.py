@@ -1,4 +1,4 @@
-"""Features and their privileges: what plans and subscriptions can be entitled to."""
+"""Features and their privileges, which plans and subscriptions can be entitled to."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PrivilegeInput:
 
 @Input
 class FeatureInput:
-    """`code` is set once; privileges that are sent are added, or changed by their code, and never removed."""
+    """`code` is set once; sent privileges are added, or changed by their code, and never removed."""
 
     code: Maybe[str] = ABSENT
     name: Maybe[str] = ABSENT
@@ -62,7 +62,7 @@ class FeatureInput:
 
 @Input
 class FeatureFilters:
-    """`search_term` is a piece of the name, the code or the description, in any case."""
+    """`search_term` is a part of the name, the code or the description, in any case."""
 
     search_term: Maybe[str] = ABSENT
 
@@ -94,7 +94,7 @@ def create(work: Work, request: FeatureInput) -> Feature:
 
 
 def update(work: Work, code: str, request: FeatureInput) -> Feature:
-    """Change what is sent, and add privileges that are new; types stay, and options of a select are only added.
+    """Change what is sent, and add new privileges; types stay, and options of a select are only added.
 
     Raises `NotFound` and `Invalid`.
     """
@@ -107,7 +107,7 @@ def update(work: Work, code: str, request: FeatureInput) -> Feature:
 
 
 def delete(work: Work, code: str) -> Feature:
-    """Delete the feature, and with it what plans and subscriptions have of it; its code is free again."""
+    """Delete the feature and all entitlements to it; its code is free again."""
     feature = replace(feature_by_code(work, code), deleted_at=work.now, updated_at=work.now)
     plans = plans_with(work, feature)
     of_feature = eq("feature_id", feature.id)
@@ -118,7 +118,7 @@ def delete(work: Work, code: str) -> Feature:
 
 
 def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
-    """Delete a privilege of the feature, and every value of it. Raises `NotFound` for either."""
+    """Delete a privilege of the feature with all its values. Raises `NotFound` for either."""
     before = feature_by_code(work, code)
     if before.privilege(privilege_code) is None:
         raise NotFound("privilege", privilege_code)
@@ -138,7 +138,7 @@ def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
 
 
 def _tell(work: Work, webhook_type: str, feature: Feature, plans: list[Plan]) -> None:
-    """A message about the feature, and one about each plan that has it, changed or not."""
+    """Send a message about the feature, and one about each plan that has it, changed or not."""
     work.emit(webhook_type, lambda: feature_view(work, feature), feature.id)
     for plan in plans:
         work.emit("plan.updated", lambda plan=plan: plan_summary(work, plan), plan.id)  # type: ignore[misc]
@@ -154,7 +154,7 @@ def _checked(reader: Reader, feature: Feature) -> Feature:
 
 
 def _privileges(feature: Feature, request: FeatureInput) -> tuple[Privilege, ...]:
-    """The privileges of the feature with those that are sent. Raises `Invalid` for the first that is wrong."""
+    """The feature's privileges, merged with those sent. Raises `Invalid` for the first that is wrong."""
     sent = [(value_or(item.code, "").strip(), item) for item in value_or(request.privileges, ())]
     codes = [code for code, _ in sent]
     if len(set(codes)) < len(codes):

@@ -1,4 +1,4 @@
-"""Fees: looked up, and, while on no invoice, marked as paid or deleted."""
+"""Fees: listed, and, while on no invoice, marked as paid or deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FeeInput:
 
 @Input
 class FeeFilters:
-    """What a list of fees is narrowed to; the bounds of instants are inclusive."""
+    """Filters of lists of fees; the bounds of instants are inclusive."""
 
     external_customer_id: Maybe[str] = ABSENT
     external_subscription_id: Maybe[str] = ABSENT
@@ -103,15 +103,15 @@ def _free(reader: Reader, fee_id: str) -> Fee:
 def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
     """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
 
-    What is paid after its subscription has ended is invoiced at once (`invoices.advance_charges`): no run comes that
-    would. Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
+    A fee paid after the end of its subscription is invoiced at once (`invoices.advance_charges`), because no run will
+    come. Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
     """
     fee = _free(work, fee_id)
     if request.payment_status is ABSENT:
         return fee
     if request.payment_status not in tuple(PaymentStatus):
         raise Invalid(payment_status="value_is_invalid")
-    # Whether the subscription goes on may be overdue to be settled, and so may the invoice of this fee.
+    # The backlog may contain the end of the subscription, or the invoice of this fee.
     settle_backlog(work, fee.customer_id, needed=False)
     fee = _free(work, fee_id)
     changed = replace(with_payment_status(fee, PaymentStatus(request.payment_status), work.now), updated_at=work.now)

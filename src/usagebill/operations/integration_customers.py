@@ -1,4 +1,4 @@
-"""Links of customers to tax providers, accounting systems and CRMs, as a request about a customer asks for them."""
+"""Links of customers to tax providers, accounting systems and CRMs, as requested with a customer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from usagebill.work import Reader
 
 __all__ = ["IntegrationCustomerInput", "linked"]
 
-# Who tells us itself what it calls a customer.
+# The kinds that report their own id of a customer.
 _NAMED_BY_THEMSELVES = ("anrok", "salesforce")
 
 
 @Input
 class IntegrationCustomerInput:
-    """`id` is that of a link that is there already."""
+    """`id` is that of an existing link."""
 
     id: Maybe[str] = ABSENT
     integration_type: Maybe[str] = ABSENT
@@ -38,10 +38,10 @@ class IntegrationCustomerInput:
 
 
 def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:
-    """The customer with the links that a request asks for; those whose id it does not send are undone.
+    """The customer with the requested links; existing links whose id is not sent are removed.
 
-    Nothing changes if none are sent at all. What names no connection is skipped, and so is a new link that neither
-    has an `external_customer_id` nor is to be made by us. Partners are linked to nobody.
+    Nothing changes if no list is sent. Links to unknown connections are skipped, and so are new ones that neither have
+    an `external_customer_id` nor are to be created by us. Partners have no links.
     """
     if sent is ABSENT or sent is None or customer.account_type == AccountType.PARTNER:
         return customer
@@ -114,7 +114,7 @@ def _described(
     connection: TaxConnection | SyncConnection,
     sent: IntegrationCustomerInput,
 ) -> IntegrationCustomer:
-    """The link with the fields that only accounting systems or CRMs get."""
+    """The link with the fields that apply only to accounting systems or CRMs."""
     if isinstance(connection, TaxConnection):
         return link
     target = targeted_object(connection, customer, value_or(sent.targeted_object, link.targeted_object))

@@ -1,4 +1,4 @@
-"""Invoice custom sections: library calls that manage them, and what their codes select."""
+"""Invoice custom sections: created, changed, deleted, and selected by code."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def list_all(reader: Reader, paging: Paging) -> Page[InvoiceCustomSection]:
 
 
 def ids_of_codes(reader: Reader, codes: Iterable[str]) -> tuple[str, ...]:
-    """The ids of the sections with these codes, each once, in their order; unknown codes are left out."""
+    """The ids of the sections with these codes, in order and without repeats; unknown codes are left out."""
     wanted = tuple(dict.fromkeys(codes))
     by_code = {section.code: section.id for section in reader.tx.find(InvoiceCustomSection, within("code", wanted))}
     return tuple(by_code[code] for code in wanted if code in by_code)
 
 
 def create(work: Work, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
-    """A new section, selected by nobody yet. Raises `Invalid`."""
+    """A new section, not selected anywhere yet. Raises `Invalid`."""
     section = InvoiceCustomSection(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -81,7 +81,7 @@ def create(work: Work, request: InvoiceCustomSectionInput) -> InvoiceCustomSecti
 
 
 def update(work: Work, code: str, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
-    """Change what is sent; invoices keep the texts that they have. Raises `NotFound` and `Invalid`."""
+    """Change what is sent; invoices keep their copies. Raises `NotFound` and `Invalid`."""
     sent = changes(request)
     for name in ("name", "code"):
         if name in sent:
@@ -93,7 +93,7 @@ def update(work: Work, code: str, request: InvoiceCustomSectionInput) -> Invoice
 
 
 def delete(work: Work, code: str) -> InvoiceCustomSection:
-    """Delete the section, which nobody selects any more; invoices keep their copies."""
+    """Delete the section and deselect it everywhere; invoices keep their copies."""
     deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     for kind in _SELECTING:

@@ -1,4 +1,4 @@
-"""Issuers: billing entities as they were when invoices, credit notes and receipts were issued in their names."""
+"""Issuers: copies of billing entities as of when invoices, credit notes and receipts were issued."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["issuer", "version_of"]
 
 
 def version_of(work: Work, entity: BillingEntity) -> str:
-    """The id of the copy that is the billing entity as it is now, made if there is none yet."""
+    """The id of the copy of the billing entity's current state, created if there is none yet."""
     of_entity = eq("billing_entity_id", entity.id)
     last = work.tx.first(BillingEntityVersion, of_entity, order=[desc("created_at")])
-    # Several are of one instant if an entity is changed and issues twice within it.
+    # Several have the same instant if an entity changes and issues twice within it.
     latest = [] if last is None else work.tx.find(BillingEntityVersion, of_entity, eq("created_at", last.created_at))
     if known := next((version for version in latest if _is_alike(version.entity, entity)), None):
         return known.id
@@ -30,12 +30,12 @@ def version_of(work: Work, entity: BillingEntity) -> str:
 
 
 def _is_alike(version: BillingEntity, other: BillingEntity) -> bool:
-    """Whether nothing but the time of the last change tells them apart."""
+    """Whether they differ in nothing but the time of the last change."""
     return replace(version, updated_at=other.updated_at) == other
 
 
 def issuer(reader: Reader, billing_entity_id: str, version_id: str | None) -> BillingEntity:
-    """The billing entity as the copy `version_id` has it, else as it is now."""
+    """The billing entity as of the copy `version_id`, else as it is now."""
     version = None if version_id is None else reader.tx.get(BillingEntityVersion, version_id)
     entity = version.entity if version else reader.tx.get(BillingEntity, billing_entity_id, deleted=True)
     if entity is None:

@@ -83,15 +83,14 @@ T = TypeVar("T", bound=Task)
 
 @dataclass(frozen=True, slots=True)
 class Handler(Generic[T]):
-    """The handler of a type of task, and the one that does it `apart`, piece by piece, after it has failed as a
-    whole."""
+    """The handler of a type of task; `apart` does it piece by piece after it has failed as a whole."""
 
     task_type: type[T]
     act: Callable[[Work, T], None]
     apart: Callable[[Work, T], None] | None = None
 
     def perform(self, work: Work, job: Job) -> None:
-        """Do the task of the job, and remove what showed an earlier failure."""
+        """Do the task of the job, and clear the record of an earlier failure."""
         task = task_of(self.task_type, job)
         act = self.act if job.error is None or self.apart is None else self.apart
         act(work, task)
@@ -105,7 +104,7 @@ def _handled(
     return task_type.kind, Handler(task_type, act, apart)
 
 
-# Leased tasks stand in `outside.OUTSIDE`.
+# Leased tasks are in `outside.OUTSIDE`.
 HANDLERS: dict[str, Handler[Any]] = dict(
     (
         _handled(ActivateSubscription, activate_due),
@@ -149,7 +148,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
 
 
 def perform(work: Work, job: Job) -> None:
-    """Do a job. Raises `LookupError` if nobody does jobs of its kind."""
+    """Do a job. Raises `LookupError` for a kind without a handler."""
     # The row goes first, so that the job may schedule its own successor under the same key.
     work.tx.jobs.complete(job)
     HANDLERS[job.kind].perform(work, job)
@@ -161,6 +160,6 @@ def is_worked_out_ahead(job: Job) -> bool:
 
 
 def note_failure(work: Work, job: Job, reason: str) -> None:
-    """Show that the job has failed, and why, if it was to make or finish an invoice."""
+    """Show the failure of the job, with the reason, if the job makes or finishes an invoice."""
     if job.kind in HANDLERS:
         generation_failures.note(work, job, task_of(HANDLERS[job.kind].task_type, job), reason)

@@ -1,4 +1,4 @@
-"""Logs are kept as long as the installation says: a job removes what is older, and waits for what will be."""
+"""Log cleaning: a job removes entries older than the installation's retention."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from usagebill.work import Reader, Work
 __all__ = ["clean", "schedule"]
 
 _TOGETHER = 1000
-# Deleted in one transaction, so that nobody waits long for it.
+# The most entries deleted per transaction, so that nobody waits long for it.
 _AT_MOST = 5000
 
 
 def _kept(reader: Reader) -> Iterator[tuple[type, timedelta]]:
-    """Each log that ends, and how long its entries are kept."""
+    """Each log with a retention, and that retention."""
     settings = reader.settings
     for kind, days in (
         (ActivityLog, settings.activity_log_days),
@@ -32,7 +32,7 @@ def _kept(reader: Reader) -> Iterator[tuple[type, timedelta]]:
 
 
 def _next_end(reader: Reader, *, of_new: bool) -> datetime | None:
-    """When the first entry of any log is no longer to be kept; that `of_new` ones too, if a log has none yet."""
+    """The instant at which the next entry of any log expires; `of_new` counts an entry made now in empty logs."""
     ends = []
     for kind, kept in _kept(reader):
         oldest = reader.tx.first(kind, order=[asc("logged_at")])
@@ -42,15 +42,15 @@ def _next_end(reader: Reader, *, of_new: bool) -> datetime | None:
 
 
 def schedule(work: Work, *, of_new: bool = True) -> None:
-    """Have old entries removed as soon as there are any, by what the installation says now.
+    """Schedule the removal of entries as soon as one expires by current settings.
 
-    Workers ask for it when they start, and it asks for itself again as long as there are entries.
+    Workers call this when they start, and the job reschedules itself as long as there are entries.
     """
     task = CleanLogs(organization_id=work.organization.id)
     work.cancel(task)
     end = _next_end(work, of_new=of_new)
     if end is not None:
-        # A moment later: what is exactly as old as that is still shown.
+        # A moment later: an entry of exactly that age is still shown.
         work.schedule(task, max(work.now, end) + timedelta(seconds=1))
 
 

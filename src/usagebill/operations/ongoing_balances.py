@@ -1,4 +1,4 @@
-"""Ongoing balances of wallets: kept fresh while usage goes on."""
+"""Ongoing balances of wallets, refreshed as usage comes in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["follow_up", "refresh"]
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
-    """Have the wallets of the customers of new events refreshed."""
+    """Schedule a refresh of the wallets of the new events' customers."""
     if work.tx.first(Wallet, eq("status", WalletStatus.ACTIVE)) is None:
         return
     names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
@@ -34,9 +34,9 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
 
 
 def refresh(work: Work, task: RefreshWallets) -> None:
-    """Job: set the ongoing values of all active wallets of a customer, and report those now depleted.
+    """Job: refresh the ongoing values of all active wallets of a customer, and report those now depleted.
 
-    The customer's backlog is settled first, as it decides what is billed and what is usage so far.
+    The customer's backlog is settled first, because it decides which usage is billed and which is ongoing.
     """
     settle_backlog(work, task.customer_id, needed=False)
     customer = work.tx.get(Customer, task.customer_id, deleted=True)

@@ -1,4 +1,4 @@
-"""Organizations: created by the command line or the library, changed together with their default billing entity."""
+"""Organizations: created by the command line or library, changed together with their default billing entity."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def find_all(tx: Transaction) -> list[Organization]:
 
 
 def get(reader: Reader) -> Organization:
-    """The organization as it is now."""
+    """The current organization."""
     organization = reader.tx.get(Organization, reader.organization.id)
     if organization is None:
         raise LookupError(f"no organization {reader.organization.id}")
@@ -69,9 +69,9 @@ def get(reader: Reader) -> Organization:
 
 
 def update(work: Work, request: OrganizationInput) -> Organization:
-    """Change what is sent, of the organization and of its default billing entity.
+    """Change the sent fields of the organization and of its default billing entity.
 
-    `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
+    `webhook_url` is the address of its oldest webhook endpoint, which is created if there is none. Raises `Invalid`.
     """
     if request.document_numbering and request.document_numbering not in ORGANIZATION_NUMBERINGS:
         raise Invalid(document_numbering="value_is_invalid")
@@ -98,7 +98,7 @@ def update(work: Work, request: OrganizationInput) -> Organization:
 
 
 def _of_organization(problem: Invalid) -> Invalid:
-    """The same refusal, in the words of an organization."""
+    """The error of the billing entity, with the organization's own error code."""
     if not isinstance(problem.details, dict) or "eu_tax_management" not in problem.details:
         return problem
     return Invalid({**problem.details, "eu_tax_management": ["org_must_be_in_eu"]})

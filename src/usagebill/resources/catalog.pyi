@@ -184,7 +184,7 @@ class BillableMetrics(Resource):
         """
 
     def evaluate_expression(self, *, expression: str, event: ExpressionEventFields | Mapping[str, Any]) -> str:
-        """The value that an expression has for an event, as text: numbers as decimals. Raises `Invalid`.
+        """The value of an expression for an event, as text; numbers are decimals. Raises `Invalid`.
 
         All property values count as text. The event's timestamp is in Unix seconds and defaults to now.
 
@@ -221,7 +221,7 @@ class Coupons(Resource):
         reusable: bool | None = ...,
         applies_to: CouponTargetsFields | Mapping[str, Any] | None = ...,
     ) -> Coupon:
-        """A new coupon. Raises `Invalid`; `NotFound` and `NotAllowed` for what it is limited to.
+        """A new coupon. Raises `Invalid`, and `NotFound` or `NotAllowed` for its targets.
 
         name: A readable name. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -259,7 +259,7 @@ class Coupons(Resource):
     ) -> Coupon:
         """Change a coupon. Once it has been applied to a customer, only its name, description and expiration change.
 
-        Limits that are not sent stay as they are. Raises `NotFound`, `NotAllowed` and `Invalid`.
+        Targets that are not sent stay. Raises `NotFound`, `NotAllowed` and `Invalid`.
 
         current_code: Its code.
         name: A readable name.
@@ -284,13 +284,13 @@ class Coupons(Resource):
         """
 
     def delete(self, code: str) -> Coupon:
-        """Delete a coupon and end it for every customer who has it. Raises `NotFound`.
+        """Delete a coupon and end it for all customers. Raises `NotFound`.
 
         code: Its code.
         """
 
     def list(self, *, page: int = ..., per_page: int = ...) -> Pages[Coupon]:
-        """Coupons: active ones first, those that expire after those that do not, the next to expire first.
+        """Coupons: active ones first; then those without an expiry, then by expiry, soonest first.
 
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.

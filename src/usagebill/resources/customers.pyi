@@ -57,7 +57,7 @@ class AppliedCoupons(Resource):
         """Attach a coupon to a customer.
 
         A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
-        of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
+        of this code, `NotAllowed` if the customer has a coupon with the same targets, and `Invalid`.
 
         external_customer_id: The customer, by your own id. Required.
         coupon_code: The coupon, by code. Required.
@@ -78,7 +78,7 @@ class AppliedCoupons(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[AppliedCoupon]:
-        """The coupons of one customer, latest first. Raises `NotFound` for an unknown customer.
+        """The applied coupons of one customer, latest first. Raises `NotFound` for an unknown customer.
 
         external_id: Your own id of it.
         external_customer_id: The customer, by your own id.
@@ -89,7 +89,7 @@ class AppliedCoupons(Resource):
         """
 
     def terminate(self, external_id: str, applied_coupon_id: str) -> AppliedCoupon:
-        """End a coupon for a customer; what it has taken off stays. Raises `NotFound` for the customer or the coupon.
+        """End a coupon for a customer; past discounts stay. Raises `NotFound` for the customer or the coupon.
 
         external_id: Your own id of it.
         applied_coupon_id: The applied coupon, by id.
@@ -104,7 +104,7 @@ class AppliedCoupons(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[AppliedCoupon]:
-        """Coupons of customers, latest first; those of deleted customers are left out.
+        """Applied coupons, latest first; those of deleted customers are left out.
 
         external_customer_id: The customer, by your own id.
         status: Only those with this status. One of active, terminated.
@@ -149,7 +149,7 @@ class BillingEntities(Resource):
         invoice_custom_section_codes: Sequence[str] | None = ...,
         applied_dunning_campaign_code: str | None = ...,
     ) -> BillingEntity:
-        """A new billing entity; what is not sent has its default. Raises `Invalid`, and `NotFound` for taxes.
+        """A new billing entity, with defaults for absent fields. Raises `Invalid`, and `NotFound` for taxes.
 
         name: A readable name. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -246,13 +246,13 @@ class BillingEntities(Resource):
         """
 
     def get(self, code: str) -> BillingEntity:
-        """The billing entity with this code, an archived one too if no active one has it. Raises `NotFound`.
+        """The billing entity with this code; an archived one only if no active one has it. Raises `NotFound`.
 
         code: Its code.
         """
 
     def list(self) -> list[BillingEntity]:
-        """The active billing entities, oldest first: the first is the default one."""
+        """The active billing entities, oldest first; the first is the default one."""
 
 class Customers(Resource):
     """Who is billed."""
@@ -296,9 +296,9 @@ class Customers(Resource):
         applied_dunning_campaign_code: str | None = ...,
         exclude_from_dunning_campaign: bool | None = ...,
     ) -> Customer:
-        """Create the customer with this external id, or change what is sent of the existing one.
+        """Create the customer with this external id, or change the sent fields of the existing one, all or nothing.
 
-        All or nothing. `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
+        `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
         `NotFound` for unknown billing entities and taxes.
 
         external_id: Your own id of the customer; an existing id updates that customer. Required.
@@ -343,7 +343,7 @@ class Customers(Resource):
         """
 
     def delete(self, external_id: str) -> Customer:
-        """Delete the customer; what it has ends right after. Its invoices stay and its id is free again.
+        """Delete the customer; its subscriptions, wallets and coupons end right after. Invoices stay, its id is free.
 
         external_id: Your own id of it.
         """
@@ -381,7 +381,7 @@ class Customers(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[Customer]:
-        """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity.
+        """Customers, newest first. Raises `Invalid` for meaningless filters, `NotFound` for a billing entity.
 
         external_id: Your own id, which identifies it everywhere.
         search_term: Only those that contain this text, in upper or lower case.
@@ -413,7 +413,7 @@ class InvoiceCustomSections(Resource):
         details: str | None = ...,
         display_name: str | None = ...,
     ) -> InvoiceCustomSection:
-        """A new section, selected by nobody yet. Raises `Invalid`.
+        """A new section, not selected anywhere yet. Raises `Invalid`.
 
         name: A readable name. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -433,7 +433,7 @@ class InvoiceCustomSections(Resource):
         details: str | None = ...,
         display_name: str | None = ...,
     ) -> InvoiceCustomSection:
-        """Change what is sent; invoices keep the texts that they have. Raises `NotFound` and `Invalid`.
+        """Change what is sent; invoices keep their copies. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         name: A readable name.
@@ -450,7 +450,7 @@ class InvoiceCustomSections(Resource):
         """
 
     def delete(self, code: str) -> InvoiceCustomSection:
-        """Delete the section, which nobody selects any more; invoices keep their copies.
+        """Delete the section and deselect it everywhere; invoices keep their copies.
 
         code: Its code.
         """
@@ -468,7 +468,7 @@ class Organizations(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self) -> Organization:
-        """The organization as it is now."""
+        """The current organization."""
 
     def update(
         self,
@@ -496,9 +496,9 @@ class Organizations(Resource):
         webhook_url: str | None = ...,
         eu_tax_management: bool | None = ...,
     ) -> Organization:
-        """Change what is sent, of the organization and of its default billing entity.
+        """Change the sent fields of the organization and of its default billing entity.
 
-        `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
+        `webhook_url` is the address of its oldest webhook endpoint, which is created if there is none. Raises `Invalid`.
 
         name: A readable name.
         default_currency: The currency of customers without one, ISO 4217.

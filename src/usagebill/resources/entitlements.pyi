@@ -14,7 +14,7 @@ class Entitlements(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def list_of_plan(self, code: str) -> list[PlanFeature]:
-        """The features of a plan with their values, the oldest first. Raises `NotFound`.
+        """The features of a plan with their values, oldest first. Raises `NotFound`.
 
         code: Its code.
         """
@@ -27,7 +27,7 @@ class Entitlements(Resource):
         """
 
     def replace_of_plan(self, code: str, *, entitlements: Mapping[str, object] | None = ...) -> list[PlanFeature]:
-        """Make what is sent all that a plan entitles to; a feature without any value keeps those that it has.
+        """Replace the entitlements of a plan; a feature sent without values keeps those it has.
 
         Without `entitlements` nothing changes. Raises `NotFound` for the plan and for codes of features and privileges,
         `Invalid` for values.
@@ -37,21 +37,21 @@ class Entitlements(Resource):
         """
 
     def merge_of_plan(self, code: str, *, entitlements: Mapping[str, object] | None = ...) -> list[PlanFeature]:
-        """Add what is sent to what a plan entitles to, and change values. Raises what `replace_of_plan` does.
+        """Add entitlements to a plan, and change values. Raises as `replace_of_plan` does.
 
         code: Its code.
         entitlements: Feature -> privilege -> value.
         """
 
     def remove_from_plan(self, code: str, feature_code: str) -> PlanFeature:
-        """Take a feature from a plan, and return what it was. Raises `NotFound` for the plan, and for the feature there.
+        """Remove a feature from a plan, and return it. Raises `NotFound` for the plan, and if it lacks the feature.
 
         code: Its code.
         feature_code: The feature, by code.
         """
 
     def remove_privilege_from_plan(self, code: str, feature_code: str, privilege_code: str) -> PlanFeature:
-        """Take the value of a privilege from a plan, and return what is left of the feature.
+        """Remove the value of a privilege from a plan, and return the remaining feature.
 
         Raises `NotFound` for the plan, for a feature that it lacks, and for a privilege without a value there.
 
@@ -67,7 +67,7 @@ class Entitlements(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> list[SubscriptionFeature]:
-        """What a subscription is entitled to: its plan's features, and what it changes of them. Raises `NotFound`.
+        """The features of a subscription: its plan's, with its own changes. Raises `NotFound`.
 
         external_id: Your own id of it.
         subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.
@@ -82,9 +82,9 @@ class Entitlements(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> list[SubscriptionFeature]:
-        """Give a subscription values of its own, and back what was taken from it; what is not named stays.
+        """Give a subscription its own values, or restore removed features; features that are not named stay.
 
-        Exactly the values of its plan for a feature restore the plan's. Raises `NotFound` and `Invalid`.
+        Sending exactly the plan's values for a feature drops the subscription's own. Raises `NotFound` and `Invalid`.
 
         external_id: Your own id of it.
         entitlements: Feature -> privilege -> value.
@@ -100,7 +100,7 @@ class Entitlements(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> list[SubscriptionFeature]:
-        """Take a feature from a subscription, its plan's or its own, and return what it has left. Raises `NotFound`.
+        """Remove a feature, the plan's or its own, from a subscription, and return the rest. Raises `NotFound`.
 
         external_id: Your own id of it.
         feature_code: The feature, by code.
@@ -117,7 +117,7 @@ class Entitlements(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> list[SubscriptionFeature]:
-        """Take one privilege of a feature from a subscription, and return what it has left. Raises `NotFound`.
+        """Remove one privilege of a feature from a subscription, and return the rest. Raises `NotFound`.
 
         external_id: Your own id of it.
         feature_code: The feature, by code.
@@ -165,7 +165,7 @@ class Features(Resource):
         description: str | None = ...,
         privileges: Sequence[PrivilegeFields | Mapping[str, Any]] | None = ...,
     ) -> Feature:
-        """Change what is sent, and add privileges that are new; types stay, and options of a select are only added.
+        """Change what is sent, and add new privileges; types stay, and options of a select are only added.
 
         Raises `NotFound` and `Invalid`.
 
@@ -183,13 +183,13 @@ class Features(Resource):
         """
 
     def delete(self, code: str) -> Feature:
-        """Delete the feature, and with it what plans and subscriptions have of it; its code is free again.
+        """Delete the feature and all entitlements to it; its code is free again.
 
         code: Its code.
         """
 
     def delete_privilege(self, code: str, privilege_code: str) -> Feature:
-        """Delete a privilege of the feature, and every value of it. Raises `NotFound` for either.
+        """Delete a privilege of the feature with all its values. Raises `NotFound` for either.
 
         code: Its code.
         privilege_code: The privilege, by code.

@@ -53,9 +53,9 @@ class CreditNotes(Resource):
         offset_amount_cents: int | None = ...,
         metadata: Mapping[str, str | None] | None = ...,
     ) -> CreditNote:
-        """A credit note over items of an invoice's fees, as balance, refund and settlement of the invoice itself.
+        """A credit note over items of an invoice's fees, split into credit, refund and offset of the invoice itself.
 
-        Raises `NotFound` for the invoice or a fee, `NotAllowed` for an invoice that takes none, and `Invalid`.
+        Raises `NotFound` for the invoice or a fee, `NotAllowed` if the invoice cannot be credited, and `Invalid`.
 
         invoice_id: The invoice, by id. Required.
         items: The credited amount of each fee. Required.
@@ -83,7 +83,7 @@ class CreditNotes(Resource):
         refund_status: Literal["pending", "succeeded", "failed"] | None = ...,
         metadata: Mapping[str, str | None] | None = ...,
     ) -> CreditNote:
-        """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`.
+        """Set the refund status, and merge metadata. Raises `NotFound` and `Invalid`.
 
         credit_note_id: The credit note, by id.
         refund_status: The status of the refund. One of pending, succeeded, failed.
@@ -141,7 +141,7 @@ class CreditNotes(Resource):
         """
 
     def void(self, credit_note_id: str) -> CreditNote:
-        """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` if nothing is.
+        """Void the remaining balance of a note. Raises `NotFound`, and `NotAllowed` if there is none.
 
         credit_note_id: The credit note, by id.
         """
@@ -149,7 +149,7 @@ class CreditNotes(Resource):
     def replace_metadata(
         self, credit_note_id: str, *, metadata: Mapping[str, str | None] | None = ...
     ) -> Mapping[str, str | None] | None:
-        """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`.
+        """Replace the metadata with that sent; without any it becomes empty. Raises `NotFound` and `Invalid`.
 
         credit_note_id: The credit note, by id.
         metadata: Your own values by key, stored and returned with it.
@@ -171,26 +171,26 @@ class CreditNotes(Resource):
         """
 
     def delete_metadata_key(self, credit_note_id: str, key: str) -> Mapping[str, str | None] | None:
-        """Remove one key, if there is one. Raises `NotFound` for the note, and for one without any metadata.
+        """Remove one key, if present. Raises `NotFound` for the note, or if it has no metadata.
 
         credit_note_id: The credit note, by id.
         key: The key.
         """
 
     def download(self, credit_note_id: str) -> CreditNote | None:
-        """The credit note with the address of its PDF; None if that is only now being made. Raises `NotFound`.
+        """The credit note with the URL of its PDF; None while that is being generated. Raises `NotFound`.
 
         credit_note_id: The credit note, by id.
         """
 
     def download_xml(self, credit_note_id: str) -> CreditNote | None:
-        """The credit note with the address of its XML; None if there is none (yet). Raises as for invoices.
+        """The credit note with the URL of its XML; None if there is none (yet). Raises as for invoices.
 
         credit_note_id: The credit note, by id.
         """
 
     def pdf(self, credit_note_id: str) -> bytes:
-        """The PDF of a credit note, made now if it has not been made. Raises `NotFound`.
+        """The PDF of a credit note, generated now if it does not exist. Raises `NotFound`.
 
         credit_note_id: The credit note, by id.
         """
@@ -272,8 +272,8 @@ class Fees(Resource):
     ) -> Fee:
         """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
 
-        What is paid after its subscription has ended is invoiced at once (`invoices.advance_charges`): no run comes that
-        would. Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
+        A fee paid after the end of its subscription is invoiced at once (`invoices.advance_charges`), because no run will
+        come. Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
 
         fee_id: The fee, by id.
         payment_status: Whether it is paid. One of pending, succeeded, failed, refunded.
@@ -434,7 +434,7 @@ class Invoices(Resource):
         """
 
     def refresh(self, invoice_id: str) -> Invoice:
-        """Recompute a draft  from all that is known by now. Any other subscription invoice stays as it is.
+        """Recompute a draft from current records. Any other subscription invoice stays as it is.
 
         Raises `NotFound`, and `Forbidden` for other types of invoice.
 
@@ -455,10 +455,10 @@ class Invoices(Resource):
         refund_amount: int | None = ...,
         credit_amount: int | None = ...,
     ) -> Invoice:
-        """Cancel an issued invoice; it keeps its number. The coupons it used are available again.
+        """Void an issued invoice; it keeps its number. The coupons it used are available again.
 
-        Without a credit note it must not be paid, and wallets get back what they paid of it. With one, the asked parts are
-        given back, and what remains is put on a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
+        Without a credit note it must not be paid, and wallets get their payments back. With one, the requested parts are
+        given back, and the remainder goes to a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
         `NotAllowed`.
 
         invoice_id: The invoice, by id.
@@ -468,8 +468,7 @@ class Invoices(Resource):
         """
 
     def lose_dispute(self, invoice_id: str) -> Invoice:
-        """Note that a dispute over the payment of an issued invoice was lost; only the first time counts and sends a
-        message.
+        """Record that a dispute over an issued invoice was lost; only the first time counts and sends a message.
 
         Raises `NotFound` and `NotAllowed`.
 
@@ -515,7 +514,7 @@ class Invoices(Resource):
         unit_precise_amount: Number | None = ...,
         invoice_display_name: str | None = ...,
     ) -> Fee:
-        """Give a line of a draft other units, another price or another name; the draft is recomputed.
+        """Change the units, price or name of a draft's line; the draft is recomputed.
 
         Raises `NotFound`, `Forbidden` and `Invalid`.
 
@@ -531,7 +530,7 @@ class Invoices(Resource):
         """
 
     def reset_fee(self, invoice_id: str, fee_id: str) -> Invoice:
-        """Take the adjustment of a line away: the draft is what usage and plan say again.
+        """Remove the adjustment of a line, and recompute the draft from usage and plan.
 
         invoice_id: The invoice, by id.
         fee_id: The fee, by id.
@@ -550,7 +549,7 @@ class Invoices(Resource):
         unit_precise_amount: Number | None = ...,
         invoice_display_name: str | None = ...,
     ) -> Fee:
-        """The line, with its taxes, that an adjustment would give; nothing is stored.
+        """The line, with taxes, that an adjustment would give; nothing is stored.
 
         invoice_id: The invoice, by id.
         fee_id: The fee, by id.
@@ -570,10 +569,10 @@ class Invoices(Resource):
         fees: Sequence[RegeneratedFeeFields | Mapping[str, Any]] | None = ...,
         purchase_order_number: str | None = ...,
     ) -> Invoice:
-        """Make a voided invoice again, with the lines given: it takes a new number, and today's coupons, taxes and credits.
+        """Regenerate a voided invoice with these lines: with a new number, and today's coupons, taxes and credits.
 
-        Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
-        not voided, or whose lines are billed by an invoice regenerated already.
+        Its dates are computed from the creation of the voided one. Raises `NotFound`, `Invalid`, and `Forbidden` for one
+        that is not voided, or whose lines are billed by an invoice regenerated already.
 
         invoice_id: The invoice, by id.
         fees: The lines of the invoice.
@@ -592,7 +591,7 @@ class Invoices(Resource):
         purchase_order_number: str | None = ...,
         invoice_custom_section: SectionChoice | Mapping[str, Any] | None = ...,
     ) -> Invoice:
-        """Invoice add-ons now. Coupons, credit notes and prepaid credits take no part.
+        """Invoice add-ons now, without coupons, credit notes or prepaid credits.
 
         Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
 
@@ -607,7 +606,7 @@ class Invoices(Resource):
         """
 
     def retry(self, invoice_id: str) -> Invoice:
-        """Have another try at an invoice that failed: at its taxes, for want of which it waits again, or at making it.
+        """Retry a failed invoice: request its taxes again, or run its generation again.
 
         Raises `NotFound`, and `NotAllowed` for any other invoice.
 
@@ -617,9 +616,9 @@ class Invoices(Resource):
     def retry_payment(
         self, invoice_id: str, *, payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...
     ) -> None:
-        """Have another try at collecting an invoice that is not paid. If nobody collects, a message says so.
+        """Retry to collect an unpaid invoice. If no provider collects it, a message says so.
 
-        Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
+        Raises `NotFound`, and `NotAllowed` for a draft, voided or paid invoice, and while a charge is under way.
 
         invoice_id: The invoice, by id.
         payment_method: How its invoices are paid. Default: the customer's method.
@@ -634,27 +633,27 @@ class Invoices(Resource):
         """
 
     def download(self, invoice_id: str) -> Invoice | None:
-        """The invoice with the address of its PDF; None if that is only now being made. Raises `NotFound`.
+        """The invoice with the URL of its PDF; None while that is being generated. Raises `NotFound`.
 
         invoice_id: The invoice, by id.
         """
 
     def download_xml(self, invoice_id: str) -> Invoice | None:
-        """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it
-        lacks what e-invoices must have.
+        """The invoice with the URL of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it lacks
+        fields that e-invoices require.
 
         invoice_id: The invoice, by id.
         """
 
     def pdf(self, invoice_id: str) -> bytes:
-        """The PDF of an invoice, made now if it has not been made. Raises `NotFound` unless it is finalized.
+        """The PDF of an invoice, generated now if it does not exist. Raises `NotFound` unless it is finalized.
 
         invoice_id: The invoice, by id.
         """
 
     def xml(self, invoice_id: str) -> bytes:
         """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none, and `Invalid` if it
-        lacks what e-invoices must have.
+        lacks fields that e-invoices require.
 
         invoice_id: The invoice, by id.
         """

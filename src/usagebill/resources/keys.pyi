@@ -19,9 +19,9 @@ class ApiKeys(Resource):
         permissions: Mapping[str, Sequence[str]] | None = ...,
         expires_at: date | str | None = ...,
     ) -> IssuedKey:
-        """Create a key; its value is shown this once. Without `permissions` it may do all that the key that asks may do.
+        """Create a key; its value is shown only once. Without `permissions` it gets those of the requesting key.
 
-        Raises `Invalid`, and `Forbidden` for more than that.
+        Raises `Invalid`, and `Forbidden` for permissions that the requesting key lacks.
 
         name: A readable name.
         permissions: Resource -> `read` and `write`. Default: everything.
@@ -42,9 +42,9 @@ class ApiKeys(Resource):
         permissions: Mapping[str, Sequence[str]] | None = ...,
         expires_at: date | str | None = ...,
     ) -> ApiKey:
-        """Rename a key, replace its permissions as a whole, or have it end; `expires_at` null has it never end.
+        """Rename a key, replace its permissions as a whole, or set when it expires (`expires_at` null: never).
 
-        Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the key that asks has.
+        Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the requesting key has.
 
         api_key_id: The api key, by id.
         name: A readable name.
@@ -53,9 +53,9 @@ class ApiKeys(Resource):
         """
 
     def rotate(self, api_key_id: str, *, name: str | None = ..., expires_at: date | str | None = ...) -> IssuedKey:
-        """Replace a key by a new one with its permissions and its name; the old one ends now, or at `expires_at`.
+        """Replace a key by a new one with its permissions and name; the old one expires now, or at `expires_at`.
 
-        Raises `NotFound`, `Invalid`, and `Forbidden` if it may do more than the key that asks.
+        Raises `NotFound`, `Invalid`, and `Forbidden` if the key has permissions that the requesting key lacks.
 
         api_key_id: The api key, by id.
         name: A readable name.
@@ -63,7 +63,7 @@ class ApiKeys(Resource):
         """
 
     def revoke(self, api_key_id: str) -> ApiKey:
-        """End a key at once. Raises `Invalid` if no other key without an expiry would remain.
+        """Revoke a key at once. Raises `Invalid` if no other key without an expiry would remain.
 
         api_key_id: The api key, by id.
         """

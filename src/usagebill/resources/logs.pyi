@@ -13,7 +13,7 @@ class ActivityLogs(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self, activity_id: str) -> ActivityLog:
-        """An activity, as long as it is kept. Raises `NotFound`.
+        """The activity with this id, while it is kept. Raises `NotFound`.
 
         activity_id: The activity, by id.
         """
@@ -33,7 +33,7 @@ class ActivityLogs(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[ActivityLog]:
-        """The activities of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date.
+        """The activities of the last `Settings.listed_log_days` days, newest first. Raises `Invalid` for bad dates.
 
         from_date: Only those on or after this day.
         to_date: Only those on or before this day.
@@ -54,7 +54,7 @@ class ApiLogs(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self, request_id: str) -> ApiLog:
-        """The last request with this id, as long as it is kept. Raises `NotFound`.
+        """The last request with this id, while it is kept. Raises `NotFound`.
 
         request_id: The request, by id.
         """
@@ -72,7 +72,7 @@ class ApiLogs(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[ApiLog]:
-        """The requests of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date.
+        """The requests of the last `Settings.listed_log_days` days, newest first. Raises `Invalid` for bad dates.
 
         from_date: Only those on or after this day.
         to_date: Only those on or before this day.

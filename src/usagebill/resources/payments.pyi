@@ -25,7 +25,7 @@ class DunningCampaigns(Resource):
         days_between_attempts: int | None = ...,
         max_attempts: int | None = ...,
     ) -> DunningCampaign:
-        """A new campaign, which asks nobody before it is applied to a billing entity or a customer. Raises `Invalid`.
+        """A new campaign, inactive until it is applied to a billing entity or a customer. Raises `Invalid`.
 
         name: A readable name. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -49,10 +49,9 @@ class DunningCampaigns(Resource):
         max_attempts: int | None = ...,
         thresholds: Sequence[DunningThresholdFields | Mapping[str, Any]] | None = ...,
     ) -> DunningCampaign:
-        """Change what is sent of a campaign. Raises `NotFound` and `Invalid`.
+        """Change the sent fields of a campaign. Raises `NotFound` and `Invalid`.
 
-        If a threshold is changed or removed, the attempts of customers whose overdue invoices reach none any more count
-        afresh.
+        If a threshold is changed or removed, the attempts of customers who no longer reach any are reset.
 
         current_code: Its code.
         name: A readable name.
@@ -71,7 +70,7 @@ class DunningCampaigns(Resource):
         """
 
     def delete(self, code: str) -> DunningCampaign:
-        """End a campaign: it applies to nobody any more, and the attempts of its customers are forgotten.
+        """Delete a campaign: it applies to nobody any more, and the attempts of its customers are reset.
 
         code: Its code.
         """
@@ -123,13 +122,13 @@ class PaymentReceipts(Resource):
         """
 
     def download(self, payment_receipt_id: str) -> PaymentReceipt | None:
-        """The receipt with the address of its PDF; None if that is only now being made. Raises `NotFound`.
+        """The receipt with the URL of its PDF; None while that is being generated. Raises `NotFound`.
 
         payment_receipt_id: The payment receipt, by id.
         """
 
     def pdf(self, payment_receipt_id: str) -> bytes:
-        """The PDF of a payment receipt, made now if it has not been made. Raises `NotFound`.
+        """The PDF of a payment receipt, generated now if it does not exist. Raises `NotFound`.
 
         payment_receipt_id: The payment receipt, by id.
         """

@@ -66,7 +66,7 @@ class Alerts(Resource):
     ) -> list[Alert]:
         """New alerts of a subscription, all or none.
 
-        Raises `NotFound`; `BadRequest` without any; `Invalid`, its details by the position of each alert refused.
+        Raises `NotFound`, `BadRequest` for an empty list, and `Invalid` with details by the position of each refused alert.
 
         external_id: Your own id of it.
         alerts: The alerts; all are created, or none. Required.
@@ -168,7 +168,7 @@ class Alerts(Resource):
         name: str | None = ...,
         billable_metric_code: str | None = ...,
     ) -> Alert:
-        """A new alert of a wallet, which begins with what the wallet has now. Raises `NotFound` or `Invalid`.
+        """A new alert of a wallet, starting from its current balance. Raises `NotFound` or `Invalid`.
 
         external_customer_id: The customer, by your own id.
         wallet_code: The wallet, by code.
@@ -201,7 +201,7 @@ class Alerts(Resource):
         billable_metric_code: str | None = ...,
         thresholds: Sequence[AlertThresholdFields | Mapping[str, Any]] | None = ...,
     ) -> Alert:
-        """Change an alert of a wallet; its type, and what it has seen, stay. Raises `NotFound` or `Invalid`.
+        """Change an alert of a wallet; its type and last value stay. Raises `NotFound` or `Invalid`.
 
         external_customer_id: The customer, by your own id.
         wallet_code: The wallet, by code.

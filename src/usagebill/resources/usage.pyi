@@ -17,7 +17,7 @@ class EventSources(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def refused(self, *, source: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[RefusedEvent]:
-        """What sources held and could not be taken as events, latest first.
+        """Refused entries of sources, latest first.
 
         source: Only those from this source.
         page: Which page, from 1 on. Default: 1.
@@ -31,18 +31,18 @@ class EventSources(Resource):
         """
 
     def retry(self, refused_event_id: str) -> IngestedEvents:
-        """Ingest a refused event, say once the expression of its metric is right; it is in the list no more then.
+        """Ingest a refused event and take it off the list, for example once its metric's expression has been fixed.
 
-        Raises `Invalid` with what is still wrong, and `NotAllowed` for what could not be read as an event.
+        Raises `Invalid` with the remaining errors, and `NotAllowed` if it could not be read as an event.
 
         refused_event_id: The refused event, by id.
         """
 
     def retry_all(self) -> IngestedEvents:
-        """Ingest whichever refused events can be by now, of the 10,000 oldest; the others stay in the list."""
+        """Retry the 10,000 oldest refused events; those that still fail stay in the list."""
 
     def delete_refused(self, refused_event_id: str) -> RefusedEvent:
-        """Take a refused event off the list. Raises `NotFound`.
+        """Delete a refused event from the list. Raises `NotFound`.
 
         refused_event_id: The refused event, by id.
         """
@@ -50,7 +50,7 @@ class EventSources(Resource):
     def ingest_cloud_events(
         self, *, events: Sequence[CloudEventFields | Mapping[str, Any]] | None = ...
     ) -> IngestedEvents:
-        """Ingest CloudEvents, all or none; those that are stored already are left out, as their senders send again.
+        """Ingest CloudEvents, all or none; duplicates are skipped, because senders retry.
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
 
@@ -58,7 +58,7 @@ class EventSources(Resource):
         """
 
     def list(self, *, page: int = ..., per_page: int = ...) -> Pages[EventSource]:
-        """Sources that events were taken from, by part, the latest first.
+        """Sources that events were read from, by part, latest first.
 
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
@@ -70,7 +70,7 @@ class Events(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self, transaction_id: str) -> Event:
-        """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`.
+        """The event with this transaction id, the first received if several subscriptions have one. Raises `NotFound`.
 
         transaction_id: The transaction, by id.
         """

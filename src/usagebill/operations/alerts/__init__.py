@@ -1,1 +1,1 @@
-"""Alerts: made and changed by requests, checked by jobs."""
+"""Alerts: created and changed by requests, checked by jobs."""

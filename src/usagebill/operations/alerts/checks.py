@@ -1,4 +1,4 @@
-"""Checks: a job that measures what the alerts of one subscription watch, and reports the thresholds crossed."""
+"""Checks: a job that measures the usage watched by a subscription's alerts, and reports crossed thresholds."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _log = structlog.get_logger("usagebill.alerts")
 
 
 def check(work: Work, task: CheckAlerts) -> None:
-    """Job: check the alerts of a subscription; one message for each alert that crosses a threshold.
+    """Job: check the alerts of a subscription, and send one message per alert that has crossed thresholds.
 
-    The customer's backlog is settled first: a change of plan, or a period that has closed. Without new events, the next
-    check is at the start of the next period.
+    The customer's backlog (a plan change, a closed period) is settled first. Without new events, the next check is at
+    the start of the next period.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
-        # Whatever takes its place has a check of its own, from its start.
+        # Its successor has its own check, from its start.
         return
     alerts = alerts_of_subscription(work, subscription)
     if not alerts:
@@ -71,7 +71,7 @@ def check(work: Work, task: CheckAlerts) -> None:
 
 
 def _value(work: Work, subscription: Subscription, alert: Alert, measured: Measurement) -> Decimal | None:
-    """What the alert watches now; None if there is nothing to watch, or it is not known yet."""
+    """The current value that the alert watches; None if there is none, or it is not known yet."""
     value = measured.values.get(alert.id)
     if value is None:
         if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS:

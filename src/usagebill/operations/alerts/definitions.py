@@ -1,4 +1,4 @@
-"""Making, changing and removing alerts, of a subscription or of a wallet."""
+"""Alerts of subscriptions and wallets: created, changed and deleted."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def create(work: Work, external_id: str, request: AlertInput, options: WhichSubs
 def create_all(work: Work, external_id: str, request: AlertsInput, options: WhichSubscription) -> list[Alert]:
     """New alerts of a subscription, all or none.
 
-    Raises `NotFound`; `BadRequest` without any; `Invalid`, its details by the position of each alert refused.
+    Raises `NotFound`, `BadRequest` for an empty list, and `Invalid` with details by the position of each refused alert.
     """
     subscription = _subscription(work, external_id, options)
     created = _all_created(work, subscription, request)
@@ -159,7 +159,7 @@ def get_of_wallet(reader: Reader, external_customer_id: str, wallet_code: str, c
 
 
 def create_of_wallet(work: Work, external_customer_id: str, wallet_code: str, request: AlertInput) -> Alert:
-    """A new alert of a wallet, which begins with what the wallet has now. Raises `NotFound` or `Invalid`."""
+    """A new alert of a wallet, starting from its current balance. Raises `NotFound` or `Invalid`."""
     return _created(work, _wallet(work, external_customer_id, wallet_code), request)
 
 
@@ -181,7 +181,7 @@ def create_requested_of_wallet(
 
 
 def update_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str, request: AlertUpdate) -> Alert:
-    """Change an alert of a wallet; its type, and what it has seen, stay. Raises `NotFound` or `Invalid`."""
+    """Change an alert of a wallet; its type and last value stay. Raises `NotFound` or `Invalid`."""
     return _changed(work, _wallet(work, external_customer_id, wallet_code), code, request)
 
 
@@ -300,7 +300,7 @@ def _metric(reader: Reader, code: str) -> BillableMetric:
 
 
 def _check(reader: Reader, owner: Subscription | Wallet, alert: Alert) -> None:
-    """Raises `Invalid` if the alert makes no sense, or another one of its owner is there already."""
+    """Raises `Invalid` if the alert makes no sense, or its owner already has one like it."""
     errors = definition_errors(alert)
     if not errors and isinstance(owner, Subscription) and _is_prorated(reader, owner, alert):
         errors["billable_metric"] = ["prorated_charge"]
@@ -312,7 +312,7 @@ def _check(reader: Reader, owner: Subscription | Wallet, alert: Alert) -> None:
 
 
 def _is_prorated(reader: Reader, subscription: Subscription, alert: Alert) -> bool:
-    """Whether the alert asks for lifetime units of prorated charges, which exist only per period."""
+    """Whether the alert watches lifetime units of prorated charges, which exist only per period."""
     return alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS and any(
         charge.prorated and charge.billable_metric_id == alert.billable_metric_id
         for charge in plan_definition(reader, subscription.plan_id).charges

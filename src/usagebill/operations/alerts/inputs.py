@@ -11,7 +11,7 @@ __all__ = ["AlertInput", "AlertThresholdInput", "AlertUpdate", "AlertsInput", "A
 
 @Input
 class AlertThresholdInput:
-    """`value` is a number, or text that spells one: cents, units or credits as the alert's type says."""
+    """`value` is a number, or one as text: cents, units or credits, depending on the alert's type."""
 
     code: Maybe[str] = ABSENT
     value: Maybe[Annotated[object, str]] = ABSENT
@@ -20,7 +20,7 @@ class AlertThresholdInput:
 
 @Input
 class AlertInput:
-    """`billable_metric_code` names the metric that alerts of the `billable_metric_` types watch."""
+    """`billable_metric_code` is the metric watched by alerts of the `billable_metric_` types."""
 
     alert_type: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -31,14 +31,14 @@ class AlertInput:
 
 @Input
 class AlertsInput:
-    """Several alerts, made together or not at all."""
+    """Several alerts, created all or none."""
 
     alerts: Maybe[Annotated[object, tuple[AlertInput, ...]]] = ABSENT
 
 
 @Input
 class AlertsRequest:
-    """One alert, or several that are made together or not at all."""
+    """One alert, or several that are created all or none."""
 
     alert: Maybe[Annotated[object, AlertInput]] = ABSENT
     alerts: Maybe[Annotated[object, tuple[AlertInput, ...]]] = ABSENT
@@ -46,7 +46,7 @@ class AlertsRequest:
 
 @Input
 class AlertUpdate:
-    """What is not sent stays; `thresholds` that are sent replace all there were."""
+    """Fields that are not sent stay; `thresholds` replace the whole list."""
 
     code: Maybe[str] = ABSENT
     name: Maybe[str] = ABSENT

@@ -1,4 +1,4 @@
-"""Credit notes: made by request, by an early end, a void or a surplus; listed, changed, voided, estimated."""
+"""Credit notes: issued by request, or for an early end, a void or a surplus; listed, changed, voided, estimated."""
 
 from usagebill.operations.credit_notes.automatic import on_late_activation, on_surplus, on_termination, on_void
 from usagebill.operations.credit_notes.changes import (

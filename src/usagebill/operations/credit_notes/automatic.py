@@ -27,10 +27,10 @@ __all__ = ["check_void_amounts", "on_late_activation", "on_surplus", "on_termina
 
 
 def on_termination(work: Work, contract: Contract, *, option: str = TerminationCredit.CREDIT) -> CreditNote | None:
-    """Give back the days that are left of the fee that an ended subscription paid in advance.
+    """Credit the unused days of the fee that an ended subscription paid in advance.
 
-    `option`: credit, refund (what was paid of it is paid back) or offset (the rest settles the invoice itself). None
-    where nothing is left, or the period of the end was not billed. On a draft invoice the note is a draft.
+    `option` is credit, refund (the paid part is paid back) or offset (the unpaid part settles the invoice itself). None
+    if nothing is unused, or the period of the end was not billed. The note on a draft invoice is a draft.
     """
     ended, plan = contract.subscription, contract.plan
     fee = _last_fee(work, ended)
@@ -56,9 +56,9 @@ def on_termination(work: Work, contract: Contract, *, option: str = TerminationC
 
 
 def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNote | None:
-    """Give back the days before `until` of the fee that a subscription paid to become active, which it was not then.
+    """Credit the days before `until` of the fee that a subscription paid to be activated.
 
-    What it takes the place of was billed for them. None if it has paid no such fee.
+    Its predecessor was billed for these days. None if it has paid no such fee.
     """
     fee = work.tx.first(
         Fee,
@@ -78,7 +78,7 @@ def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNot
 
 
 def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
-    """The fee of the last period billed; if its invoice was regenerated after a void, the later one."""
+    """The subscription fee of the last billed period; if its invoice was regenerated after a void, the later one."""
     fee = reader.tx.first(
         Fee,
         eq("subscription_id", subscription.id),
@@ -90,10 +90,10 @@ def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
 
 
 def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
-    """Give back what progressive billing invoices billed in excess of the period's usage.
+    """Credit the surplus that progressive billing invoices billed over the period's usage.
 
     `cents`, before taxes and coupons, is taken from the uncredited fees of `progressive`, largest first. If that
-    invoice credited earlier ones, it gives back what it billed itself, and the earlier invoices the rest.
+    invoice credited earlier ones, it gives back only what it billed itself, and the earlier invoices the remainder.
     """
     balance = balance_of(work, progressive)
     earlier = [credit for credit in progressive.credits if credit.item_type == CreditType.INVOICE]
@@ -111,7 +111,7 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
 
 
 def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
-    """The invoice, or if it was voided the one that it was regenerated as."""
+    """The invoice; if it was voided, the one regenerated from it."""
     invoice = None if invoice_id is None else reader.tx.get(Invoice, invoice_id)
     while invoice is not None and invoice.status == InvoiceStatus.VOIDED:
         invoice = reader.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
@@ -126,10 +126,10 @@ def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, r
 
 
 def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> list[CreditNote]:
-    """Give back the requested parts of a voided invoice, and put the rest on a second note that is voided at once.
+    """Credit the requested parts of a voided invoice, and put the remainder on a second note that is voided at once.
 
-    The amounts, in cents with taxes, have been checked by `check_void_amounts`. All notes of the invoice come to its
-    total then; an amount asked for gives way by the cents that roundings of earlier notes have taken too much.
+    The amounts, in cents with taxes, have been checked by `check_void_amounts`. The invoice's notes then add up to its
+    total; a requested amount shrinks by the cents that the rounding of earlier notes took too much.
     """
     reason, text = CreditNoteReason.OTHER, f"Credit note created due to voided invoice {invoice.id}"
     made = []

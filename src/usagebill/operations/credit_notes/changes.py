@@ -1,4 +1,4 @@
-"""Credit notes changed: their refund status, their metadata, their balance voided."""
+"""Changes of credit notes: their refund status, their metadata, and voiding their balance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MetadataInput:
 
 
 def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> CreditNote:
-    """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`."""
+    """Set the refund status, and merge metadata. Raises `NotFound` and `Invalid`."""
     note = finalized_credit_note(work, credit_note_id)
     if is_given(request.refund_status):
         if request.refund_status not in INVOICE_PAYMENT_STATUSES:
@@ -55,7 +55,7 @@ def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> Credit
 
 
 def void(work: Work, credit_note_id: str) -> CreditNote:
-    """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` if nothing is."""
+    """Void the remaining balance of a note. Raises `NotFound`, and `NotAllowed` if there is none."""
     note = finalized_credit_note(work, credit_note_id)
     if note.credit_status == CreditStatus.VOIDED or note.balance_amount_cents == 0:
         raise NotAllowed("no_voidable_amount", note.credit_status)
@@ -70,7 +70,7 @@ def _stored(work: Work, note: CreditNote, metadata: Metadata | None) -> Metadata
 
 
 def replace_metadata(work: Work, credit_note_id: str, request: MetadataInput) -> Metadata | None:
-    """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`."""
+    """Replace the metadata with that sent; without any it becomes empty. Raises `NotFound` and `Invalid`."""
     return _stored(work, finalized_credit_note(work, credit_note_id), sent_metadata(request.metadata) or {})
 
 
@@ -87,7 +87,7 @@ def delete_metadata(work: Work, credit_note_id: str) -> None:
 
 
 def delete_metadata_key(work: Work, credit_note_id: str, key: str) -> Metadata | None:
-    """Remove one key, if there is one. Raises `NotFound` for the note, and for one without any metadata."""
+    """Remove one key, if present. Raises `NotFound` for the note, or if it has no metadata."""
     note = finalized_credit_note(work, credit_note_id)
     if note.metadata is None:
         raise NotFound("metadata", key)

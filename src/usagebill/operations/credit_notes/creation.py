@@ -1,4 +1,4 @@
-"""Creating credit notes: checked, computed, numbered, stored, with what follows for their invoice."""
+"""Creation of credit notes: checked, computed, numbered, stored, with the effects on their invoice."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ __all__ = [
 
 
 def create(work: Work, request: CreditNoteInput) -> CreditNote:
-    """A credit note over items of an invoice's fees, as balance, refund and settlement of the invoice itself.
+    """A credit note over items of an invoice's fees, split into credit, refund and offset of the invoice itself.
 
-    Raises `NotFound` for the invoice or a fee, `NotAllowed` for an invoice that takes none, and `Invalid`.
+    Raises `NotFound` for the invoice or a fee, `NotAllowed` if the invoice cannot be credited, and `Invalid`.
     """
     invoice = credited_invoice(work, request.invoice_id)
     parts = Parts(
@@ -91,7 +91,7 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
 
 
 def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
-    """The invoice to credit. Raises `NotFound`, and `NotAllowed` if it takes no notes."""
+    """The invoice to credit. Raises `NotFound`, and `NotAllowed` if it cannot be credited."""
     invoice = reader.tx.get(Invoice, invoice_id or "")
     if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice", invoice_id)
@@ -104,7 +104,7 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
 
 
 def sent_metadata(request: Maybe[Mapping[str, object]]) -> Metadata | None:
-    """The metadata sent, None if none is. Raises `Invalid` for what breaks its limits."""
+    """The sent metadata, None if absent. Raises `Invalid` if it exceeds the limits."""
     if not is_given(request) or not isinstance(request, Mapping):
         return None
     problems = metadata_errors(request)
@@ -139,9 +139,9 @@ def make(
 ) -> CreditNote:
     """Store a note over `items` and send its messages; a note on a draft is a draft itself, and announced later.
 
-    Without `parts` all that the items come to is credit. `checked` parts are kept as they are, as far as other notes
-    leave so much of the invoice; a `void` note never has a balance. Raises `Invalid` for parts that do not fit the
-    items or the invoice.
+    Without `parts` the whole amount is credit. `checked` parts are kept as they are, as far as other notes leave enough
+    of the invoice; a `void` note never has a balance. Raises `Invalid` for parts that do not fit the items or the
+    invoice.
     """
     invoice = balance.invoice
     note_id = work.new_id()
@@ -210,7 +210,7 @@ def tell(work: Work, note: CreditNote) -> None:
 
 
 def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
-    """The invoice of an issued note that settles `cents` of it: paid once nothing is due."""
+    """The invoice after an issued note has offset `cents` of it: paid once nothing is due."""
     if cents == 0:
         return invoice
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice

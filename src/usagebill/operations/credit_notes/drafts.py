@@ -1,4 +1,4 @@
-"""Credit notes of draft invoices: they follow the draft until it is finalized, and are issued or deleted with it."""
+"""Credit notes of draft invoices: recomputed with the draft, and issued or deleted with it."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def _drafts(reader: Reader, invoice: Invoice) -> list[CreditNote]:
 
 
 def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
-    """Recompute the notes of a draft after its fees have been: each item keeps its part of its fee.
+    """Recompute the notes of a draft whose fees were recomputed: each item keeps its share of its fee.
 
-    `before` are the fees as they were.
+    `before` are the previous fees.
     """
     fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
     for note in _drafts(work, invoice):
         items = tuple(moved for item in note.items if (moved := followed_item(item, before, fees)) is not None)
         by_id = {fee.id: fee for fee in fees}
-        # A note that comes to nothing does not take on the rounding of the others, though nothing is left to credit.
+        # A note of zero does not absorb the rounding of the other notes, though nothing is left to credit.
         credits_something = any(item.precise_amount_cents for item in items)
         result = balance_of(work, invoice, without=note.id).credited(
             [(by_id[item.fee_id], item.precise_amount_cents) for item in items],
@@ -55,7 +55,7 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
 
 
 def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
-    """Issue the notes of a draft that has just been finalized; the invoice with what they settle of it."""
+    """Issue the notes of a draft that has just been finalized. Returns the invoice less their offsets."""
     notes = _drafts(work, invoice)
     if not notes:
         return invoice
@@ -79,7 +79,7 @@ def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
 
 
 def delete_drafts(work: Work, invoice: Invoice) -> None:
-    """Let the notes of a draft go with it. Raises `NotAllowed` if one has been issued."""
+    """Delete the notes of a draft with it. Raises `NotAllowed` if one has been issued."""
     notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id))
     if any(note.status == CreditNoteStatus.FINALIZED for note in notes):
         raise NotAllowed("credit_note_not_deletable")

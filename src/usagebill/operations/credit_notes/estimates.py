@@ -1,4 +1,4 @@
-"""Estimates: what a credit note over given items would come to, with nothing stored."""
+"""Estimates: the amounts of a credit note over some items, with nothing stored."""
 
 from __future__ import annotations
 

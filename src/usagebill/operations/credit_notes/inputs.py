@@ -27,7 +27,7 @@ class CreditNoteInput:
 
 @Input
 class CreditNoteEstimateInput:
-    """`items` as for a credit note."""
+    """`items` as in `CreditNoteInput`."""
 
     invoice_id: Maybe[str] = ABSENT
     items: Maybe[object] = ABSENT

@@ -1,4 +1,4 @@
-"""Credit notes looked up. Those of drafts are hidden until their invoice is finalized."""
+"""Lists of credit notes. Notes on drafts are hidden until their invoice is finalized."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TYPES = ("credit", "refund", "offset")
 
 @Input
 class CreditNoteFilters:
-    """What a list of credit notes is narrowed to; values that no note can have are ignored."""
+    """Filters of lists of credit notes; values that no note can have are ignored."""
 
     external_customer_id: Maybe[str] = ABSENT
     issuing_date_from: Maybe[str] = ABSENT

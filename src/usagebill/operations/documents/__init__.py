@@ -1,1 +1,1 @@
-"""Documents: the files of issued invoices and credit notes, made at once or when they are first asked for."""
+"""Documents: the files of issued invoices and credit notes, generated at once or on first request."""

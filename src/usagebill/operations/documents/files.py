@@ -1,4 +1,4 @@
-"""Files: documents made, kept, asked for and handed out."""
+"""Files: documents generated, kept and handed out."""
 
 from __future__ import annotations
 
@@ -64,54 +64,54 @@ _log = structlog.get_logger("usagebill.documents")
 S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
 
 
-# Asked for
+# Requests
 
 
 def download_invoice(work: Work, invoice_id: str) -> Invoice | None:
-    """The invoice with the address of its PDF; None if that is only now being made. Raises `NotFound`."""
+    """The invoice with the URL of its PDF; None while that is being generated. Raises `NotFound`."""
     return _downloaded(work, _invoice(work, invoice_id), DocumentKind.PDF)
 
 
 def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
-    """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it
-    lacks what e-invoices must have."""
+    """The invoice with the URL of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it lacks
+    fields that e-invoices require."""
     invoice = _invoice(work, invoice_id)
     _check_complete(work, invoice)
     return _downloaded(work, invoice, DocumentKind.XML)
 
 
 def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
-    """The credit note with the address of its PDF; None if that is only now being made. Raises `NotFound`."""
+    """The credit note with the URL of its PDF; None while that is being generated. Raises `NotFound`."""
     return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.PDF)
 
 
 def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
-    """The credit note with the address of its XML; None if there is none (yet). Raises as for invoices."""
+    """The credit note with the URL of its XML; None if there is none (yet). Raises as for invoices."""
     note = finalized_credit_note(work, credit_note_id)
     _check_complete(work, note)
     return _downloaded(work, note, DocumentKind.XML)
 
 
 def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | None:
-    """The receipt with the address of its PDF; None if that is only now being made. Raises `NotFound`."""
+    """The receipt with the URL of its PDF; None while that is being generated. Raises `NotFound`."""
     return _downloaded(work, receipt_by_id(work, payment_receipt_id), DocumentKind.PDF)
 
 
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
-    """The PDF of an invoice, made now if it has not been made. Raises `NotFound` unless it is finalized."""
+    """The PDF of an invoice, generated now if it does not exist. Raises `NotFound` unless it is finalized."""
     return _content(work, _made(work, _invoice(work, invoice_id), ALL_KINDS).pdf_id)
 
 
 def invoice_xml(work: Work, invoice_id: str) -> bytes:
     """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none, and `Invalid` if it
-    lacks what e-invoices must have."""
+    lacks fields that e-invoices require."""
     invoice = _invoice(work, invoice_id)
     _check_complete(work, invoice)
     return _content(work, _made(work, invoice, (DocumentKind.XML,)).xml_id)
 
 
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
-    """The PDF of a credit note, made now if it has not been made. Raises `NotFound`."""
+    """The PDF of a credit note, generated now if it does not exist. Raises `NotFound`."""
     return _content(work, _made(work, finalized_credit_note(work, credit_note_id), ALL_KINDS).pdf_id)
 
 
@@ -123,12 +123,12 @@ def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
 
 
 def receipt_pdf(work: Work, payment_receipt_id: str) -> bytes:
-    """The PDF of a payment receipt, made now if it has not been made. Raises `NotFound`."""
+    """The PDF of a payment receipt, generated now if it does not exist. Raises `NotFound`."""
     return _content(work, _made(work, receipt_by_id(work, payment_receipt_id), ALL_KINDS).pdf_id)
 
 
 def by_token(tx: Transaction, token: str) -> Document:
-    """The document that a token names, of whatever organization. Raises `NotFound`, also for a bad signature."""
+    """The document that a token names, in any organization. Raises `NotFound`, also for a bad signature."""
     document = tx.get(Document, id_of_token(token))
     organization = None if document is None else tx.get(Organization, document.organization_id)
     if document is None or organization is None:
@@ -160,7 +160,7 @@ def _content(reader: Reader, document_id: str | None) -> bytes:
 
 
 def _check_complete(reader: Reader, subject: Invoice | CreditNote) -> None:
-    """Raise `Invalid` for what is to be an e-invoice and cannot be a valid one."""
+    """Raises `Invalid` for a document that is to be an e-invoice but cannot be a valid one."""
     if subject.xml_id is not None:
         return
     source = _source(reader, subject)
@@ -174,11 +174,11 @@ def _source(reader: Reader, subject: Invoice | CreditNote) -> InvoiceSource:
     return credit_note_source(reader, subject).invoice
 
 
-# Made
+# Generation
 
 
 def generate(work: Work, job: Job, task: GenerateDocuments) -> None:
-    """Job: make the documents that an issued invoice, credit note or receipt still lacks."""
+    """Job: generate the documents that an issued invoice, credit note or receipt still lacks."""
     work.tx.jobs.complete(job)
     if task.subject is DocumentSubject.INVOICE:
         invoice = work.tx.get(Invoice, task.subject_id)
@@ -195,7 +195,7 @@ def generate(work: Work, job: Job, task: GenerateDocuments) -> None:
 
 
 def _made(work: Work, subject: S, kinds: Sequence[DocumentKind]) -> S:
-    """The record once it has these documents, as far as it is to have them. Each is made once."""
+    """The record with those of these documents that it is to have; each is generated once."""
     lacking = [kind for kind in kinds if (subject.pdf_id if kind == DocumentKind.PDF else subject.xml_id) is None]
     if not lacking:
         return subject
@@ -230,7 +230,7 @@ def _drawing(reader: Reader, subject: Documented, kind: DocumentKind) -> Callabl
 
 
 def _drawn(source: InvoiceSource | CreditNoteSource | ReceiptSource, kind: DocumentKind) -> bytes:
-    """What a document holds; nothing for the XML of one that is no e-invoice."""
+    """The bytes of a document; empty for the XML of one that is no e-invoice."""
     if isinstance(source, ReceiptSource):
         if kind == DocumentKind.XML:
             return receipt_ubl_text(source).encode() if is_eligible(source.entity) else b""
@@ -243,14 +243,14 @@ def _drawn(source: InvoiceSource | CreditNoteSource | ReceiptSource, kind: Docum
         electronic = credit_note_document(source) if _is_electronic(source.invoice, content.number) else None
     if kind == DocumentKind.XML:
         return b"" if electronic is None else ubl_text(electronic).encode()
-    # What draws is loaded when it is first needed: most processes never draw.
+    # The drawing code is imported on first use: most processes never draw.
     from usagebill.printing.pdf import pdf_bytes
 
     return pdf_bytes(content, None if electronic is None else cii_text(electronic))
 
 
 def _is_electronic(source: InvoiceSource, number: str) -> bool:
-    """Whether a document gets XML forms. Those that the rules would refuse are left out, and the log says why."""
+    """Whether a document gets XML forms. For one that the rules would refuse it does not, and the log says why."""
     if not is_eligible(source.entity):
         return False
     lacking = gaps(source)

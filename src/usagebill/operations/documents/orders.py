@@ -1,4 +1,4 @@
-"""Orders: documents that are to be made next, outside the operation that asks for them."""
+"""Orders: documents to generate by a job, outside the operation that orders them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _SUBJECTS: Mapping[type, DocumentSubject] = {
 
 
 def subject_of(record: Documented) -> DocumentSubject:
-    """What the jobs about a record's documents call its kind."""
+    """The name of the record's kind in jobs about its documents."""
     return _SUBJECTS[type(record)]
 
 
 def order(work: Work, subject: Documented, kinds: Sequence[DocumentKind]) -> None:
-    """Have documents made by a job of their own."""
+    """Schedule a job that generates documents."""
     task = GenerateDocuments(subject=subject_of(subject), subject_id=subject.id, kinds=tuple(kinds))
     work.schedule(task, work.now)
 
 
 def order_on_issue(work: Work, subject: Documented) -> None:
-    """Have the documents of what has just been issued made, unless the installation makes them on demand only."""
+    """Schedule the documents of a record that was just issued, unless the installation generates them on demand."""
     if work.settings.documents == "at_once":
         order(work, subject, ALL_KINDS)

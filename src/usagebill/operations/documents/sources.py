@@ -1,4 +1,4 @@
-"""Sources: the records that documents are made of, looked up."""
+"""Sources: the records that documents are drawn from, looked up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["credit_note_source", "invoice_source", "receipt_source"]
 
 
 def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:
-    """An issued invoice with what its documents show: its own copies, or those of a credit note of it."""
+    """An issued invoice with the records that its documents show: its own copies, or those of its credit note."""
     customer = (note.customer_snapshot if note else None) or invoice.customer_snapshot or _customer(reader, invoice)
     version_id = (note.issuer_version_id if note else None) or invoice.issuer_version_id
     entity = issuer(reader, invoice.billing_entity_id, version_id)
@@ -65,7 +65,7 @@ def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = N
 
 
 def credit_note_source(reader: Reader, note: CreditNote) -> CreditNoteSource:
-    """An issued credit note with what its documents show."""
+    """An issued credit note with the records that its documents show."""
     invoice = reader.tx.get(Invoice, note.invoice_id)
     if invoice is None:
         raise LookupError(f"credit note {note.id} has lost its invoice")
@@ -73,7 +73,7 @@ def credit_note_source(reader: Reader, note: CreditNote) -> CreditNoteSource:
 
 
 def receipt_source(reader: Reader, receipt: PaymentReceipt) -> ReceiptSource:
-    """A payment receipt with what its documents show."""
+    """A payment receipt with the records that its documents show."""
     payment = payment_of_receipt(reader, receipt)
     customer = customer_of(reader, receipt)
     kept = receipt.customer_snapshot or customer_summary(reader, customer)
@@ -110,7 +110,7 @@ def _locale(customer: Mapping[str, object]) -> str | None:
 
 
 def _prorated(reader: Reader, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """The charges and fixed charges whose units are prorated by the day, and those weighed by the second."""
+    """The ids of charges and fixed charges prorated by the day, and those weighted by the second."""
     averaged, per_second = set(), set()
     for id in {fee.charge_id for fee in fees if fee.charge_id}:
         charge = reader.tx.get(Charge, id, deleted=True)

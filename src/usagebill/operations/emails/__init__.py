@@ -1,1 +1,1 @@
-"""E-mails that go out with invoices and credit notes: by themselves, or when somebody asks for them."""
+"""E-mails with invoices, credit notes and receipts, sent automatically or on request."""

@@ -1,4 +1,4 @@
-"""Contents: what an e-mail says, put together when it is sent."""
+"""Contents of e-mails, composed when they are sent."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _NOTED_WITHIN = timedelta(minutes=1)
 def prepare(
     work: Work, job: Job, task: SendEmail, pay_url_of: Callable[[Work, PaymentRequest], str | None]
 ) -> Email | Unsent:
-    """The e-mail of a job, with its PDFs, which are made if there are none yet. `Unsent` if it is not to be sent
-    any more, which ends the job.
+    """The e-mail of a job, with its PDFs, generated if missing. `Unsent` if it is not to be sent any more, which ends
+    the job.
 
-    The addresses of billing entity and customer are those of now.
+    The current addresses of billing entity and customer are used.
     """
     made = overdue_email(work, task, pay_url_of) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
     if isinstance(made, Unsent):
@@ -63,7 +63,7 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
         return Unsent(reason="all that it is for have it")
     content, heading = _letter(work, subject)
     files = _files(work, subject)
-    # Read once more: by now it has its PDF.
+    # Read again, as it has its PDF now.
     subject = _subject(work, task) or subject
     title = one_line(heading.format(entity=entity.name, number=subject.number))
     url = document_url(work, subject.pdf_id)
@@ -105,7 +105,7 @@ def _still_stands(subject: Documented) -> bool:
 
 
 def _letter(work: Work, subject: Documented) -> tuple[Content, str]:
-    """What the document of the subject says, and the heading of the e-mail it goes out with."""
+    """The content of the subject's document, and the heading of its e-mail."""
     if isinstance(subject, Invoice):
         source = invoice_source(work, subject)
         return invoice_content(source), words_of(source.locale).invoice_email
@@ -117,7 +117,7 @@ def _letter(work: Work, subject: Documented) -> tuple[Content, str]:
 
 
 def _files(work: Work, subject: Documented) -> dict[str, bytes]:
-    """The PDFs that go with the subject, by file name: with a receipt, those of what was paid too."""
+    """The PDFs attached for the subject, by file name; a receipt comes with those of the paid invoices."""
     if isinstance(subject, Invoice):
         return {file_name("invoice", subject.number): invoice_pdf(work, subject.id)}
     if isinstance(subject, CreditNote):
@@ -130,14 +130,14 @@ def _files(work: Work, subject: Documented) -> dict[str, bytes]:
 
 
 def _gives_nothing(note: CreditNote) -> bool:
-    """Whether a note gave credit only, and that has been voided: as what a void does not give back is."""
-    others = note.refund_amount_cents + note.offset_amount_cents
-    return note.credit_status == CreditStatus.VOIDED and others == 0
+    """Whether a note gave credit only and has been voided, like the remainder of a voided invoice."""
+    beside_credit = note.refund_amount_cents + note.offset_amount_cents
+    return note.credit_status == CreditStatus.VOIDED and beside_credit == 0
 
 
 def note_reached(work: Work, job: Job, task: SendEmail, reached: Sequence[str]) -> None:
-    """These have the job's e-mail by now: it is left to be sent to all others that it is for then."""
-    # What comes next is noted when the failure is; should that never happen, the job is taken up again by itself.
+    """Note the recipients who have been `reached`, so that a retry only sends to the others."""
+    # The retry is scheduled when the failure is noted; if that never happens, the lease runs out.
     remaining = replace(task, reached=(*task.reached, *reached))
     waiting = replace(job, payload=payload_of(remaining), run_at=work.now + _NOTED_WITHIN)
     work.tx.jobs.complete(job)

@@ -1,4 +1,4 @@
-"""Orders: e-mails that are to be sent next, by a job of their own that is written with what caused it."""
+"""Orders: e-mails to send by a job, stored in the same transaction as their cause."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SETTINGS = {
 
 
 def entity_of_subject(reader: Reader, subject: Documented | PaymentRequest) -> BillingEntity:
-    """The billing entity that issued an invoice, credit note or receipt, or asks to be paid, as it is now."""
+    """The current billing entity behind an invoice, credit note, receipt or payment request."""
     entity = reader.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
     if entity is None:
         raise LookupError(f"{subject.id} has lost its billing entity")
@@ -50,27 +50,27 @@ def entity_of_subject(reader: Reader, subject: Documented | PaymentRequest) -> B
 
 
 def customer_addresses(reader: Reader, subject: Documented) -> tuple[str, ...]:
-    """Where its customer is reached now."""
+    """The current e-mail addresses of the subject's customer."""
     customer = reader.tx.get(Customer, subject.customer_id, deleted=True)
     return addresses(None if customer is None else customer.email)
 
 
 def is_switched_on(entity: BillingEntity, subject: Documented) -> bool:
-    """Whether the billing entity has e-mails of this kind sent."""
+    """Whether the billing entity has e-mails about this kind of subject switched on."""
     return _SETTINGS[subject_of(subject)] in entity.email_settings
 
 
 def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
-    """The address that the billing entity's e-mails come from; None if it has none of its own to be answered at."""
+    """The address that the billing entity's e-mails come from; None if it has none."""
     senders = addresses(entity.email)
     return (reader.settings.email_from or senders[0]) if senders else None
 
 
 def email_on_issue(work: Work, subject: Documented) -> None:
-    """Have what has just been issued sent to its customer, if the billing entity has switched that on.
+    """Order the e-mail about a subject that was just issued, if its billing entity has such e-mails switched on.
 
-    Nothing is sent without an address of both, and no invoice whose fees come to nothing or that only states what was
-    paid.
+    Nothing is sent unless both have an address; neither are invoices with fees of zero, nor those of fees that were
+    already paid.
     """
     if not work.mailing:
         return
@@ -85,21 +85,21 @@ def email_on_issue(work: Work, subject: Documented) -> None:
     order_email(work, subject, sender)
 
 
-def order_email(work: Work, subject: Documented, sender: str, asked: Recipients | None = None) -> None:
-    """Have an e-mail sent: to the customer, or to those that are `asked` for, each time again."""
+def order_email(work: Work, subject: Documented, sender: str, recipients: Recipients | None = None) -> None:
+    """Order an e-mail to the customer, or to `recipients`, however often it was sent before."""
     email = SendEmail(
         subject=EmailSubject(subject_of(subject)),
         subject_id=subject.id,
         message_id=message_id(work.new_id(), sender),
-        asked=asked is not None,
+        asked=recipients is not None,
     )
-    if asked is not None:
-        email = replace(email, to=tuple(asked.to), cc=tuple(asked.cc), bcc=tuple(asked.bcc))
+    if recipients is not None:
+        email = replace(email, to=tuple(recipients.to), cc=tuple(recipients.cc), bcc=tuple(recipients.bcc))
     work.schedule(email, work.now)
 
 
 def email_request(work: Work, request: PaymentRequest, bcc: Sequence[str] = ()) -> None:
-    """Have a customer asked by e-mail to pay what it owes. Nothing is sent without an address of both."""
+    """Order the e-mail of a payment request. Nothing is sent unless both parties have an address."""
     if not work.mailing or not addresses(request.email):
         return
     sender = sender_of(work, entity_of_subject(work, request))

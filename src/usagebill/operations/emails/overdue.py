@@ -1,4 +1,4 @@
-"""The e-mail of a payment request: what is overdue, and where it can be paid."""
+"""The e-mail of a payment request: overdue invoices, with a link to pay them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Unsent", "overdue_email"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsent:
-    """Why an e-mail is not sent after all."""
+    """The reason for which an e-mail is not sent after all."""
 
     reason: str
 
@@ -35,8 +35,8 @@ class Unsent:
 def overdue_email(
     work: Work, task: SendEmail, pay_url_of: Callable[[Work, PaymentRequest], str | None]
 ) -> Email | Unsent:
-    """The e-mail of a payment request, with a link to the page that `pay_url_of` finds. `Unsent` if nobody is to get it
-    any more.
+    """The e-mail of a payment request, with a link to the page from `pay_url_of`. `Unsent` if it is obsolete, or nobody
+    is to get it.
     """
     request = work.tx.get(PaymentRequest, task.subject_id)
     if request is None:
@@ -94,7 +94,7 @@ def overdue_email(
 def _is_superseded(work: Work, request: PaymentRequest) -> bool:
     """Whether its campaign has asked again since, or is about to.
 
-    After downtime all attempts that were missed are made at once: the customer is written to about the last alone.
+    After downtime all missed attempts are made at once, and only the last one is sent to the customer.
     """
     if request.dunning_campaign_id is None:
         return False

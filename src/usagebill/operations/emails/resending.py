@@ -1,4 +1,4 @@
-"""Resending: an invoice, credit note or receipt sent by e-mail because somebody asks for it."""
+"""Resending: e-mails of invoices, credit notes and receipts on request."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def resend_receipt(work: Work, payment_receipt_id: str, request: ResendInput) ->
 
 
 def _resend(work: Work, subject: Documented, request: ResendInput) -> None:
-    """Have it sent. What is switched on, and both addresses, are those of now, not those of when it was issued:
-    somebody who has put an address right wants it used. What is sent is as it was issued.
+    """Order the e-mail with current settings and addresses, so that a corrected address is used; the document is as it
+    was issued.
 
     Raises `NotAllowed` if the billing entity has such e-mails switched off or there is no mail server, and `Invalid`
     for missing and bad addresses, the first kind of fault only.

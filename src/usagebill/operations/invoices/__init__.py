@@ -1,1 +1,1 @@
-"""Invoices: how they come about, from what a subscription owes for a period to a number and a date."""
+"""Invoices: from a computed bill to a stored, numbered and dated invoice."""

@@ -1,4 +1,4 @@
-"""Adjustments of a draft's lines by hand; they survive every refresh and the finalization."""
+"""Manual adjustments of a draft's lines, which survive refreshes and the finalization."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 @Input
 class AdjustedFeeInput:
-    """A line of the draft (`fee_id`), or one that it does not have: a subscription with its charge or fixed charge.
+    """A line of the draft (`fee_id`), or a new one: a subscription with its charge or fixed charge.
 
     `unit_precise_amount` is in major units.
     """
@@ -49,7 +49,7 @@ class AdjustedFeeInput:
 
 
 def prepare(work: Work, invoice_id: str, request: AdjustedFeeInput) -> tuple[Invoice, AdjustedFee]:
-    """Store how a line of a draft is to be; the draft is not recomputed here.
+    """Store the adjustment of a draft's line; the draft is not recomputed here.
 
     Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, that
     follows from other lines (minimums), or that units alone cannot price.
@@ -69,7 +69,7 @@ def prepare(work: Work, invoice_id: str, request: AdjustedFeeInput) -> tuple[Inv
 
 
 def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
-    """Take the adjustment of a draft's line away; the draft is not recomputed here."""
+    """Remove the adjustment of a draft's line; the draft is not recomputed here."""
     invoice = visible_invoice(work, invoice_id)
     fee = _fee(work, invoice, fee_id)
     adjustment = next((adjusted for adjusted in of_draft(work, invoice) if fits(adjusted, fee)), None)
@@ -87,7 +87,7 @@ def _fee(reader: Reader, invoice: Invoice, fee_id: str) -> Fee:
 
 
 def line_of(reader: Reader, invoice: Invoice, request: AdjustedFeeInput) -> AdjustedFee:
-    """Which line of the draft is meant, and what it is to be. Raises `NotFound` and `Invalid`."""
+    """The requested line of the draft, with its adjustment. Raises `NotFound` and `Invalid`."""
     check_units(request.units, request.unit_precise_amount)
     if not request.fee_id:
         period = reader.tx.first(
@@ -150,7 +150,7 @@ def _adjustment(
 
 
 def check_units(units: Maybe[Decimal], unit_amount: Maybe[Decimal]) -> None:
-    """Raises `Invalid` for units or a price below zero: what is owed to a customer is a credit note."""
+    """Raises `Invalid` for units or a price below zero: amounts owed to a customer take a credit note."""
     sent = (("units", units, limits.LINE_UNITS), ("unit_amount", unit_amount, limits.LINE_UNIT_PRICE))
     for field, number, limit in sent:
         if isinstance(number, Decimal) and not limit.holds(number):

@@ -23,12 +23,12 @@ __all__ = ["regroup"]
 
 
 def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, renewing: bool) -> list[Invoice]:
-    """Invoice the fees of `subscriptions` that were paid before `at` and that no invoice holds.
+    """Invoice the fees of `subscriptions` (of one customer) that were paid before `at` and are on no invoice.
 
-    The subscriptions are of one customer. With them go the earlier ones of the same external ids; one plan at least, of
-    all these, asks for it: what is paid after a change of plan is invoiced too, whatever the new plan charges. At a
-    renewal (`renewing`) fees of the period that has just begun wait for the next one. One invoice for each purchase
-    order; nothing is recomputed, nor paid again.
+    Earlier subscriptions of the same external ids are included. At least one of the plans must ask for it; fees paid
+    after a plan change are invoiced whatever the new plan charges. At a renewal (`renewing`) fees of the period that
+    has just begun wait for the next one. There is one invoice per purchase order; nothing is recomputed or charged
+    again.
     """
     newest = max(subscriptions, key=lambda subscription: (subscription.started_at or at, subscription.id))
     known = work.tx.find(
@@ -50,7 +50,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
 
 
 def _asks(reader: Reader, plan_ids: Iterable[str]) -> bool:
-    """Whether any of the plans wants fees that were paid one by one to be invoiced together."""
+    """Whether any of the plans has fees that were paid one by one invoiced together."""
     asking = reader.tx.first(
         Charge,
         within("plan_id", sorted(plan_ids)),

@@ -1,7 +1,7 @@
 """Invoices that wait for their taxes, because the customer's taxes are not known yet.
 
-They are made like any other: their fees, and the coupons they use, do not change. Once the taxes are known, everything
-that follows from them is added, and the invoice is issued with the dates of that day.
+Their fees and the coupons they use are final. Once the taxes are known, taxes and the credits after them are added, and
+the invoice is issued with the dates of that day.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["tax_waiting", "wait_again"]
 
 
 def wait_again(work: Work, invoice: Invoice) -> Invoice:
-    """Have an invoice that failed for want of its taxes wait for them again: they are asked for again.
+    """Put an invoice that failed for lack of taxes back to waiting, and request them again.
 
     Raises `NotAllowed` for any other invoice.
     """
@@ -46,15 +46,15 @@ def wait_again(work: Work, invoice: Invoice) -> Invoice:
     again = with_request(work, customer, again)
     _ask(work, again)
     if again.tax_request_id is None:
-        # Its customer has no provider any more, which does not mean that its taxes are known.
+        # Its customer has lost its provider, which does not make its taxes known.
         work.schedule(TaxWaitingInvoices(customer_id=customer.id), work.now)
     return again
 
 
 def tax_waiting(work: Work, task: TaxWaitingInvoices) -> None:
-    """Job: the taxes of a customer are known, so its invoices that wait for them go on. Drafts stay drafts.
+    """Job: the taxes of a customer are known, so its waiting invoices are taxed. Drafts stay drafts.
 
-    Where a tax provider decides on them by now, it is asked about each.
+    If a tax provider decides on them by now, it is asked about each.
     """
     customer = work.tx.get(Customer, task.customer_id, deleted=True)
     if customer is None:
@@ -85,7 +85,7 @@ def _tax_draft(work: Work, invoice: Invoice) -> None:
 
 
 def _ask(work: Work, invoice: Invoice) -> None:
-    """Store the invoice, and have its customer's tax provider asked about it if it has one."""
+    """Store the invoice, and schedule the request to its customer's tax provider, if there is one."""
     work.tx.replace(invoice)
     if invoice.tax_request_id is not None:
         ask_about(work, TaxSubject.INVOICE, invoice.id, request_id=invoice.tax_request_id)

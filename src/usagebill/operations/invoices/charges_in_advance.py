@@ -1,7 +1,6 @@
-"""Usage charges paid in advance: a fee for every event, on an invoice of its own or, if not invoiceable, on none.
+"""Usage charges paid in advance: a fee per event, on its own invoice or, if not invoiceable, on none.
 
-What an event costs is settled by what had been received when it came: events that come later never price it again, nor
-does it matter how late it is processed.
+The price of an event depends on the events received before it, so neither later events nor late processing change it.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from usagebill.work import Reader, Work
 
 __all__ = ["bill_event", "process_events", "process_events_apart"]
 
-# An end comes on the local date of `ending_at`, which may begin before it in any time zone.
+# An end comes on the local date of `ending_at`, which may begin that much earlier, in any time zone.
 _DAY = timedelta(days=1)
 
 
 def process_events(work: Work, task: ProcessEvents) -> None:
-    """Job: do what follows from events that have been stored, in the order of their timestamps.
+    """Job: bill stored events under charges paid in advance, in the order of their timestamps.
 
-    A start, a change of plan or an end that is overdue comes first: it decides which plan bills an event, if any; so
-    does a first run, where the start was just before the period.
+    An overdue start, plan change or end comes first, as it decides which plan bills an event, if any; so does an
+    overdue first run, if the start was just before the period.
     """
     _process(work, events_of(work, task))
 
 
 def process_events_apart(work: Work, task: ProcessEvents) -> None:
-    """Job: the same if it has failed. Each subscription's events are a job of their own: the trouble of one does not
-    hold up the others.
+    """Job: `process_events` after a failure. Each subscription's events get a job of their own, so that one failing
+    subscription does not hold up others.
     """
     events = events_of(work, task)
     if not _split(work, events):
@@ -62,7 +61,7 @@ def _process(work: Work, events: Sequence[Event]) -> None:
 
 
 def _split(work: Work, events: Sequence[Event]) -> bool:
-    """Have the events processed by subscription; False if they are all of one."""
+    """Schedule one job per subscription; False if all events are of one."""
     by_subscription: dict[str, list[Event]] = {}
     for event in events:
         if event.external_subscription_id is not None:
@@ -76,7 +75,7 @@ def _split(work: Work, events: Sequence[Event]) -> bool:
 
 
 def _about_to_change(reader: Reader, events: Sequence[Event]) -> dict[str, None]:
-    """The ids of the customers whose subscriptions, those of the events, have something before them that may be due."""
+    """The ids (as keys) of customers with a start, change or end that may be due on the events' subscriptions."""
     names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
     pending = eq("status", SubscriptionStatus.PENDING)
     ending = all_of(eq("status", SubscriptionStatus.ACTIVE), at_most("ending_at", reader.now + _DAY))
@@ -88,14 +87,14 @@ def _about_to_change(reader: Reader, events: Sequence[Event]) -> dict[str, None]
 
 
 def _began_before_boundary(reader: Reader, subscription: Subscription) -> bool:
-    """Whether the running period began so shortly after the start that a first run has to tell them apart."""
+    """Whether the running period began so soon after the start that a first run has to separate them."""
     periods = cycle_at(contract_of(reader, subscription), reader.now)
     window = current_boundaries(periods, reader.now).charges
     return from_start(periods, window) != window
 
 
 def bill_event(work: Work, event: Event) -> list[Fee]:
-    """Bill `event` under every charge paid in advance that prices it, each once, however often this is called.
+    """Bill `event` once under every charge paid in advance that prices it (idempotent).
 
     An event is not billed if no subscription was active at its timestamp.
     """
@@ -141,7 +140,7 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
 
 
 def _keep(work: Work, brought_forward: BroughtForward) -> None:
-    """Store the running usage after an event, in place of what was kept before it."""
+    """Store the running usage after an event, replacing the previous one."""
     front, former_front = brought_forward.front, brought_forward.former_front
     if front is not None:
         if former_front is not None and former_front.id == front.id:
@@ -169,7 +168,7 @@ def _keep_usage(work: Work, kept: Kept) -> None:
 
 
 def _billed_charges(reader: Reader, event: Event) -> set[str | None]:
-    """The charges that have a fee for the event already, taken back or not."""
+    """The ids of charges that already have a fee for the event, deleted or not."""
     fees = reader.tx.find(
         Fee,
         eq("event_transaction_id", event.transaction_id),

@@ -1,4 +1,4 @@
-"""Drafts: recomputed, finalized and deleted by request, or recomputed because something they show has changed."""
+"""Drafts: recomputed, finalized and deleted by request, or recomputed after changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["delete", "finalize", "refresh", "refresh_wanted"]
 
 
 def refresh(work: Work, invoice_id: str) -> Invoice:
-    """Recompute a draft  from all that is known by now. Any other subscription invoice stays as it is.
+    """Recompute a draft from current records. Any other subscription invoice stays as it is.
 
     Raises `NotFound`, and `Forbidden` for other types of invoice.
     """
@@ -67,7 +67,7 @@ def delete(work: Work, invoice_id: str) -> Invoice:
 
 
 def refresh_wanted(work: Work, task: RefreshInvoice) -> None:
-    """Job: something that a draft shows has changed. One of ended subscriptions only stays as it was."""
+    """Job: recompute a draft after a change of its records; one of ended subscriptions only stays as it was."""
     invoice = work.tx.get(Invoice, task.invoice_id)
     if invoice is None or invoice.status != InvoiceStatus.DRAFT or not invoice.refresh_wanted:
         return

@@ -1,4 +1,4 @@
-"""Invoices that could not be made: a run that fails is shown as a failed invoice with the reason, until it succeeds.
+"""Generation failures: a failing run is shown as a failed invoice with the reason, until it succeeds.
 
 Such an invoice bills nothing and has no number. A draft that could not be finalized stays a draft, with the reason.
 """
@@ -25,7 +25,7 @@ __all__ = ["clear", "note", "retry"]
 
 
 def note(work: Work, job: Job, task: Task, reason: str) -> None:
-    """Show the failure of the job, with the reason, if it was to make or finish an invoice."""
+    """Show the failure of the job, with the reason, if the job makes or finishes an invoice."""
     if isinstance(task, FinalizeInvoice):
         _note_on_draft(work, task, reason)
     elif task.makes_invoices:
@@ -82,19 +82,19 @@ def _unmade(reader: Reader, customer: Customer, job: Job, reason: str) -> Invoic
 
 
 def _dated(customer: Customer, entity: BillingEntity, job: Job) -> tuple[str, int, InvoiceDates]:
-    """The time zone, the payment term and the dates of the invoice that shows a failure."""
+    """The time zone, payment term and dates of the invoice that shows a failure."""
     try:
         zone, settings = timezone(customer, entity), dating_settings(customer, entity)
         dates = dates_at_creation(Occasion.IMMEDIATE, settings, job.due_at, ZoneInfo(zone))
     except Exception:
-        # The dates may be what cannot be computed; the failure must show all the same.
+        # The failure may come from the dates themselves; it must show all the same.
         day = job.due_at.date()
         return "UTC", 0, InvoiceDates(issuing=day, payment_due=day, expected_finalization=day)
     return zone, settings.net_payment_term, dates
 
 
 def clear(work: Work, job: Job, task: Task) -> None:
-    """The job has succeeded after all: remove what showed its failure."""
+    """Remove the invoice that showed the failure of the job, which has now succeeded."""
     standing = _in_place_of(work, job) if task.makes_invoices else None
     if standing is not None:
         _close(work, standing)
@@ -108,7 +108,7 @@ def _close(work: Work, standing: Invoice) -> Invoice:
 
 
 def retry(work: Work, invoice: Invoice) -> Invoice:
-    """Have the run that failed tried again at once. If nothing waits for it any more, the invoice is closed."""
+    """Retry the failed run at once. If its job is gone, the invoice is closed."""
     if invoice.failed_job_id is None or not work.tx.jobs.retry(invoice.failed_job_id, work.now):
         return _close(work, invoice)
     status = transition(invoice.status, InvoiceEvent.RETRY)

@@ -1,4 +1,4 @@
-"""Issuing: from computed totals to a draft, or to a finalized invoice with its number, dates and copies."""
+"""Issuing: a computed invoice becomes a draft, or a finalized invoice with number, dates and copies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
 
 
 def draft(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> Invoice:
-    """Keep the computed invoice as a draft until its grace period is over. `contracts` are what it bills, if known."""
+    """Store the computed invoice as a draft for its grace period. `contracts` are those it bills, if known."""
     invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.DRAFT), updated_at=work.now)
     work.tx.replace(invoice)
     copy_subscriptions(work, invoice, contracts)
@@ -65,7 +65,7 @@ def draft(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> I
 
 
 def await_payment(work: Work, invoice: Invoice) -> Invoice:
-    """Store the computed invoice hidden until it is paid."""
+    """Store the computed invoice, hidden until it is paid."""
     invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.AWAIT_PAYMENT), updated_at=work.now)
     work.tx.replace(invoice)
     collect_on_issue(work, invoice, customer_of(work, invoice))
@@ -73,7 +73,7 @@ def await_payment(work: Work, invoice: Invoice) -> Invoice:
 
 
 def tell_ready(work: Work, draft: Invoice) -> None:
-    """Send the message that it is known what the draft is taxed with, or that it cannot be."""
+    """Send the message that the draft's taxes are known, or cannot be determined."""
     message = "invoice.ready_to_finalize"
     work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
 
@@ -88,11 +88,11 @@ def issue(
     may_be_empty: bool = True,
     message: str = "invoice.created",
 ) -> Invoice:
-    """Finalize an invoice whose totals are computed: number it, copy what it shows of others, send its messages.
+    """Finalize a computed invoice: number it, copy the records that it shows, send its messages.
 
-    With `may_be_empty`, one whose fees add up to nothing is closed instead if the customer is not sent such
-    invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are. Its
-    `parties`, the `contracts` that it bills and its `periods` are looked up unless they are given.
+    With `may_be_empty`, an invoice of zero is closed instead if the customer is not sent such invoices: it takes no
+    number and stays hidden. An invoice with unknown taxes is kept until they are known. `parties`, the billed
+    `contracts` and `periods` are looked up unless passed.
     """
     parties = parties or parties_of(work, invoice)
     customer = parties.customer
@@ -133,7 +133,7 @@ def issue(
 
 
 def search_text(customer: Customer) -> str:
-    """What searches of invoices look at, of the customer as the invoice has it."""
+    """The text that invoice searches match, from the customer as the invoice shows it."""
     names = customer.name, customer.firstname, customer.lastname, customer.external_id, customer.email
     return " ".join(name for name in names if name)
 
@@ -143,7 +143,7 @@ def _is_immediate(invoice: Invoice, periods: Iterable[BillingPeriod]) -> bool:
 
 
 def _show_payments(work: Work, invoice: Invoice) -> None:
-    """What was paid of an invoice that nobody saw is shown with it; its provider is sent the number."""
+    """Show the payments of an invoice that was hidden until now, and send its number to the provider."""
     for payment in work.tx.find(Payment, eq("invoice_id", invoice.id)):
         work.tx.replace(replace(payment, is_shown=True))
         if payment.provider_payment_id is not None and payment.payment_status == ChargeStatus.SUCCEEDED:
@@ -156,9 +156,9 @@ def copy_subscriptions(
     contracts: Iterable[Contract] = (),
     periods: Sequence[BillingPeriod] | None = None,
 ) -> Sequence[BillingPeriod]:
-    """Keep with the invoice how its subscriptions and their plans are shown now; its billing periods.
+    """Copy the shown fields of its subscriptions and plans to the invoice. Returns its billing periods.
 
-    Those of `contracts` are as they were given, the others are looked up; so are the `periods`.
+    Subscriptions not among `contracts` are looked up; so are `periods`, unless passed.
     """
     known = {contract.subscription.id: contract for contract in contracts}
     if periods is None:
@@ -185,7 +185,7 @@ def _watch_payment(work: Work, invoice: Invoice) -> None:
 
 
 def mark_overdue(work: Work, task: MarkOverdue) -> None:
-    """Job: an unpaid invoice whose due date has passed is overdue, unless a dispute over it was lost."""
+    """Job: mark an unpaid invoice as overdue after its due date, unless a dispute over it was lost."""
     invoice = work.tx.get(Invoice, task.invoice_id)
     due = None if invoice is None else overdue_from(invoice)
     if invoice is None or due is None:

@@ -1,4 +1,4 @@
-"""Invoices changed: their payment status and metadata, a lost dispute, another try at their taxes, a void."""
+"""Changes of invoices: payment status and metadata, lost disputes, retries, voids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", 
 
 @Input
 class MetadataItemInput:
-    """An item with the id of one that is there changes it."""
+    """A metadata item; with the id of an existing item it changes that."""
 
     id: Maybe[str] = ABSENT
     key: Maybe[str] = ABSENT
@@ -40,7 +40,7 @@ class MetadataItemInput:
 
 @Input
 class InvoiceUpdate:
-    """`metadata` is the whole list: what it leaves out is removed."""
+    """`metadata` is the whole list: items left out are removed."""
 
     payment_status: Maybe[str] = ABSENT
     metadata: Maybe[tuple[MetadataItemInput, ...]] = ABSENT
@@ -48,7 +48,7 @@ class InvoiceUpdate:
 
 @Input
 class InvoiceVoid:
-    """With `generate_credit_note` the amounts, in cents with taxes, are given back as credit and refund."""
+    """With `generate_credit_note`, the amounts (cents with taxes) are given back as credit and refund."""
 
     generate_credit_note: Maybe[bool] = ABSENT
     refund_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
@@ -93,8 +93,7 @@ def _metadata(reader: Reader, invoice: Invoice, sent: tuple[MetadataItemInput, .
 
 
 def lose_dispute(work: Work, invoice_id: str) -> Invoice:
-    """Note that a dispute over the payment of an issued invoice was lost; only the first time counts and sends a
-    message.
+    """Record that a dispute over an issued invoice was lost; only the first time counts and sends a message.
 
     Raises `NotFound` and `NotAllowed`.
     """
@@ -105,7 +104,7 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
 
 
 def retry(work: Work, invoice_id: str) -> Invoice:
-    """Have another try at an invoice that failed: at its taxes, for want of which it waits again, or at making it.
+    """Retry a failed invoice: request its taxes again, or run its generation again.
 
     Raises `NotFound`, and `NotAllowed` for any other invoice.
     """
@@ -116,10 +115,10 @@ def retry(work: Work, invoice_id: str) -> Invoice:
 
 
 def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
-    """Cancel an issued invoice; it keeps its number. The coupons it used are available again.
+    """Void an issued invoice; it keeps its number. The coupons it used are available again.
 
-    Without a credit note it must not be paid, and wallets get back what they paid of it. With one, the asked parts are
-    given back, and what remains is put on a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
+    Without a credit note it must not be paid, and wallets get their payments back. With one, the requested parts are
+    given back, and the remainder goes to a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
     `NotAllowed`.
     """
     invoice = visible_invoice(work, invoice_id)
@@ -138,7 +137,7 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     applied_coupons.give_back(work, voided)
     want_refresh(work, voided.customer_id)
     if not generate:
-        # With a credit note what was prepaid is given back as credit, too.
+        # With a credit note, prepaid amounts are given back as credit too.
         return_prepaid(work, voided)
     else:
         on_void(work, voided, credit_cents=credit, refund_cents=refund)

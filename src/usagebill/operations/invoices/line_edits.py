@@ -1,4 +1,4 @@
-"""Corrections by hand: lines of a draft adjusted, a voided invoice regenerated."""
+"""Manual corrections: adjusted lines of drafts, and regenerated invoices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_a
 
 
 def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
-    """Give a line of a draft other units, another price or another name; the draft is recomputed.
+    """Change the units, price or name of a draft's line; the draft is recomputed.
 
     Raises `NotFound`, `Forbidden` and `Invalid`.
     """
@@ -53,24 +53,24 @@ def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
         None,
     )
     if adjusted_fee is None:
-        # Its charge has gone since the draft was computed last.
+        # Its charge has been deleted since the draft was last computed.
         raise NotFound("fee")
     return adjusted_fee
 
 
 def reset_fee(work: Work, invoice_id: str, fee_id: str) -> Invoice:
-    """Take the adjustment of a line away: the draft is what usage and plan say again."""
+    """Remove the adjustment of a line, and recompute the draft from usage and plan."""
     return compute(work, adjustments.removed(work, invoice_id, fee_id), finalizing=False)
 
 
 def estimate_adjusted_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
-    """The line, with its taxes, that an adjustment would give; nothing is stored."""
+    """The line, with taxes, that an adjustment would give; nothing is stored."""
     return work.dry_run(lambda trial: adjust_fee(trial, invoice_id, request))
 
 
 @Input
 class RegeneratedFeeInput:
-    """A line of the voided invoice (`id`) to keep, with the changes sent; or a new one.
+    """A line of the voided invoice (`id`) to keep, with changes, or a new line.
 
     `unit_amount` is in major units of the currency.
     """
@@ -94,10 +94,10 @@ class RegenerationInput:
 
 
 def regenerate(work: Work, invoice_id: str, request: RegenerationInput) -> Invoice:
-    """Make a voided invoice again, with the lines given: it takes a new number, and today's coupons, taxes and credits.
+    """Regenerate a voided invoice with these lines: with a new number, and today's coupons, taxes and credits.
 
-    Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
-    not voided, or whose lines are billed by an invoice regenerated already.
+    Its dates are computed from the creation of the voided one. Raises `NotFound`, `Invalid`, and `Forbidden` for one
+    that is not voided, or whose lines are billed by an invoice regenerated already.
     """
     voided = visible_invoice(work, invoice_id)
     again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", InvoiceStatus.VOIDED))

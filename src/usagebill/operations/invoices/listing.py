@@ -1,4 +1,4 @@
-"""Invoices looked up: one by its id, or all that match what is asked for."""
+"""Lists of invoices."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SETTLEMENTS = ("payment", "credit_note")
 
 @Input
 class InvoiceFilters:
-    """What a list of invoices is narrowed to. Amounts are whole totals in cents; both bounds are inclusive."""
+    """Filters of lists of invoices. Amounts are totals in cents; both bounds are inclusive."""
 
     external_customer_id: Maybe[str] = ABSENT
     customer_external_id: Maybe[str] = ABSENT

@@ -1,4 +1,4 @@
-"""Numbers are taken when an invoice is finalized, in the same transaction, so that none is lost or repeated."""
+"""Numbering: numbers are taken in the transaction that finalizes an invoice, so that none is lost or repeated."""
 
 from __future__ import annotations
 

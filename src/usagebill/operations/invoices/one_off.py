@@ -47,7 +47,7 @@ __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
 
 @Input
 class OneOffFeeInput:
-    """`unit_amount_cents` is the add-on's unless given, `units` 1. Known `tax_codes` take the place of its taxes."""
+    """`unit_amount_cents` defaults to the add-on's, `units` to 1. Known `tax_codes` replace its taxes."""
 
     add_on_code: Maybe[str] = ABSENT
     unit_amount_cents: Maybe[Annotated[int, limits.ONE_OFF_UNIT_PRICE]] = ABSENT
@@ -84,7 +84,7 @@ class _Line:
 
 
 def create(work: Work, request: OneOffInput) -> Invoice:
-    """Invoice add-ons now. Coupons, credit notes and prepaid credits take no part.
+    """Invoice add-ons now, without coupons, credit notes or prepaid credits.
 
     Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
     """
@@ -176,7 +176,7 @@ def _entity(reader: Reader, customer: Customer, code: Maybe[str]) -> BillingEnti
 
 
 def _sections(reader: Reader, request: OneOffInput) -> tuple[str, ...] | None:
-    """The custom sections asked for; None if the customer's are to be shown."""
+    """The requested custom sections; None for the customer's."""
     choice = request.invoice_custom_section
     if choice is ABSENT or choice is None:
         return None

@@ -1,4 +1,4 @@
-"""Having an invoice paid through its customer's provider: charged again, or on a page."""
+"""Payment of an invoice through its customer's provider: charged again, or on a page."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["PaymentRetry", "page_of_invoice", "payment_url", "retry_payment"]
 
 @Input
 class PaymentRetry:
-    """`payment_method` is the one to pay with instead of the customer's own."""
+    """`payment_method` is used instead of the customer's default."""
 
     payment_method: Maybe[Mapping[str, object]] = ABSENT
 
 
 def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
-    """Have another try at collecting an invoice that is not paid. If nobody collects, a message says so.
+    """Retry to collect an unpaid invoice. If no provider collects it, a message says so.
 
-    Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
+    Raises `NotFound`, and `NotAllowed` for a draft, voided or paid invoice, and while a charge is under way.
     """
     invoice = visible_invoice(work, invoice_id)
     if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
@@ -60,7 +60,7 @@ def payment_url(work: Work, invoice_id: str) -> PaymentPage:
 
 
 def page_of_invoice(work: Work, invoice: Invoice) -> PaymentPage:
-    """The page on which an invoice is paid, though nobody sees it yet. Raises as `payment_url`."""
+    """The page on which an invoice is paid, even a hidden one. Raises as `payment_url`."""
     customer: Customer = customer_of(work, invoice)
     if customer.payment_provider is None:
         raise Invalid(base="no_linked_payment_provider")

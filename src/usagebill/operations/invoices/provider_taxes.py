@@ -1,7 +1,7 @@
-"""Taxes from a provider: requests about invoices, fees and credit notes, and what follows from the answers.
+"""Taxes from a provider: requests about invoices, fees and credit notes, and the processing of responses.
 
-A question is put together in one transaction, asked while none is open, and its answer acted upon in another. What has
-changed meanwhile is asked about again: an answer to an earlier question counts for nothing.
+A request is prepared in one transaction, sent while none is open, and its response processed in another. If the record
+has changed meanwhile, it is asked about again, and the response to the earlier request is ignored.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["conclude", "prepare", "previewed", "retry_limited"]
 
 Answer = ProviderTaxes | Reported | ProviderFailure
 
-# What providers say when they are asked too often, however they say it; such invoices are tried again.
+# Common to all providers' rate limit errors; such invoices are retried.
 _LIMIT = "API limit"
 _LIMIT_WAIT = timedelta(minutes=15)
 
@@ -63,7 +63,7 @@ _LIMIT_WAIT = timedelta(minutes=15)
 
 
 def prepare(work: Work, job: Job, task: AskTaxProvider) -> TaxRequest | None:
-    """What the provider is to be asked for the job; None if there is nothing to ask, and the job is done."""
+    """The request of the job; None if there is nothing to ask, and the job is done."""
     request = _PREPARE[task.subject](work, task)
     if request is None:
         work.tx.jobs.complete(job)
@@ -79,7 +79,7 @@ def _by_id(fee: Fee) -> str:
 
 
 def _waiting(reader: Reader, task: AskTaxProvider) -> tuple[Invoice, Customer] | None:
-    """The invoice that waits for the answer to this very question."""
+    """The invoice, with its customer, that waits for this very request."""
     invoice = reader.tx.get(Invoice, task.subject_id)
     if invoice is None or invoice.tax_request_id != task.request_id:
         return None
@@ -99,7 +99,7 @@ def _prepare_invoice(work: Work, task: AskTaxProvider) -> TaxRequest | None:
         return None
     purpose = Purpose.DRAFT
     if invoice.status != InvoiceStatus.DRAFT:
-        # It will bear the date of the answer, however long ago it was made.
+        # It will be dated on the day of the response, however long ago it was created.
         purpose, invoice = Purpose.FINALIZED, redated(work, invoice)
     items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
     return question(
@@ -121,7 +121,7 @@ def _prepare_fee(work: Work, task: AskTaxProvider) -> TaxRequest | None:
     customer = customer_of(work, fee)
     connection = connection_of(work, customer)
     if connection is None:
-        # The provider has never said anything about it, and is not to be asked any more.
+        # The provider has never taxed it, and is not to be asked any more.
         taxed = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
         work.tx.replace(replace(taxed, updated_at=work.now))
         return None
@@ -130,7 +130,7 @@ def _prepare_fee(work: Work, task: AskTaxProvider) -> TaxRequest | None:
 
 
 def _told_connection(reader: Reader, invoice: Invoice) -> TaxConnection | None:
-    """The provider that has the invoice on its books."""
+    """The provider that the invoice was reported to."""
     return None if invoice.tax_connection_id is None else reader.tx.get(TaxConnection, invoice.tax_connection_id)
 
 
@@ -152,7 +152,7 @@ def _prepare_void(reader: Reader, task: AskTaxProvider) -> TaxRequest | None:
 def _prepare_credit_note(reader: Reader, task: AskTaxProvider) -> TaxRequest | None:
     note = reader.tx.get(CreditNote, task.subject_id)
     invoice = None if note is None else reader.tx.get(Invoice, note.invoice_id)
-    # A void withdraws all that was reported of the invoice; its credit notes would withdraw it twice.
+    # Voiding withdraws everything reported about the invoice; its credit notes would withdraw it twice.
     if note is None or invoice is None or invoice.status == InvoiceStatus.VOIDED:
         return None
     connection = _told_connection(reader, invoice)
@@ -178,10 +178,10 @@ _PREPARE = {
 
 
 def conclude(work: Work, job: Job, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
-    """Act on an answer. Without one, the request is retried before the failure is shown."""
+    """Act on a response. Without one, the request is retried before the failure is shown."""
     work.tx.jobs.complete(job)
     if task.subject is TaxSubject.INVOICE and _waiting(work, task) is None:
-        # It does not wait any more, or for the answer to a later question, which is not to be put off by this one.
+        # It no longer waits, or waits for a later request, which this response must not delay.
         return
     if isinstance(answer, ProviderFailure) and _asked_again(work, task, answer):
         return
@@ -229,7 +229,7 @@ def _provided(reader: Reader, fees: Sequence[Fee], answer: ProviderTaxes) -> lis
 
 
 def _note_customer(work: Work, customer: Customer, asked: TaxRequest, answer: ProviderTaxes) -> None:
-    """Keep what the provider calls the customer, and that nothing is wrong with its taxes any more."""
+    """Store the provider's id of the customer, and clear its tax errors."""
     links = customer.integration_customers
     if answer.customer_id and asked.question.purpose is Purpose.FINALIZED:
         links = tuple(
@@ -278,7 +278,7 @@ def _fail(
 
 
 def retry_limited(work: Work, task: RetryLimitedTaxes) -> None:
-    """Job: an invoice failed because its provider was asked too often; it has another try."""
+    """Job: retry an invoice that failed because of its provider's rate limit."""
     invoice = work.tx.get(Invoice, task.invoice_id)
     if invoice is None or invoice.status != InvoiceStatus.FAILED:
         return
@@ -326,10 +326,9 @@ _CONCLUDE = {
 
 
 def previewed(work: Work, invoice: Invoice) -> Invoice:
-    """The previewed invoice that would wait for its provider, as it will be issued with the taxes that this gives.
+    """The previewed invoice that would wait for its provider, issued with the taxes that the provider gives, if any.
 
-    Where it gives none, there are none. Those that wait before it are issued first: they use up credit notes, and issue
-    those that were drafts with them.
+    Invoices that wait before it are issued first: they use up credit notes, and issue draft notes with them.
     """
     invoice = work.tx.get(Invoice, invoice.id) or invoice
     customer = customer_of(work, invoice)

@@ -80,7 +80,7 @@ def _give_back(work: Work, bill: Bill) -> None:
 
 
 def _keep_levels(work: Work, levels: Iterable[LevelReached]) -> None:
-    """Store where recurring weighted sums stand, in place of what was kept of the same windows before."""
+    """Store the levels of recurring weighted sums, replacing those of the same windows."""
     for reached in levels:
         level = reached.level
         former = work.tx.find(

@@ -1,4 +1,4 @@
-"""Fees without invoice: of charges paid in advance that are not invoiceable. They are taxed when they are made."""
+"""Fees without invoice, of charges paid in advance that are not invoiceable. They are taxed on creation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def keep_standalone(work: Work, fee: Fee) -> Fee:
     if connection_of(work, customer) is None:
         kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
     else:
-        # Taxed once the customer's provider has said with what.
+        # It is taxed once the customer's provider has responded.
         kept = fee
         ask_about(work, TaxSubject.FEE, fee.id)
     work.tx.insert(kept)

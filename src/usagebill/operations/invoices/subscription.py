@@ -1,4 +1,4 @@
-"""Subscription invoices: what one or more subscriptions of a customer owe, at a start, a run, a change or an end."""
+"""Subscription invoices: one or more subscriptions of a customer billed at a start, run, change or end."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def bill(
 ) -> Invoice | None:
     """Invoice `entries` (of one customer, currency and billing entity) with billing timestamp `at`.
 
-    The invoice is a draft while the customer's grace period lasts, and is issued at once without one; with `hidden`,
-    nobody sees it until it is paid. None if a run has billed one of the subscriptions for the same periods already.
+    The invoice is a draft during the customer's grace period, and issued at once without one; with `hidden` it stays
+    hidden until it is paid. None if a run has billed one of the subscriptions for the same periods already.
     """
     make = partial(subscription_bill, entries=entries, at=at, trigger=trigger, hidden=hidden)
     owed = work.worked_out(
@@ -45,7 +45,7 @@ def bill(
 
 
 def foresee_bill(work: Work, entries: Sequence[Entry], *, at: datetime, trigger: Trigger) -> None:
-    """Compute ahead what `bill` will be asked for, if nothing is written yet and that is possible."""
+    """Compute ahead the bill that `bill` will need, if nothing is written yet and that is possible."""
     make = partial(subscription_bill, entries=entries, at=at, trigger=trigger)
     work.foresee(_key(entries), make, given=(entries, at, trigger, False))
 
@@ -57,9 +57,9 @@ def _key(entries: Sequence[Entry]) -> Hashable:
 def bill_added_units(
     work: Work, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime, hidden: bool = False
 ) -> Invoice:
-    """Invoice at once what `charges` (fixed ones, paid in advance) have more units of than was billed for the period.
+    """Invoice at once the units of `charges` (fixed, paid in advance) beyond those billed for the period.
 
-    `at` is the instant of the change, or of the start. The invoice is never a draft; with `hidden`, nobody sees it
+    `at` is the instant of the change, or of the start. The invoice is never a draft; with `hidden` it stays hidden
     until it is paid.
     """
     owed = added_units_bill(work, contract, charges, at=at)
@@ -68,14 +68,14 @@ def bill_added_units(
 
 
 def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
-    """The draft with the fees and totals that follow from what is known now, stored."""
+    """The draft, recomputed from current records and stored."""
     make = partial(recomputed_bill, draft=invoice, finalizing=finalizing)
     key = ("draft", invoice.id, finalizing)
     return record(work, work.worked_out(key, make, given=invoice, subscriptions=partial(_billed, work, invoice)))
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:
-    """Finalize a draft now: with everything known by now, dated today unless it keeps its anchor."""
+    """Finalize a draft now, recomputed from current records, dated today unless it keeps its anchor."""
     owed = work.worked_out(
         ("finalized", invoice.id),
         partial(finalized_bill, draft=invoice),
@@ -87,12 +87,12 @@ def finalize(work: Work, invoice: Invoice) -> Invoice:
 
 
 def _billed(reader: Reader, invoice: Invoice) -> int:
-    """How many subscriptions the invoice bills."""
+    """The number of subscriptions that the invoice bills."""
     return reader.tx.count(BillingPeriod, eq("invoice_id", invoice.id))
 
 
 def finalize_due(work: Work, task: FinalizeInvoice) -> None:
-    """Job: the grace period of a draft is over."""
+    """Job: finalize a draft at the end of its grace period."""
     invoice = work.tx.get(Invoice, task.invoice_id)
     if invoice is not None and invoice.status == InvoiceStatus.DRAFT:
         finalize(work, invoice)
