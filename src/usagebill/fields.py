@@ -147,7 +147,7 @@ class Cascade(TypedDict, total=False):
 
 
 class ChargeFields(TypedDict, total=False):
-    """A usage charge of a plan. `id` names an existing one in the charges of a plan."""
+    """A usage charge of a plan; with the `id` of an existing one it changes that."""
 
     id: str | None
     code: str | None
@@ -325,7 +325,7 @@ class ExpressionEventFields(TypedDict, total=False):
 
 
 class FixedChargeFields(TypedDict, total=False):
-    """A fixed charge of a plan. `id` names an existing one in the fixed charges of a plan."""
+    """A fixed charge of a plan; with the `id` of an existing one it changes that."""
 
     id: str | None
     code: str | None
@@ -423,7 +423,7 @@ class PaymentMethodChoice(TypedDict, total=False):
 
 
 class PlanOverridesFields(TypedDict, total=False):
-    """What one subscription's own copy of a plan says differently; charges are named by the `id` of the plan's."""
+    """The fields that one subscription's own copy of a plan changes; charges are named by the `id` of the plan's."""
 
     name: str | None
     invoice_display_name: str | None

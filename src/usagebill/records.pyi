@@ -477,7 +477,7 @@ class IssuedKey(_IssuedKey):
     def svc_id(self) -> str: ...
 
 class LifetimeUsageNow(_LifetimeUsageNow):
-    """The lifetime usage of a subscription as it is now, in cents of its plan's currency."""
+    """The current lifetime usage of a subscription, in cents of its plan's currency."""
 
     @property
     def current_usage_amount_cents(self) -> int: ...
@@ -708,7 +708,7 @@ class SecurityLog(_SecurityLog):
     def user_email(self) -> None: ...
 
 class SetupPage(_SetupPage):
-    """A page on which a customer leaves a payment method."""
+    """A page on which a customer sets up a payment method."""
 
     @property
     def checkout_url(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Amounts to collect: invoices and payment requests, found, changed by their payments, and announced."""
+"""Payables: invoices and payment requests, and the effects of payments on them."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ __all__ = ["PAYABLES", "InvoicePayables", "Payables", "find_payable", "move", "t
 
 
 class Payables(Protocol):
-    """One kind of what is paid."""
+    """A kind of payable."""
 
     def find(self, reader: Reader, id: str) -> Collectable | None:
-        """It, as it is now; None if there is nothing to be paid of this id."""
+        """The payable in its current state; None if there is nothing to pay with this id."""
 
     def attempt(self, work: Work, id: str) -> None:
-        """A charge is about to be made."""
+        """Count an attempt: a charge is about to be made."""
 
     def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
-        """Store what follows from an event; `payment` is the one it happened to, stored already."""
+        """Store the effects of a payment event; `payment` is stored already."""
 
     def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
-        """Tell those who listen that it could not be collected."""
+        """Send the message that it could not be collected."""
 
     def note(self, work: Work, id: str, failure: ProviderFailure | None) -> None:
-        """Show with it what stands in the way of collecting it; None: nothing any more."""
+        """Show why it cannot be collected; None clears that."""
 
 
 class InvoicePayables:
@@ -107,7 +107,7 @@ class InvoicePayables:
 
 
 def _refuse(work: Work, payment: Payment, invoice: Invoice) -> None:
-    """Have a payment that nobody waits for canceled, or given back if it has succeeded."""
+    """Cancel a payment of an invoice that is not to be paid any more, or give it back if it has succeeded."""
     if payment.payment_status == ChargeStatus.SUCCEEDED:
         refunds.give_back(work, payment, invoice.id, payment.amount_cents)
     elif payment.payment_status in LIVE:
@@ -149,13 +149,13 @@ PAYABLES: Mapping[PayableType, Payables] = {
 
 
 def find_payable(reader: Reader, payable_type: PayableType, id: str) -> Collectable | None:
-    """The record to pay; None if there is nothing of this id that can be."""
+    """The payable with this id; None if there is nothing to pay."""
     kind = PAYABLES.get(payable_type)
     return None if kind is None else kind.find(reader, id)
 
 
 def move(work: Work, collectable: Collectable, event: PaymentEvent, payment: Payment | None = None) -> None:
-    """Store what follows from what happened to the payment of an invoice or payment request."""
+    """Store the effects of a payment event on an invoice or payment request."""
     PAYABLES[collectable.type].move(work, collectable.id, event, payment)
 
 

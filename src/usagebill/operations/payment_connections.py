@@ -1,4 +1,4 @@
-"""Connections to payment providers, made by whoever runs the installation."""
+"""Connections to payment providers, managed by the operator of the installation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["PaymentConnectionInput", "create", "delete", "get", "list_all", "unl
 
 @Input
 class PaymentConnectionInput:
-    """The account, and what it lets us in with; which of those are needed depends on the kind (`ProviderKind`)."""
+    """The account and its credentials; the kind decides which are required (`ProviderKind`)."""
 
     kind: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -51,7 +51,7 @@ _SWITCHES = ("supports_3ds", "require_terms_of_service_consent")
 
 
 def create(work: Work, request: PaymentConnectionInput) -> PaymentConnection:
-    """A new connection. Raises `Invalid`, also if another connection of any kind has the code already."""
+    """A new connection. Raises `Invalid`, also if a connection of any kind has the code."""
     code = value_or(request.code, "")
     connection = PaymentConnection(
         id=work.new_id(),
@@ -75,7 +75,7 @@ def _changed(connection: PaymentConnection, request: PaymentConnectionInput) -> 
     sent = changes(request, *_SETTINGS) | {
         name: bool(value) for name, value in changes(request, *_SWITCHES, "live").items()
     }
-    # An empty text takes away what was there.
+    # An empty text clears the credential.
     sent |= {name: sent[name] or None for name in ("url", "success_redirect_url", "live_prefix") if name in sent}
     credentials = dict(connection.credentials)
     for name in _CREDENTIALS:
@@ -94,7 +94,7 @@ def _check(connection: PaymentConnection) -> None:
 
 
 def _connect(work: Work, connection: PaymentConnection) -> None:
-    """Have fetched what the provider gives, if notices could not be checked without it."""
+    """Schedule the request for the provider's key, if its notices cannot be verified without it."""
     if connection.traits.fetches and not connection.accepts_notices:
         work.schedule(AskPaymentProvider(errand=ProviderErrand.CONNECT, subject_id=connection.id), work.now)
 
@@ -110,7 +110,7 @@ def get(reader: Reader, code: str) -> PaymentConnection:
 
 
 def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentConnection:
-    """Change what is sent of a connection; an empty credential is taken away. Its kind and its code stay.
+    """Change the sent fields of a connection; an empty credential is cleared. Its kind and code stay.
 
     Raises `NotFound` and `Invalid`.
     """
@@ -123,7 +123,7 @@ def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentCon
 
 
 def delete(work: Work, code: str) -> PaymentConnection:
-    """End a connection: its customers are linked to no provider any more, and their methods go. Payments stay."""
+    """Delete a connection, its customers' links to it and their payment methods. Payments stay."""
     connection = get(work, code)
     deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
@@ -137,7 +137,7 @@ def delete(work: Work, code: str) -> PaymentConnection:
 
 
 def unlinked(customer: Customer) -> Customer:
-    """The customer, linked to no payment provider."""
+    """The customer without a link to a payment provider."""
     return replace(
         customer,
         payment_provider=None,

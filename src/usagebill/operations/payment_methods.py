@@ -1,4 +1,4 @@
-"""The payment methods of customers, as their providers report them."""
+"""Payment methods of customers, as reported by their providers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def keep_method(work: Work, customer: Customer, connection: PaymentConnection, details: MethodDetails) -> PaymentMethod:
-    """The customer's method of this id at its provider, new or known; it is the default from now on."""
+    """Store the customer's method with this id at its provider, new or known, as the default."""
     known = work.tx.first(
         PaymentMethod, eq("customer_id", customer.id), eq("provider_method_id", details.provider_method_id)
     )
@@ -52,7 +52,7 @@ def keep_method(work: Work, customer: Customer, connection: PaymentConnection, d
 
 
 def set_default(work: Work, method: PaymentMethod) -> PaymentMethod:
-    """Make this the customer's default, and no other."""
+    """Make this method the customer's only default."""
     for other in methods_of(work, method.customer_id):
         if other.is_default and other.id != method.id:
             work.tx.replace(replace(other, is_default=False, updated_at=work.now))
@@ -71,7 +71,7 @@ def clear_default(work: Work, customer_id: str) -> None:
 
 
 def forget_method(work: Work, connection_id: str, provider_method_id: str) -> bool:
-    """Delete a method that its provider does not have any more; False if it is not known."""
+    """Delete a method that its provider no longer has; False if it is unknown."""
     method = work.tx.first(
         PaymentMethod, eq("connection_id", connection_id), eq("provider_method_id", provider_method_id)
     )
@@ -82,7 +82,7 @@ def forget_method(work: Work, connection_id: str, provider_method_id: str) -> bo
 
 
 def stop_method(work: Work, connection_id: str, provider_method_id: str) -> bool:
-    """Charge a method no more, though the customer still has it; False if it is not known."""
+    """Mark a method as unusable, though the customer still has it; False if it is unknown."""
     method = work.tx.first(
         PaymentMethod, eq("connection_id", connection_id), eq("provider_method_id", provider_method_id)
     )
@@ -99,9 +99,7 @@ def list_of_customer(reader: Reader, external_id: str, paging: Paging) -> Page[P
 
 
 def set_as_default(work: Work, external_id: str, payment_method_id: str) -> PaymentMethod:
-    """Charge the customer with this method unless another is named. Raises `NotFound`, and `NotAllowed` for one that
-    cannot be charged any more.
-    """
+    """Make this method the customer's default. Raises `NotFound`, and `NotAllowed` if it can no longer be charged."""
     method = _method(work, external_id, payment_method_id)
     if not method.is_usable:
         raise NotAllowed("payment_method_not_usable")
@@ -109,7 +107,7 @@ def set_as_default(work: Work, external_id: str, payment_method_id: str) -> Paym
 
 
 def delete(work: Work, external_id: str, payment_method_id: str) -> PaymentMethod:
-    """Charge this method no more; no other takes its place as the default. Raises `NotFound`."""
+    """Delete this method; no other becomes the default in its place. Raises `NotFound`."""
     method = _method(work, external_id, payment_method_id)
     deleted = replace(method, is_default=False, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)

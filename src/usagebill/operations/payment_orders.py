@@ -1,4 +1,4 @@
-"""Orders to collect: when what is due is charged."""
+"""Orders to collect: charges of invoices and payment requests, scheduled."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["collect_on_issue", "order_payment"]
 
 
 def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:
-    """Have an invoice collected that can be paid from now on, if its customer has a provider that does so."""
+    """Order the charge of an invoice that can be paid from now on, if its customer's provider collects."""
     if not is_collected_on_issue(invoice, customer):
         return
-    # Whether somebody waits for it matters only if there are pages to pay on.
+    # The urgency matters only if there are pages to pay on.
     has_pages = _has_pages(work)
     delay = first_charge_delay(invoice, is_urgent=has_pages and _is_urgent(work, invoice), has_pages=has_pages)
     at = work.now + delay
@@ -31,7 +31,7 @@ def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:
 def order_payment(
     work: Work, payable_type: PayableType, payable_id: str, choice: PaymentMethodChoice | None = None
 ) -> None:
-    """Have an invoice or payment request charged now, with the chosen method if one is chosen.
+    """Order the charge of an invoice or payment request now, with the chosen method, else the default.
 
     One that is being charged is not charged a second time.
     """
@@ -43,13 +43,13 @@ def order_payment(
     )
     waiting = work.tx.jobs.get(task.key)
     if waiting is not None and waiting.run_at == waiting.due_at and waiting.attempts == 0:
-        # It was to wait some more, and nobody is at it.
+        # It was scheduled for later, and is not under way.
         work.cancel(task)
     work.schedule(task, work.now)
 
 
 def _is_urgent(reader: Reader, invoice: Invoice) -> bool:
-    """Somebody waits for it: a subscription that is to become active, or credits that a rule has bought."""
+    """Whether a subscription waits for the invoice to become active, or a rule for its credits."""
     if invoice.invoice_type == InvoiceType.CREDIT:
         purchase = transaction_of_invoice(reader, invoice.id)
         return purchase is not None and purchase.source in OF_RULES

@@ -1,4 +1,4 @@
-"""Pages at payment providers: where a customer leaves a payment method, or pays what is due."""
+"""Pages at payment providers, to set up a payment method or to pay."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["SetupPage", "checkout_url", "page_of", "pay_url_of"]
 _VALID = timedelta(hours=24)
 # Stripe wants an end at most 24 hours ahead of its own clock.
 _MARGIN = timedelta(minutes=1)
-# Where a method is not kept: Indian cards need the customer there each time.
+# No method is kept: Indian cards need the customer each time.
 _ALWAYS_THERE = "IN"
 _log = structlog.get_logger("usagebill.payments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupPage:
-    """A page on which a customer leaves a payment method."""
+    """A page on which a customer sets up a payment method."""
 
     customer: Customer
     connection: PaymentConnection
@@ -43,10 +43,10 @@ class SetupPage:
 
 
 def checkout_url(work: Work, external_id: str) -> SetupPage:
-    """A page on which the customer leaves a payment method with its provider.
+    """A page on which the customer sets up a payment method at its provider.
 
-    Raises `NotFound`, `Invalid` if there is nothing to leave or nobody to leave it with, `NotAllowed` if the
-    provider has no such pages, and `ThirdPartyError` where it refuses.
+    Raises `NotFound`, `Invalid` if the customer has no provider or needs no setup, `NotAllowed` if the provider has no
+    such pages, and `ThirdPartyError` if it refuses.
     """
     customer = customer_by_external_id(work, external_id)
     connection = payment_connection_of(work, customer)
@@ -68,9 +68,9 @@ def checkout_url(work: Work, external_id: str) -> SetupPage:
 
 
 def page_of(work: Work, customer: Customer, collectable: Collectable) -> PaymentPage:
-    """The page on which what is due can be paid: the one that is there, else a new one.
+    """The page on which the payable can be paid: the existing one, else a new one.
 
-    Raises `Invalid` if the provider has none, and `ThirdPartyError` if it refuses, which is sent to listeners.
+    Raises `Invalid` if the provider has none, and `ThirdPartyError` if it refuses, which a webhook reports.
     """
     connection = payment_connection_of(work, customer)
     if connection is None:
@@ -91,7 +91,7 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         payable=collectable.payable,
         metadata=page_metadata(collectable.payable, payer),
         at=work.now,
-        # A letter may be read late: a request has no end of its own, but its provider's.
+        # An e-mail may be read late: the page of a request ends only when its provider's pages do.
         expires_at=None if collectable.payment_request_id is not None else work.now + _VALID - _MARGIN,
         keeps_method=customer.country != _ALWAYS_THERE and "crypto" not in customer.provider_payment_methods,
     )
@@ -123,7 +123,7 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
 
 
 def pay_url_of(work: Work, request: PaymentRequest) -> str | None:
-    """Where what a payment request asks for can be paid; None if its customer's provider has no such page now."""
+    """The page on which a payment request can be paid; None if its customer's provider has none now."""
     customer = customer_of(work, request)
     connection = payment_connection_of(work, customer)
     collectable = find_payable(work, PayableType.PAYMENT_REQUEST, request.id)
@@ -134,7 +134,7 @@ def pay_url_of(work: Work, request: PaymentRequest) -> str | None:
     try:
         return page_of(work, customer, collectable).url
     except (Invalid, ThirdPartyError) as problem:
-        # The letter goes out without a button.
+        # The e-mail goes out without a button.
         _log.warning("no_page_for_request", request=request.id, connection=connection.code, reason=str(problem))
         return None
 

@@ -36,10 +36,10 @@ def receipt_series(customer_id: str) -> str:
 
 
 def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
-    """The receipt of a payment: issued the first time that it is asked for once the payment has succeeded.
+    """The receipt of a payment, issued on the first call after the payment has succeeded.
 
-    Call it wherever a payment becomes `succeeded`, after its invoices say what was paid. None for a payment that gets
-    no receipt: one that has not succeeded, or a partner's.
+    Call it wherever a payment becomes `succeeded`, after its invoices are updated. None for a payment without receipt:
+    one that has not succeeded, or a partner's.
     """
     customer = customer_of(work, payment)
     synced_documents.payment_succeeded(work, payment, customer)
@@ -74,7 +74,7 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
 
 
 def list_all(reader: Reader, options: ReceiptFilters, paging: Paging) -> Page[PaymentReceipt]:
-    """Receipts, newest first, of one invoice if asked. Raises `Invalid` for an id that is none."""
+    """Receipts, newest first, filtered by invoice. Raises `Invalid` for a malformed id."""
     if not options.invoice_id:
         return reader.page(PaymentReceipt, paging=paging)
     try:

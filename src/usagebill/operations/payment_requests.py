@@ -1,4 +1,4 @@
-"""Payment requests: made over overdue invoices, listed, read, and paid."""
+"""Payment requests over overdue invoices: created and listed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @Input
 class PaymentRequestInput:
-    """`email` is the customer's own unless another is sent, and `payment_method` its default one."""
+    """`email` and `payment_method` default to the customer's own."""
 
     external_customer_id: Maybe[str] = ABSENT
     email: Maybe[str] = ABSENT
@@ -56,13 +56,13 @@ class PaymentRequestFilters:
 
 
 def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
-    """Ask a customer for what is due of overdue invoices. Ids that are none of the customer's invoices are left out.
+    """Ask a customer to pay overdue invoices. Ids that are not of the customer's invoices are ignored.
 
-    Raises `NotFound` for an unknown customer and if no invoice is left, `NotAllowed` for invoices that cannot be
-    requested (together), and `Invalid` for an address that is none.
+    Raises `NotFound` for an unknown customer and if no invoice remains, `NotAllowed` for invoices that cannot be
+    requested (together), and `Invalid` for a malformed address.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")
-    # What became overdue while no worker ran is overdue.
+    # Invoices that became overdue while no worker was running count.
     settle_backlog(work, customer.id, needed=False)
     invoices = work.tx.find(
         Invoice,
@@ -92,9 +92,9 @@ def make(
     dunning_campaign_id: str | None = None,
     choice: PaymentMethodChoice | None = None,
 ) -> PaymentRequest:
-    """A request for what is due of these invoices, which can be requested together.
+    """Create a request for the amounts due on these invoices, which can be requested together.
 
-    It is charged if the customer has a provider that does so; otherwise the customer is written to.
+    It is charged if the customer's provider does so; otherwise the customer gets an e-mail.
     """
     request = PaymentRequest(
         id=work.new_id(),
@@ -130,7 +130,7 @@ def make(
 
 
 def _choice(reader: Reader, customer: Customer, request: PaymentRequestInput) -> PaymentMethodChoice | None:
-    """How it is to be paid, if the request says so. Raises `Invalid` for a method that the customer does not have."""
+    """The requested payment method, if any. Raises `Invalid` for one that is not the customer's."""
     sent = value_or(request.payment_method, None)
     if not names_method(reader, sent, customer.id):
         raise Invalid(payment_method="invalid_payment_method")
@@ -138,7 +138,7 @@ def _choice(reader: Reader, customer: Customer, request: PaymentRequestInput) ->
 
 
 def _is_charged(reader: Reader, customer: Customer) -> bool:
-    """Whether the customer's provider is asked for the money, rather than the customer."""
+    """Whether the customer's provider is charged, instead of asking the customer by e-mail."""
     connection = payment_connection_of(reader, customer)
     return connection is not None and connection.traits.charges and bool(customer.provider_customer_id)
 

@@ -1,4 +1,4 @@
-"""The payment status of an invoice, which its fees follow."""
+"""The payment status of an invoice and its fees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UPDATED = "invoice.payment_status_updated"
 
 
 def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
-    """Store what an event makes of the invoice, as the table of `payment_states` says."""
+    """Apply a payment event to the invoice, by the table of `payment_states`, and store it."""
     made = move(invoice.payment_status, event)
     before = invoice
     if made.ready is not None:
@@ -44,9 +44,9 @@ def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
 
 
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, tells: bool = True) -> Invoice:
-    """Store that the invoice is pending, succeeded or failed, and tell those who listen if that is news.
+    """Store the invoice as pending, succeeded or failed, and send a message if that is new.
 
-    Once it has succeeded it is no longer overdue, and no page is left to pay it on. The credits of a top-up follow its
+    Once it has succeeded, it is no longer overdue and its payment pages end. The credits of a top-up follow its
     invoice.
     """
     changed = with_payment_status(invoice, status, work.now)
@@ -61,7 +61,7 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
     if tells and invoice.payment_status != status and invoice.status in VISIBLE:
         work.emit(_UPDATED, lambda: invoice_webhook_view(work, _UPDATED, changed), changed.id)
     if invoice.invoice_type == InvoiceType.CREDIT and status != PaymentStatus.PENDING:
-        # What becomes of the credits follows right after.
+        # The credits are settled right after.
         task = SettleTopUp(customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=status.value)
         work.schedule(task, work.now)
     if invoice.payment_status != status:
@@ -72,7 +72,7 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
 
 
 def _settle_activation(work: Work, invoice: Invoice) -> None:
-    """A subscription waits for the invoice: what becomes of it follows right after."""
+    """Schedule the job that settles the subscription which waits for this invoice."""
     if invoice.payment_status != PaymentStatus.PENDING:
         task = SettleActivation(
             customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=invoice.payment_status.value
@@ -81,7 +81,7 @@ def _settle_activation(work: Work, invoice: Invoice) -> None:
 
 
 def end_pages(work: Work, column: str, payable_id: str) -> None:
-    """End the pages on which an invoice or payment request could be paid, at the provider too if it allows that."""
+    """End the payment pages of an invoice or payment request, also at the provider if it supports that."""
     for page in work.tx.find(PaymentPage, eq(column, payable_id), missing("ended_at")):
         work.tx.replace(replace(page, ended_at=work.now))
         if page.provider_page_id is not None and page.expires_at > work.now:
@@ -89,12 +89,13 @@ def end_pages(work: Work, column: str, payable_id: str) -> None:
 
 
 def cancel_charges(work: Work, invoice_id: str) -> None:
-    """Have the charges that are under way of an invoice that is not to be paid any more canceled at their providers, as
-    far as these can do that; those of a payment request only if none of its invoices is to be paid.
+    """Cancel the charges under way of an invoice that is not to be paid any more, at providers that support it.
+
+    A charge of a payment request is canceled only if none of its invoices is to be paid any more.
     """
     _cancel(work, "invoice_id", invoice_id)
     for request in requests_of_invoice(work, invoice_id):
-        # What is due of the request is less now: its next page says so.
+        # Less is due on the request now, so it needs a new page.
         end_pages(work, "payment_request_id", request.id)
         if all(invoice.status == InvoiceStatus.VOIDED for invoice in requested_invoices(work, request)):
             _cancel(work, "payment_request_id", request.id)

@@ -1,4 +1,4 @@
-"""Payments recorded by hand: they raise what was paid of an invoice, and settle it when nothing is due any more."""
+"""Manual payments: they raise the paid amount of an invoice, and settle it once nothing is due."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from usagebill.work import Reader, Work
 __all__ = ["PaymentFilters", "PaymentInput", "create", "get", "list_all", "list_of_customer"]
 
 _LONGEST_DATE = 128
-# Not those of an invoice that nobody sees.
+# Payments of hidden invoices are left out.
 _SHOWN = eq("is_shown", True)
 
 
 @Input
 class PaymentInput:
-    """`amount_cents` is a whole number, no text; `paid_at` any date or date-time, now if absent."""
+    """`amount_cents` is an integer, not text; `paid_at` is any date or date-time, by default now."""
 
     invoice_id: Maybe[str] = ABSENT
     amount_cents: Maybe[object] = ABSENT
@@ -47,7 +47,7 @@ class PaymentFilters:
 
 
 def create(work: Work, request: PaymentInput) -> Payment:
-    """Record that an invoice was paid, wholly or in part. Raises `Invalid`, `NotFound` and `Forbidden`."""
+    """Record a full or partial payment of an invoice. Raises `Invalid`, `NotFound` and `Forbidden`."""
     if not request.invoice_id:
         raise Invalid(invoice_id="value_is_mandatory")
     amount = request.amount_cents
@@ -86,7 +86,7 @@ def _paid_at(reader: Reader, sent: object) -> datetime:
 
 
 def get(reader: Reader, payment_id: str) -> Payment:
-    """One payment. Raises `NotFound`, also while its invoice is not to be seen."""
+    """The payment with this id. Raises `NotFound`, also while its invoice is hidden."""
     payment = reader.tx.first(Payment, eq("id", payment_id), _SHOWN)
     if payment is None:
         raise NotFound("payment", payment_id)
@@ -94,7 +94,7 @@ def get(reader: Reader, payment_id: str) -> Payment:
 
 
 def list_all(reader: Reader, options: PaymentFilters, paging: Paging) -> Page[Payment]:
-    """Payments, newest first, of one customer or invoice if asked. Raises `Invalid` for an id that is none."""
+    """Payments, newest first, filtered by customer or invoice. Raises `Invalid` for a malformed id."""
     conditions: list[Condition] = [_SHOWN]
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))

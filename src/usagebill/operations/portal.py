@@ -1,4 +1,4 @@
-"""The customer portal: links to it, and what its pages show."""
+"""The customer portal: links to it, and the contents of its pages."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _PER_PAGE = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portal:
-    """What the pages of one customer show. `due` is what issued invoices leave to pay: cents by currency.
+    """The contents of one customer's pages. `due` is the amount due on issued invoices: cents by currency.
 
-    `zone` is where the customer's days begin; `has_payment_pages` says whether its provider has pages to pay on.
+    `zone` is the customer's time zone; `has_payment_pages` says whether its provider has pages to pay on.
     """
 
     customer: Customer
@@ -52,16 +52,16 @@ class Portal:
 
 
 def portal_url(reader: Reader, external_customer_id: str) -> str:
-    """A new link to the pages of the customer, which opens them for 12 hours. Raises `NotFound`."""
+    """A new link to the customer's pages, valid for 12 hours. Raises `NotFound`."""
     customer = customer_by_external_id(reader, external_customer_id)
     token = portal_token(reader.organization.hmac_key, customer.id, reader.now)
     return f"{reader.settings.public_url.rstrip('/')}/customer-portal/{token}"
 
 
 def opened(tx: Transaction, token: str, now: datetime) -> tuple[Organization, str]:
-    """The organization and the customer's id that a link is for, of any organization.
+    """The organization and customer id of a link; it may be any organization's.
 
-    Raises `Unauthorized` if it was altered, has expired, or its customer was deleted.
+    Raises `Unauthorized` if the link was altered or has expired, or its customer was deleted.
     """
     customer = tx.get(Customer, subject_of_token(token))
     organization = None if customer is None else tx.get(Organization, customer.organization_id)
@@ -71,7 +71,7 @@ def opened(tx: Transaction, token: str, now: datetime) -> tuple[Organization, st
 
 
 def portal(reader: Reader, customer_id: str, page: int) -> Portal:
-    """The customer's pages: issued invoices, newest first, what is due of them, and active wallets."""
+    """The customer's pages: issued invoices, newest first, the amount due, and active wallets."""
     customer = _customer(reader, customer_id)
     entity = entity_of(reader, customer)
     wallets = active_wallets(reader, customer.id)
@@ -104,13 +104,13 @@ def invoice_of(reader: Reader, customer_id: str, invoice_id: str) -> Invoice:
 
 
 def invoice_pdf(work: Work, customer_id: str, invoice_id: str) -> tuple[Invoice, bytes]:
-    """The PDF of an invoice of this customer, made now if it has not been made. Raises `NotFound`."""
+    """The PDF of an invoice of this customer, generated now if it does not exist. Raises `NotFound`."""
     invoice = invoice_of(work, customer_id, invoice_id)
     return invoice, documents.invoice_pdf(work, invoice.id)
 
 
 def payment_page(work: Work, customer_id: str, invoice_id: str) -> PaymentPage:
-    """The page at the customer's provider on which its invoice is paid. Raises `NotFound`, and as `payment_url`."""
+    """The provider's page to pay the customer's invoice. Raises `NotFound`, and as `payment_url` does."""
     return payment_url(work, invoice_of(work, customer_id, invoice_id).id)
 
 

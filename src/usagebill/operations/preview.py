@@ -1,7 +1,7 @@
 """Previews: the coming invoice, made by the same operations that would make it, and rolled back.
 
 A preview plays the future in its own transaction: it creates the subscription, changes its plan, ends it or lets its
-period close at the instant at which that would happen, takes a copy of the invoice, and rolls everything back.
+period close, each at the instant at which that would happen, copies the invoice, and rolls everything back.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ __all__ = ["PreviewInput", "preview"]
 
 @Input
 class PreviewInput:
-    """`customer` and `plan_code` for a new purchase; `subscriptions` {external_ids, plan_code, terminated_at} for what
-    an existing customer's invoice will be."""
+    """`customer` and `plan_code` for a new subscription; `subscriptions` {external_ids, plan_code, terminated_at} for
+    the next invoice of an existing customer."""
 
     customer: Maybe[Mapping[str, object]] = sent_as(CustomerInput)
     plan_code: Maybe[str] = ABSENT
@@ -98,7 +98,7 @@ def preview(work: Work, request: PreviewInput) -> JsonObject:
 
 
 def _customer(work: Work, request: PreviewInput) -> Customer:
-    """The customer with the fields sent in place of its own; one made for this preview if no external id is sent."""
+    """The customer with the sent fields in place of its own; without an external id, one created for this preview."""
     sent = dict(request.customer or {})
     external_id = sent.get("external_id")
     if request.billing_entity_code:
@@ -113,11 +113,11 @@ def _customer(work: Work, request: PreviewInput) -> Customer:
         sent["external_id"] = work.new_id()
         if request.billing_entity_code:
             sent["billing_entity_code"] = request.billing_entity_code
-    # Integrations are not called by a preview; metadata is no part of it.
+    # A preview calls no integrations, and has no metadata.
     for name in ("integration_customers", "metadata"):
         sent.pop(name, None)
     if external_id and len(sent) == 1:
-        # Nothing of the customer changes, so nothing is to be decided again either.
+        # Nothing of the customer changes, so nothing has to be decided again.
         stored = customer_by_external_id(work, str(external_id))
         settle_backlog(work, stored.id, needed=False)
         return customer_by_external_id(work, str(external_id))
@@ -125,7 +125,7 @@ def _customer(work: Work, request: PreviewInput) -> Customer:
 
 
 def _coupons(work: Work, customer: Customer, sent: object) -> None:
-    """Attach the coupons sent to a customer that has none: by code if it exists, else as they are described."""
+    """Attach the sent coupons to a customer without any: by code if it exists, else as described."""
     if work.tx.first(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)) is not None:
         return
     for item in sent if isinstance(sent, (list, tuple)) else ():
@@ -157,7 +157,7 @@ def _external_ids(request: PreviewInput) -> tuple[str, ...]:
 
 
 def _played(work: Work, customer: Customer, request: PreviewInput) -> tuple[datetime, Invoice]:
-    """Play the requested change; the instant of the invoice, and the invoice."""
+    """Play the requested change. Returns the instant of the invoice, and the invoice."""
     ids = _external_ids(request)
     if not ids:
         return _purchased(work, customer, request)
@@ -181,7 +181,7 @@ def _subscriptions(work: Work, customer: Customer, ids: Sequence[str]) -> list[S
         within("external_id", ids),
         within("status", UNENDED),
     )
-    # A scheduled downgrade is part of the subscription that it will follow.
+    # A scheduled downgrade belongs to the subscription that it will follow.
     subscriptions = [
         subscription
         for subscription in subscriptions
@@ -215,7 +215,7 @@ def _plan(work: Work, code: object) -> Plan:
 
 
 def _next_run(work: Work, subscription: Subscription) -> datetime:
-    """The local midnight at which the running period of the subscription is over."""
+    """The local midnight at which the running period of the subscription ends."""
     contract = contract_of(work, subscription)
     periods = contract.cycle()
     billed = billed_through_day(work, contract, periods)
@@ -223,7 +223,7 @@ def _next_run(work: Work, subscription: Subscription) -> datetime:
 
 
 def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:
-    """When the subscription ends, if that is on or before the day of its next run."""
+    """The end of the subscription, if that is on or before the day of its next run."""
     if subscription.ending_at is None:
         return None
     zone = zone_of(work, customer_of(work, subscription))
@@ -233,7 +233,7 @@ def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:
 
 
 def _trial_end_before(work: Work, subscription: Subscription, run: datetime) -> datetime | None:
-    """When the end of a trial is billed, if that comes before the next run: with it the fee in advance begins."""
+    """The instant at which the end of a trial is billed (the first fee in advance), if that precedes the next run."""
     plan = plan_of(work, subscription)
     ends_at = end_of_trial(work, subscription, plan.trial_period) if plan.pay_in_advance else None
     if ends_at is None or subscription.trial_ended_at is not None:
@@ -243,7 +243,7 @@ def _trial_end_before(work: Work, subscription: Subscription, run: datetime) -> 
 
 
 def _made(work: Work, customer_id: str, act: Callable[[], object]) -> Invoice | None:
-    """The last subscription invoice that `act` makes of the customer."""
+    """The last of the customer's subscription invoices that `act` makes."""
     before = {invoice.id for invoice in _invoices(work, customer_id)}
     act()
     made = [invoice for invoice in _invoices(work, customer_id) if invoice.id not in before]
@@ -255,12 +255,12 @@ def _invoices(work: Work, customer_id: str) -> list[Invoice]:
 
 
 def _complete(work: Work, invoice: Invoice | None) -> Invoice:
-    """The invoice with all that is used up at its finalization, also if it would be a draft first."""
+    """The invoice with all credits used at its finalization, even if it would be a draft first."""
     if invoice is None:
         raise NotFound("subscription")
     if invoice.status != InvoiceStatus.DRAFT:
         return invoice
-    # Drafts that are issued before it use up coupons and credits, and issue the credit notes that pay for it.
+    # Drafts issued before it use up coupons and credits, and issue credit notes that may pay it.
     drafts = work.tx.find(Invoice, eq("customer_id", invoice.customer_id), eq("status", InvoiceStatus.DRAFT))
     for earlier in finalized_before(invoice, drafts):
         finalize(work, earlier)
@@ -294,7 +294,7 @@ def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tup
 
 
 def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
-    """A subscription that starts later: what its start brings, or its first run."""
+    """The preview of a subscription that starts later: its start, or its first run."""
     begins = day_start(
         local_date(pending.subscription_at, zone_of(work, customer_of(work, pending))),
         zone_of(work, customer_of(work, pending)),
@@ -309,7 +309,7 @@ def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
 
 
 def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datetime, Invoice]:
-    """The next run of these subscriptions, which must be one; a downgrade that waits for it is applied."""
+    """The next run of these subscriptions, which must be the same for all; a scheduled downgrade is applied."""
     runs = [_next_run(work, subscription) for subscription in subscriptions]
     currencies = [plan_of(work, subscription).amount_currency for subscription in subscriptions]
     problem = preview_problem(currencies, [subscription.billing_entity_id for subscription in subscriptions], runs)
@@ -376,7 +376,7 @@ def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[da
 
 
 def _shown(work: Work, invoice: Invoice) -> JsonObject:
-    """The invoice as a finalized one without a number; its ids are those of records that will never be stored."""
+    """The JSON of the invoice, as finalized but without a number; its ids are of records that are never stored."""
     current = work.tx.get(Invoice, invoice.id) or invoice
     shown: JsonObject = dict(
         invoice_view(work, replace(current, status=InvoiceStatus.FINALIZED, number="", sequential_id=None))

@@ -1,4 +1,4 @@
-"""Comparing two price lists on the usage of a period that has passed. Nothing is stored."""
+"""Comparing two price lists on the usage of a past period. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["comparisons", "drafted_plan"]
 
 
 def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:
-    """The plan that these fields describe, as `plans.create` takes them, checked like any other and not stored.
+    """A plan from these fields, which `plans.create` would accept; checked, but not stored.
 
     A charge may name its metric by `billable_metric_code`. Raises `Invalid` and `NotFound`.
     """
@@ -60,7 +60,7 @@ def comparisons(
 ) -> Iterator[ComparedSubscription]:
     """Each subscription of the plan, and of its overrides, that was active from `start` to `end` (both included).
 
-    They come one by one, those of a customer after each other. Days are those of the customer's time zone. Raises
+    They are yielded one by one, grouped by customer. Days are those of the customer's time zone. Raises
     `NotFound` for a plan, and `Invalid` for two currencies or an `end` before `start`.
     """
     if end < start:

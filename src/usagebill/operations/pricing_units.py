@@ -1,4 +1,4 @@
-"""Pricing units: made by library callers, named by charges."""
+"""Pricing units: created by library callers, named by charges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PricingUnitInput:
 
 
 def create(work: Work, request: PricingUnitInput) -> PricingUnit:
-    """A new pricing unit. Raises `Invalid`: all names are required, the short one has at most 3 characters."""
+    """A new pricing unit. Raises `Invalid`: all names are required, `short_name` has at most 3 characters."""
     unit = PricingUnit(
         id=work.new_id(),
         organization_id=work.organization.id,

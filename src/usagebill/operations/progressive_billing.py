@@ -1,4 +1,4 @@
-"""Progressive billing: an invoice as soon as a subscription's usage passes a threshold, and its lifetime usage."""
+"""Progressive billing: an invoice as soon as usage passes a threshold; and lifetime usage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
-    """Note the new events of subscriptions with thresholds, and schedule a check."""
+    """Record the new events of subscriptions with thresholds, and schedule a check."""
     with_thresholds = not_empty("usage_thresholds")
     sent: dict[str, list[Event]] = {}
     for event in events:
@@ -76,10 +76,10 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
 
 
 def check(work: Work, task: CheckUsageThresholds) -> None:
-    """Job: invoice the subscription's usage so far if it has passed a threshold since it was invoiced last.
+    """Job: invoice the subscription's usage so far if it has passed a threshold since the last invoice.
 
-    The customer's backlog is settled first: a closed period, or a change of plan, decides what is usage so far, and of
-    which subscription.
+    The customer's backlog is settled first, because a closed period or a plan change decides which usage is current,
+    and whose.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
@@ -131,7 +131,7 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
 
 
 def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
-    """Whether there has been an invoice for these thresholds already, voided since or not."""
+    """Whether these thresholds have been invoiced before, even if the invoice was voided since."""
     periods = reader.tx.find(
         BillingPeriod,
         within("subscription_id", _life(reader, subscription)),
@@ -143,8 +143,8 @@ def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reached:
-    """The thresholds that usage has passed in the running periods, and what it comes to: so far, invoiced before these
-    periods, and billed within them.
+    """The thresholds that usage has passed in the running periods, and its amounts in cents: so far, invoiced before
+    these periods, and billed within them.
     """
 
     contract: Contract
@@ -159,7 +159,7 @@ class _Reached:
         return "progressive bill", self.contract.subscription.id
 
     def bill(self, reader: Reader) -> Bill | None:
-        """All usage of the running charges period so far, earlier progressive invoices credited."""
+        """The bill of all usage so far in the running charges period, less earlier progressive invoices."""
         applied = tuple(self._applied(reader, threshold) for threshold in self.passed)
         return progressive_bill(reader, self.contract, self.boundaries, applied)
 
@@ -175,7 +175,7 @@ class _Reached:
 
 
 def _bill(work: Work, reached: _Reached) -> None:
-    """Invoice what was reached, and tell of each threshold."""
+    """Invoice the usage, and send a message per threshold."""
     owed = work.worked_out(reached.key, reached.bill, given=reached)
     if owed is None:
         return
@@ -186,9 +186,9 @@ def _bill(work: Work, reached: _Reached) -> None:
 
 
 def _billed_cents(reader: Reader, subscription: Subscription, boundaries: Boundaries) -> int:
-    """The usage of the running charges period that its last progressive billing invoice was made for.
+    """Usage of the running charges period, in cents, at its last progressive billing invoice.
 
-    That is what the invoice bills, and what is billed otherwise: usage paid in advance passes a threshold once, too.
+    Besides the invoice's own amount it includes usage paid in advance, which also passes a threshold only once.
     """
     if boundaries.charges is None:
         return 0
@@ -207,7 +207,7 @@ def _billed_cents(reader: Reader, subscription: Subscription, boundaries: Bounda
 
 
 def _life(reader: Reader, subscription: Subscription) -> list[str]:
-    """The ids of the subscriptions that followed each other since the first of them, this one included."""
+    """The ids of the chain of subscriptions that this one continues, itself included."""
     return [
         other.id
         for other in reader.tx.find(
@@ -218,7 +218,7 @@ def _life(reader: Reader, subscription: Subscription) -> list[str]:
 
 
 def invoiced_cents(reader: Reader, subscription: Subscription) -> int:
-    """The usage fees, before coupons and taxes, of standing subscription invoices in the life of the subscription."""
+    """Cents of usage fees, before coupons and taxes, on valid subscription invoices in the subscription's life."""
     return reader.tx.total(Fee, "amount_cents", *_counted_fees(reader, subscription))
 
 
@@ -234,16 +234,16 @@ def _counted_fees(reader: Reader, subscription: Subscription) -> tuple[Condition
 
 
 def usage_before(reader: Reader, subscription: Subscription, start: datetime) -> int:
-    """Lifetime usage from before the charges period that began at `start`, in cents: historical, and billed.
+    """Lifetime usage from before the charges period that began at `start`, in cents: historical and billed.
 
-    Usage of the period that is paid in advance is billed already, and no part of it: it counts with the period.
+    Usage of the period that was paid in advance is billed already, but counts with the period.
     """
     in_advance = _paid_in_advance(reader, subscription, start)
     return _historical(reader, subscription) + invoiced_cents(reader, subscription) - in_advance
 
 
 def _paid_in_advance(reader: Reader, subscription: Subscription, start: datetime) -> int:
-    """What is invoiced already of the usage since `start`, in cents."""
+    """Usage since `start` that is invoiced already, in cents."""
     return reader.tx.total(
         Fee,
         "amount_cents",
@@ -265,7 +265,7 @@ def _historical(reader: Reader, subscription: Subscription) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifetimeUsageNow:
-    """The lifetime usage of a subscription as it is now, in cents of its plan's currency."""
+    """The current lifetime usage of a subscription, in cents of its plan's currency."""
 
     record: LifetimeUsage
     subscription: Subscription
@@ -300,7 +300,7 @@ def _subscription(reader: Reader, external_id: str, options: LifetimeUsageOption
 
 
 def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> LifetimeUsageNow:
-    """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are."""
+    """The lifetime usage of a subscription: historical, invoiced and current, with progress towards its thresholds."""
     subscription = _subscription(reader, external_id, options)
     if subscription.started_at is None:
         raise NotFound("lifetime_usage", external_id)
@@ -325,7 +325,7 @@ def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Life
 
 
 def _reached(reader: Reader, subscription: Subscription) -> dict[int, datetime]:
-    """Lifetime usage of each progressive billing invoice, and when it was made."""
+    """Lifetime usage at each progressive billing invoice, with the invoice's creation."""
     periods = reader.tx.find(
         BillingPeriod,
         within("subscription_id", _life(reader, subscription)),

@@ -1,4 +1,4 @@
-"""Customers at payment providers: linked when a customer is upserted, created there, and kept up to date."""
+"""Customers at payment providers: linked on upsert, created there, and kept up to date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from usagebill.work import Reader, Work
 
 __all__ = ["ProviderLinkInput", "ask_setup", "follow_link", "linked", "tell_created", "tell_error"]
 
-# The kinds of method at Stripe, and those that need nothing to be set up by the customer.
+# The method types of Stripe, and those that the customer does not have to set up.
 STRIPE_METHODS = (
     "card",
     "sepa_debit",
@@ -37,7 +37,7 @@ _NO_SET_UP = ("crypto", "customer_balance")
 
 @Input
 class ProviderLinkInput:
-    """The payment provider of a customer, as `billing_configuration` has it."""
+    """The payment provider of a customer in `billing_configuration`."""
 
     payment_provider: Maybe[str] = ABSENT
     payment_provider_code: Maybe[str] = ABSENT
@@ -47,17 +47,17 @@ class ProviderLinkInput:
 
 
 def needs_set_up(customer: Customer) -> bool:
-    """Whether the customer has to leave a method on a page before it can be charged."""
+    """Whether the customer has to set up a method on a page before it can be charged."""
     return customer.payment_provider != "stripe" or any(
         method not in _NO_SET_UP for method in customer.provider_payment_methods or ("card",)
     )
 
 
 def linked(reader: Reader, before: Customer | None, customer: Customer, sent: ProviderLinkInput) -> Customer:
-    """The customer with the payment provider that a request names. Raises `Invalid`.
+    """The customer with the requested payment provider. Raises `Invalid`.
 
-    A provider is linked only if its id of the customer is sent, or it is to be made there; else, on a new customer,
-    it is ignored. Null takes the link away.
+    A provider is linked only if its id of the customer is sent, or the customer is to be created there; otherwise it is
+    ignored for a new customer. Null removes the link.
     """
     if not is_given(sent.payment_provider):
         return _changed(customer, sent) if customer.payment_connection_id is not None else customer
@@ -69,7 +69,7 @@ def linked(reader: Reader, before: Customer | None, customer: Customer, sent: Pr
     if same and (not sent.payment_provider_code or sent.payment_provider_code == customer.payment_provider_code):
         return _changed(customer, sent)
     if not synced and not theirs:
-        # Nothing says who the customer is there.
+        # The customer's id there is unknown.
         return customer if before is None or kind in KINDS else unlinked(customer)
     connection = named_connection(reader, kind, value_or(sent.payment_provider_code, None))
     fresh = replace(
@@ -117,7 +117,7 @@ _TOLD = (
 
 
 def follow_link(work: Work, before: Customer | None, customer: Customer) -> None:
-    """What a change of a customer does at its payment provider; the customer is stored already."""
+    """Schedule the updates of a changed customer, stored already, at its payment provider."""
     was = None if before is None else before.payment_connection_id
     if before is not None and was is not None and was != customer.payment_connection_id:
         for method in work.tx.find(PaymentMethod, eq("customer_id", customer.id), eq("connection_id", was)):
@@ -130,7 +130,7 @@ def follow_link(work: Work, before: Customer | None, customer: Customer) -> None
         return
     assert before is not None
     if before.provider_customer_id != customer.provider_customer_id:
-        # It has another account there, with methods of its own.
+        # It is another account there, with its own methods.
         if customer.provider_customer_id and before.provider_customer_id and not customer.sync_with_provider:
             ask_setup(work, customer, connection)
         else:
@@ -153,23 +153,23 @@ def _begin(work: Work, customer: Customer, connection: PaymentConnection) -> Non
 
 
 def ask_setup(work: Work, customer: Customer, connection: PaymentConnection) -> None:
-    """Have a page made on which the customer leaves a payment method, if it needs one."""
+    """Schedule the creation of a page to set up a payment method, if the customer needs one."""
     if connection.traits.sets_up and needs_set_up(customer):
         _ask(work, ProviderErrand.SETUP_URL, customer)
 
 
 def _ask(work: Work, errand: ProviderErrand, customer: Customer) -> None:
-    # The key is of this change: the same however often it is tried, another after the next.
+    # The idempotency key belongs to this change: retries use the same, the next change another.
     key = f"{errand.value}-{customer.id}-{int(work.now.timestamp())}"
     work.schedule(AskPaymentProvider(errand=errand, subject_id=customer.id, request_key=key), work.now)
 
 
 def tell_created(work: Work, customer: Customer) -> None:
-    """Say that the customer exists at its provider."""
+    """Send the message that the customer was created at its provider."""
     work.emit("customer.payment_provider_created", partial(customer_summary, work, customer), customer.id)
 
 
 def tell_error(work: Work, customer: Customer, connection: PaymentConnection, message: str, code: str | None) -> None:
-    """Say that the customer could not be made, changed or set up at its provider."""
+    """Send the message that the customer could not be created, changed or set up at its provider."""
     view = partial(customer_error_view, customer, connection, message, code)
     work.emit("customer.payment_provider_error", view, customer.id)

@@ -1,7 +1,7 @@
-"""Errands: what payment providers are asked besides charges, and what follows from their answers.
+"""Errands: requests to payment providers other than charges, and the processing of responses.
 
-As with charges, a request is put together in one transaction, sent while none is open, and its answer acted upon in
-another. One that is not answered is sent again with the same key, a few times soon and then once an hour.
+As with charges, a request is prepared in one transaction, sent while none is open, and its response processed in
+another. Without a response it is retried with the same idempotency key, a few times soon and then once an hour.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Prepared = tuple[PaymentConnection, Request[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What is asked for a task, and what is done with the answer, or with a failure that is final."""
+    """The handlers of a type of task: its request, the response, and a final failure."""
 
     prepare: Callable[[Work, AskPaymentProvider], Prepared | None]
     conclude: Callable[[Work, AskPaymentProvider, PaymentConnection, Any], None]
@@ -75,7 +75,7 @@ class Errand:
 
 
 def prepare(work: Work, job: Job, task: AskPaymentProvider) -> Prepared | None:
-    """What the provider is to be asked; None if there is nothing to ask, and the job is done."""
+    """The request to the provider; None if there is nothing to ask, and the job is done."""
     prepared = ERRANDS[task.errand].prepare(work, task)
     if prepared is None:
         work.tx.jobs.complete(job)
@@ -85,7 +85,7 @@ def prepare(work: Work, job: Job, task: AskPaymentProvider) -> Prepared | None:
 def conclude(
     work: Work, job: Job, task: AskPaymentProvider, connection: PaymentConnection, answer: object | ProviderFailure
 ) -> None:
-    """Act on an answer; ask again later if there is none."""
+    """Act on a response; without one, retry later."""
     work.tx.jobs.complete(job)
     errand = ERRANDS[task.errand]
     if not isinstance(answer, ProviderFailure):
@@ -113,7 +113,7 @@ def _say(task: AskPaymentProvider, connection: PaymentConnection, failure: Provi
 
 
 def _ignore(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: object) -> None:
-    """Nothing follows; the log says where it failed."""
+    """Log a failure that has no other effect."""
 
 
 # Connections

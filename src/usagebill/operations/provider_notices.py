@@ -1,4 +1,4 @@
-"""Notices: what payment providers report by themselves. Each is stored as it comes, then processed once
+"""Notices: webhooks of payment providers. Each is stored as it arrives, then processed once
 (`core/payment_notices.py` decides).
 """
 
@@ -66,7 +66,7 @@ from usagebill.work import Reader, Work
 
 __all__ = ["NoticeFilters", "conclude", "keep", "list_all", "prepare"]
 
-# How long notices are kept, and when those ahead of our own records are processed again.
+# The retention of notices, and the retry delay of those that are ahead of our own records.
 _KEPT = timedelta(days=90)
 _LOOK_AGAIN = timedelta(seconds=3)
 _MOST_DROPPED = 100
@@ -74,7 +74,7 @@ _log = structlog.get_logger("usagebill.payments")
 
 
 def keep(work: Work, connection: PaymentConnection, notices: Sequence[Notice]) -> None:
-    """Store what a provider reports, to be acted upon; what it has reported before is not stored again."""
+    """Store the notices of a provider and schedule their processing; duplicates are skipped."""
     for notice in notices:
         named = eq("connection_id", connection.id), eq("event_id", notice.id)
         if work.tx.first(ProviderNotice, *named) is not None:
@@ -105,7 +105,7 @@ class NoticeFilters:
 
 
 def list_all(reader: Reader, options: NoticeFilters, paging: Paging) -> Page[ProviderNotice]:
-    """What providers have reported in the last 90 days, newest first. Raises `Invalid` for an unknown status."""
+    """The notices of the last 90 days, newest first. Raises `Invalid` for an unknown status."""
     if not options.status:
         return reader.page(ProviderNotice, paging=paging)
     if options.status not in tuple(NoticeStatus):
@@ -114,7 +114,7 @@ def list_all(reader: Reader, options: NoticeFilters, paging: Paging) -> Page[Pro
 
 
 def prepare(work: Work, job: Job, task: AskPaymentProvider) -> tuple[PaymentConnection, Notice] | None:
-    """The notice that is to be understood; None if that has been done."""
+    """The notice to parse; None if that has been done."""
     kept = work.tx.get(ProviderNotice, task.subject_id)
     connection = None if kept is None else find_connection(work, kept.connection_id)
     if kept is None or connection is None or kept.status != NoticeStatus.PENDING:
@@ -130,7 +130,7 @@ def conclude(
     connection: PaymentConnection,
     answer: Sequence[Outcome] | ProviderFailure,
 ) -> None:
-    """Act on a notice; process it again later if the provider did not explain it, or it is ahead of our records."""
+    """Act on a notice; retry later if the provider gave no details, or it is ahead of our records."""
     work.tx.jobs.complete(job)
     kept = work.tx.get(ProviderNotice, task.subject_id)
     if kept is None:
@@ -162,7 +162,7 @@ def _say(kept: ProviderNotice, connection: PaymentConnection, reason: str) -> No
 
 
 def _apply(work: Work, connection: PaymentConnection, outcome: Outcome) -> str | None:
-    """Act on one thing that a notice means; why nothing follows from it, if that is so."""
+    """Act on one outcome of a notice. Returns the reason if it has no effect."""
     if isinstance(outcome, Unhandled):
         return NOTHING if outcome.known else outcome.reason
     return _APPLY[type(outcome)](work, connection, outcome)
@@ -204,14 +204,14 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
 
 
 def _is_news_to_invoices(reader: Reader, payment: Payment) -> bool:
-    """Whether a charge of a payment request was refused, and its invoices still wait for the provider to say so."""
+    """Whether the payment is a failed charge of a payment request that its invoices do not know of yet."""
     if payment.payable_type is not PayableType.PAYMENT_REQUEST or payment.payment_status != ChargeStatus.FAILED:
         return False
     return any(invoice.payment_status == PaymentStatus.PENDING for invoice in paid_invoices(reader, payment))
 
 
 def _known_payment(reader: Reader, connection: PaymentConnection, moved: PaymentMoved) -> Payment | None:
-    """Our payment: by the provider's id, else by the one that we sent along with a charge not answered yet."""
+    """Our payment, by the provider's id, else by our own id that we sent with an unanswered charge."""
     payment = reader.tx.first(
         Payment, eq("connection_id", connection.id), eq("provider_payment_id", moved.provider_payment_id)
     )
@@ -241,7 +241,7 @@ def _moved(work: Work, payment: Payment, moved: PaymentMoved) -> Payment:
 
 
 def _settle(work: Work, collectable: Collectable, payment: Payment) -> None:
-    """Tell of a payment that a notice made succeed, and let what it pays follow."""
+    """Announce a payment that a notice made succeed, and update its payable."""
     was_paid = collectable.payment_status == PaymentStatus.SUCCEEDED
     if payment.payment_status == ChargeStatus.SUCCEEDED:
         PAYABLES[collectable.type].note(work, collectable.id, None)
@@ -251,7 +251,7 @@ def _settle(work: Work, collectable: Collectable, payment: Payment) -> None:
 
 
 def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> bool:
-    """Whether another charge of the same is on its way, or to follow one that had to be confirmed."""
+    """Whether another charge of the payable is under way, or will follow one that had to be confirmed."""
     if work.tx.jobs.waiting("collect_payment", collectable.id) is not None:
         return True
     others = work.tx.find(Payment, eq(collectable.column, collectable.id))
@@ -259,7 +259,7 @@ def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> boo
 
 
 def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved) -> str | None:
-    """Record a payment that we have not seen: one on a page."""
+    """Record an unknown payment, made on a page. Returns the reason if it has no effect."""
     collectable = None
     if moved.payable_id is not None and moved.payable_type is not None:
         collectable = find_payable(work, moved.payable_type, moved.payable_id)
@@ -349,7 +349,7 @@ def _method_added(work: Work, connection: PaymentConnection, added: MethodAdded)
 
 
 def _collect_pending(work: Work, customer: Customer) -> None:
-    """Charge what waits for a method to be charged with."""
+    """Charge the customer's payables that wait for a payment method."""
     for invoice in work.tx.find(
         Invoice,
         eq("customer_id", customer.id),

@@ -1,4 +1,4 @@
-"""The audit of a customer's payments, refunds, receipts and payment requests: the records looked up."""
+"""Records for the audit of a customer's payments, refunds, receipts and payment requests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["audited_payments"]
 
 
 def audited_payments(reader: Reader, customer: Customer) -> Iterator[Finding]:
-    """What does not agree between a customer's payments, refunds, receipts and payment requests."""
+    """The findings about a customer's payments, refunds, receipts and payment requests."""
     payments = reader.tx.find(Payment, eq("customer_id", customer.id), order=[asc("created_at"), asc("id")])
     receipts = reader.tx.find(PaymentReceipt, eq("customer_id", customer.id), order=[asc("sequential_id"), asc("id")])
     first = reader.tx.first(PaymentReceipt, order=[asc("created_at"), asc("id")])
-    # Payments of older versions have none. An id tells when it was made, `created_at` when it was paid.
+    # Payments of older versions have none. Ids are in order of creation; `created_at` is the instant of payment.
     since = None if first is None else first.payment_id
     yield from audited_receipts(
         ReceiptBook(

@@ -1,4 +1,4 @@
-"""Refunds: what credit notes refund is paid back through the provider that collected it; their status follows."""
+"""Refunds of credit notes, paid back through the provider that collected the payment."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from usagebill.work import Reader, Work
 
 __all__ = ["conclude", "fail", "give_back", "move_refund", "order_refund", "prepare"]
 
-# The provider says that there is nothing left to pay back.
+# Providers' codes for payments with nothing left to refund.
 _NOT_REFUNDABLE = "charge_not_refundable"
 _log = structlog.get_logger("usagebill.payments")
 
 
 def order_refund(work: Work, note: CreditNote) -> None:
-    """Have what an issued note refunds paid back, if a provider collected the newest payment of its invoice.
+    """Order the refund of an issued note, if a provider collected the newest payment of its invoice.
 
-    Nothing is ordered for an invoice that is not paid, or whose dispute was lost.
+    Nothing is ordered for an invoice that is unpaid, or has a lost dispute.
     """
     if note.refund_amount_cents <= 0 or note.refund_status == PaymentStatus.SUCCEEDED:
         return
@@ -49,9 +49,9 @@ def order_refund(work: Work, note: CreditNote) -> None:
 
 
 def give_back(work: Work, payment: Payment, invoice_id: str, cents: int) -> None:
-    """Have so much of a payment paid back, which succeeded for an invoice that nobody was to pay any more.
+    """Order the refund of `cents` of a payment that succeeded for an invoice not to be paid any more.
 
-    If its provider cannot do that, it is left to a person: the payment is shown, and says so.
+    If its provider does not support that, the payment shows that a person has to do it.
     """
     if work.tx.first(RefundAttempt, eq("payment_id", payment.id)) is not None:
         return
@@ -65,7 +65,7 @@ def give_back(work: Work, payment: Payment, invoice_id: str, cents: int) -> None
 
 
 def _mark(work: Work, payment: Payment, cents: int, refund: PaymentStatus, reason: str | None = None) -> None:
-    """Have the payment say how the refund of so many cents stands."""
+    """Store the status of a refund of `cents` on its payment."""
     status = money_back_word(payment, cents, refund)
     work.tx.replace(replace(payment, status=status.value, is_shown=True, updated_at=work.now))
     if refund is PaymentStatus.FAILED:
@@ -112,7 +112,7 @@ def _order(
 
 
 def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
-    """What the provider is asked for an attempt at a refund; None if it has an outcome."""
+    """The request for a refund attempt; None if it has an outcome."""
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None or attempt.provider_refund_id is not None or attempt.refund_status != PaymentStatus.PENDING:
         return None
@@ -143,7 +143,7 @@ def _note_of(reader: Reader, attempt: RefundAttempt) -> CreditNote | None:
 
 
 def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Refunded) -> None:
-    """The provider has made the refund, or will say."""
+    """Act on the response: the provider has made the refund, or will report it."""
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None:
         return
@@ -157,7 +157,7 @@ def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, fa
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None or failure.kind is FailureKind.NOT_SUPPORTED:
         return
-    # A charge that was paid back already, by hand there, is paid back: the note is left for a person to mark.
+    # The charge was refunded manually at the provider: the note is left for a person to mark.
     quiet = failure.code == _NOT_REFUNDABLE
     work.tx.replace(replace(attempt, error_code=failure.code))
     attempt = replace(attempt, error_code=failure.code)
@@ -174,7 +174,7 @@ def move_refund(
     *,
     quiet: bool = False,
 ) -> None:
-    """Store that a refund is pending, succeeded or failed, with its credit note; one that succeeded stays so."""
+    """Store a refund and its credit note as pending, succeeded or failed; one that succeeded stays so."""
     if attempt.refund_status == PaymentStatus.SUCCEEDED:
         return
     changed = attempt.refund_status != status

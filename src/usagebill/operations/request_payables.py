@@ -1,4 +1,4 @@
-"""Payment requests as what is collected: charged as one, and what comes of it is what comes of their invoices."""
+"""Payment requests as payables: charged as one, with effects on their invoices."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ _UPDATED = "payment_request.payment_status_updated"
 
 
 class RequestPayables:
-    """Payment requests. Of what each method is for, see `payables.Payables`."""
+    """Payment requests; see `payables.Payables` for the methods."""
 
     def find(self, reader: Reader, id: str) -> Collectable | None:
-        """The request with what is due of its invoices now: less than was asked for if one was paid since.
+        """The request with the amount now due on its invoices: less than requested if one was paid since.
 
-        Nothing is due of those that were voided. It cannot be charged while another one is being charged, or if all
-        were voided.
+        Nothing is due on voided ones. It cannot be charged while another one is being charged, or if all were voided.
         """
         request = reader.tx.get(PaymentRequest, id)
         if request is None:
@@ -59,11 +58,11 @@ class RequestPayables:
         )
 
     def attempt(self, work: Work, id: str) -> None:
-        """Nothing is counted: attempts of a campaign count when it asks."""
+        """Nothing is counted here: attempts of a campaign count when it asks."""
 
     def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
-        """The request, its invoices and the customer's dunning follow. What was paid is noted on the invoices, each
-        up to what is due of it; a payment that succeeded gets its receipt. What came for voided invoices is given back.
+        """Update the request, its invoices and the customer's dunning. The paid amount is spread over the invoices, up
+        to the amount due on each; a successful payment gets its receipt. Amounts for voided invoices are given back.
         """
         request = request_of(work, id)
         succeeded = payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED
@@ -73,20 +72,20 @@ class RequestPayables:
                 event = PaymentEvent.UNWANTED
         _move_invoices(work, request, event)
         if succeeded and any(dues(requested_invoices(work, request))):
-            # Less was paid than is due: the rest is still asked for.
+            # Less was paid than is due: the remainder is still requested.
             event = PaymentEvent.NOTICE_PROCESSING
         _move_request(work, request, event)
         if payment is not None:
             payment_receipts.issue(work, payment)
 
     def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
-        """Tell of the request, not of its invoices."""
+        """Send the message about the request, none about its invoices."""
         request = request_of(work, id)
         view = partial(request_failure_view, work, request, failure)
         work.emit("payment_request.payment_failure", view, request.id)
 
     def note(self, work: Work, id: str, failure: ProviderFailure | None) -> None:
-        """A request has no such field: a webhook says so, and the customer gets an e-mail."""
+        """Send a webhook and the customer's e-mail, because a request has no field to show it."""
 
 
 def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice]) -> Payable:
@@ -109,7 +108,7 @@ def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice
 
 
 def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> Payment:
-    """The payment, which says so if something of it is to be given back."""
+    """The payment, marked if a part of it is to be given back."""
     invoices = {invoice.id: invoice for invoice in requested_invoices(work, request)}
     noted = noted_payment(payment.amount_cents, parts_of_request(work, request), invoices, work.now)
     for part, paid in zip(noted.parts, noted.invoices, strict=True):
@@ -129,7 +128,7 @@ def _move_invoices(work: Work, request: PaymentRequest, event: PaymentEvent) -> 
         if invoice.status == InvoiceStatus.VOIDED:
             continue
         is_left = follows is PaymentEvent.REQUEST_SUCCEEDED and invoice.due_cents > 0
-        # The rest of one that is not paid in full can be charged again.
+        # The remainder of a partially paid request can be charged again.
         move_payment(work, invoice, PaymentEvent.CHARGE_PENDING if is_left else follows)
 
 
@@ -144,7 +143,7 @@ def _move_request(work: Work, request: PaymentRequest, event: PaymentEvent) -> N
         if request.dunning_campaign_id is not None:
             paid_in(work, request.customer_id, request.currency)
     if event in FAILED_CHARGES and request.payment_status != PaymentStatus.FAILED:
-        # Told once: that a notice repeats what the answer said is no news to the customer.
+        # Sent once: a notice that repeats the response is no news to the customer.
         campaign = None
         if request.dunning_campaign_id is not None:
             campaign = work.tx.get(DunningCampaign, request.dunning_campaign_id)

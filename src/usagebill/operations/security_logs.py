@@ -1,4 +1,4 @@
-"""The log of security: written from the changes of a unit of work, in its transaction; listed and shown."""
+"""The security log: written from the changes of a unit of work, in its transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SecurityFilters", "get", "list_all", "note", "record"]
 
 
 def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
-    """Log what has become of keys, endpoints, connections and billing entities in this unit of work."""
+    """Log the changes of keys, endpoints, connections and billing entities in this unit of work."""
     key = work.actor.api_key
     for event in security_events(changes):
         note(work, event, None if key is None else key.id, work.actor.client, written_at)
@@ -44,7 +44,7 @@ def note(work: Work, event: SecurityEvent, api_key_id: str | None, client: str |
 
 @Input
 class SecurityFilters:
-    """All that are given must hold; of several values of one any. The bounds of `logged_at` are inclusive.
+    """All filters must match, each with any of its values. The bounds of `logged_at` are inclusive.
 
     `api_key_ids` are those of the keys that were used.
     """
@@ -58,7 +58,7 @@ class SecurityFilters:
 
 
 def list_all(reader: Reader, options: SecurityFilters, paging: Paging) -> Page[SecurityLog]:
-    """Events up to `to_date`, newest first. Raises `Invalid` without it, and for what is no date."""
+    """Events up to `to_date`, newest first. Raises `Invalid` without it, and for malformed dates."""
     if not options.to_date:
         raise Invalid(to_date="value_is_mandatory")
     conditions = log_span(reader, options.from_date, options.to_date, reader.settings.security_log_days)
@@ -70,13 +70,13 @@ def list_all(reader: Reader, options: SecurityFilters, paging: Paging) -> Page[S
         if values:
             conditions.append(within(column, values))
     if options.user_ids:
-        # Nobody signs in here: whoever does something has a key.
+        # Nobody signs in here: all actions are done with API keys.
         conditions.append(within("id", ()))
     return reader.page(SecurityLog, *conditions, paging=paging, order=(desc("logged_at"),))
 
 
 def get(reader: Reader, log_id: str) -> SecurityLog:
-    """An event, as long as it is kept. Raises `NotFound`."""
+    """The event with this id, while it is kept. Raises `NotFound`."""
     entry = reader.tx.get(SecurityLog, log_id)
     days = reader.settings.security_log_days
     if entry is None or (days is not None and entry.logged_at < reader.now - timedelta(days=days)):

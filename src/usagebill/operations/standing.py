@@ -1,4 +1,4 @@
-"""How an installation stands: its due jobs, its workers, its invoices and webhooks, of all organizations together."""
+"""The state of an installation: due jobs, workers, invoices and webhooks of all organizations."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ from usagebill.storage.ports import Store, Transaction
 __all__ = ["Shipping", "Standing", "age_of_oldest_job", "is_copy", "note_worker", "shipping_of", "standing"]
 
 _LIVE = timedelta(minutes=2)
-# A shipment passes the events of other organizations once there are half as many: the next of its own is not farther.
+# A shipment skips the events of other organizations once there are half as many: its next event is no farther.
 _LOOKED_THROUGH = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipping:
-    """How far behind an event store is, for one organization.
+    """The lag of an event store for one organization.
 
-    `waiting` is the number of events it was not sent, those of other organizations between them included; the first of
-    them was received at `waits_since`. `counts` says whether usage is counted by the event store; `fault` why it is not
-    believed, if so.
+    `waiting` is the number of unsent events, including those of other organizations in between; the first of them was
+    received at `waits_since`. `counts` says whether the event store counts usage; `fault` why it is not trusted, if so.
     """
 
     organization_id: str
@@ -43,17 +42,16 @@ class Shipping:
     fault: str | None
 
     def waited(self, now: datetime) -> timedelta:
-        """For how long the first event that was not sent has waited."""
+        """The waiting time of the first unsent event."""
         return timedelta() if self.waits_since is None else max(timedelta(), now - self.waits_since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How it stands `at` that instant. `invoices` and `webhooks` count by status; `events` is how many were stored.
+    """The state at the instant `at`. `invoices` and `webhooks` are counts by status; `events` is the number stored.
 
-    `unbilled` is how many of them are not billed, by reason, as a worker last counted them (once a day).
-    `refused_events` is how many things that files and brokers held are listed as no events. `shipping` has an entry for
-    each event store and organization whose events are sent to it.
+    `unbilled` is the number of unbilled events by reason, from a worker's daily count. `refused_events` is the number
+    of listed entries of files and brokers that are no events. `shipping` has an entry per event store and organization.
     """
 
     at: datetime
@@ -71,10 +69,10 @@ class Standing:
         return tuple(worker for worker in self.queue.workers if worker.seen_at >= self.at - _LIVE)
 
     def problems(self, max_age: timedelta) -> list[str]:
-        """What a person should look at, in words; empty if billing goes on.
+        """Problems that need a person, in words; empty if billing is running.
 
-        A due job that has waited for longer than `max_age` is a standstill, and so is an event that an event store in
-        use was not sent for as long.
+        A due job that has waited longer than `max_age` is a standstill, and so is an event not sent for that long to an
+        event store in use.
         """
         problems: list[str] = []
         waited = self.queue.age_of_oldest(self.at)
@@ -98,7 +96,7 @@ class Standing:
 
 
 def standing(store: Store, now: datetime) -> Standing:
-    """How all organizations of a store stand at `now`: from what is kept for lists, without reading records."""
+    """The state of all organizations of a store at `now`, from indexes kept for lists, without reading records."""
 
     def look(tx: Transaction) -> Standing:
         scoped = [tx.scoped(organization.id) for organization in organizations.find_all(tx)]
@@ -124,7 +122,7 @@ def standing(store: Store, now: datetime) -> Standing:
 
 
 def shipping_of(tx: Transaction, shipment: EventShipment) -> Shipping:
-    """How far behind the event store of a shipment is."""
+    """The lag of a shipment's event store."""
     latest = tx.events.latest()
     end = min(latest, shipment.shipped_to + _LOOKED_THROUGH)
     following = tx.events.stored_since(shipment.shipped_to, end, at_most=1)
@@ -148,18 +146,18 @@ def _unbilled(scoped: Iterable[Transaction]) -> dict[str, int]:
 
 
 def age_of_oldest_job(store: Store, now: datetime) -> timedelta:
-    """For how long the first job that is due, and not being done, has waited; zero if none is due."""
+    """The waiting time of the first due job that is not under way; zero if none is due."""
     return store.read(None, lambda tx: tx.jobs.state(now)).age_of_oldest(now)
 
 
 def note_worker(store: Store, worker: WorkerSeen) -> None:
-    """Note in the file that a worker was seen."""
+    """Record in the database file that a worker was seen."""
     known = replace(worker, home=store.identity)
     store.write(None, lambda tx: tx.jobs.note_worker(known))
 
 
 def is_copy(store: Store, now: datetime) -> bool:
-    """Whether workers have written to the file, and it was another one then: this is a copy of it."""
+    """Whether the database file is a copy: workers have written to it when it was another file."""
     workers = store.read(None, lambda tx: tx.jobs.state(now)).workers
     homes = {worker.home for worker in workers if worker.home}
     return bool(homes) and store.identity not in homes

@@ -1,4 +1,4 @@
-"""The charges, filters and fixed charges of one subscription: those of its plan, until it is given its own.
+"""Charges, filters and fixed charges of one subscription: its plan's, until it gets its own.
 
 The first change of a charge gives the subscription an override of its plan; the plan itself never changes.
 """
@@ -48,7 +48,7 @@ R = TypeVar("R", Charge, FixedCharge)
 
 @Input
 class WhichSubscription:
-    """The status of the subscription that is meant: active, unless given."""
+    """The status of the named subscription, by default active."""
 
     subscription_status: Maybe[str] = ABSENT
     status: Maybe[str] = ABSENT
@@ -73,7 +73,7 @@ def _of_code(items: tuple[R, ...], code: str, kind: str) -> R:
 
 
 def _own_plan(work: Work, subscription: Subscription) -> Plan:
-    """The override that the subscription is on; if it is on a plan of the catalog, it is moved to a new one."""
+    """The override that the subscription is on; from a catalog plan it is moved to a new one."""
     plan = plan_of(work, subscription)
     if plan.parent_id is not None:
         return plan
@@ -84,13 +84,13 @@ def _own_plan(work: Work, subscription: Subscription) -> Plan:
 
 
 def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
-    """The charge with this code of the subscription's own plan, which it gets if it has none."""
+    """The charge with this code of the subscription's override, which is created if it has none."""
     _of_code(plan_definition(work, subscription.plan_id).charges, code, "charge")
     return _of_code(plan_definition(work, _own_plan(work, subscription).id).charges, code, "charge")
 
 
 def _written(work: Work, charge: Charge) -> Charge:
-    """The charge of an override, stored; drafts that bill its subscription are out of date."""
+    """Store the charge of an override, and flag the drafts that bill its subscription."""
     work.tx.replace(charge)
     changed_plans(work, [charge.plan_id])
     return charge
@@ -112,7 +112,7 @@ def get_charge(reader: Reader, external_id: str, charge_code: str, options: Whic
 def update_charge(
     work: Work, external_id: str, charge_code: str, request: ChargeInput, options: WhichSubscription
 ) -> Charge:
-    """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
+    """Change the sent fields of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
     own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
     return _written(work, overridden_charge(work, own_charge, metric_of(work, own_charge), request))
 
@@ -136,7 +136,7 @@ def get_filter(
 def create_filter(
     work: Work, external_id: str, charge_code: str, request: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
-    """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` if its values have one."""
+    """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` for values already filtered."""
     own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
     added = new_filter(work, own_charge, request)
     if any(same_values(charge_filter.values, added.values) for charge_filter in own_charge.filters):
@@ -154,7 +154,7 @@ def _changed_filters(
     options: WhichSubscription,
     change: Callable[[Charge, ChargeFilter], ChargeFilter | None],
 ) -> tuple[Charge, ChargeFilter]:
-    """Change the filter that has the values of the named one on the subscription's own charge; None removes it."""
+    """Apply `change` to the named filter's counterpart on the subscription's own charge; None removes it."""
     subscription = _subscription(work, external_id, options)
     charge = _of_code(plan_definition(work, subscription.plan_id).charges, charge_code, "charge")
     named = pick_filter(charge, filter_id)
@@ -202,7 +202,7 @@ def delete_filter(
 
 
 def _shown(subscription: Subscription, charge: FixedCharge) -> FixedCharge:
-    """The fixed charge with the units that the subscription has of it."""
+    """The fixed charge with the subscription's own units."""
     return replace(charge, units=subscription.fixed_charge_units.get(charge.id, charge.units))
 
 
@@ -229,10 +229,9 @@ def get_fixed_charge(
 def update_fixed_charge(
     work: Work, external_id: str, fixed_charge_code: str, request: FixedChargeInput, options: WhichSubscription
 ) -> FixedCharge:
-    """Change what is sent of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
+    """Change the sent fields of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
 
-    Units alone are kept on the subscription, and its plan stays that of the catalog; anything else gives it an
-    override.
+    Units alone are kept on the subscription, which stays on its catalog plan; anything else gives it an override.
     """
     subscription = _subscription(work, external_id, options)
     if subscription.status == SubscriptionStatus.INCOMPLETE:

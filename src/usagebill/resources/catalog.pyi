@@ -323,7 +323,7 @@ class Plans(Resource):
         metadata: Mapping[str, str | None] | None = ...,
         cascade_updates: bool | None = ...,
     ) -> Plan:
-        """A new plan with everything on it. Raises `Invalid`, and `NotFound` for what it refers to.
+        """A new plan with its charges, thresholds and commitment. Raises `Invalid`, and `NotFound` for references.
 
         name: A readable name. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -369,10 +369,10 @@ class Plans(Resource):
         metadata: Mapping[str, str | None] | None = ...,
         cascade_updates: bool | None = ...,
     ) -> Plan:
-        """Change what is sent of a plan. Raises `NotFound` and `Invalid`.
+        """Change the sent fields of a plan. Raises `NotFound` and `Invalid`.
 
         Once a subscription has been on it, only names, description and amount change, and the prices of its charges.
-        `charges` and `fixed_charges` are whole lists: what is not named by its id goes. `cascade_updates` passes changes
+        `charges` and `fixed_charges` are whole lists: those not named by id are removed. `cascade_updates` passes changes
         on to overrides.
 
         current_code: Its code.
@@ -403,7 +403,7 @@ class Plans(Resource):
         """
 
     def delete(self, code: str) -> Plan:
-        """Have the plan and its overrides deleted, and every subscription on them ended. Raises `NotFound`.
+        """Delete the plan and its overrides, and end every subscription on them, in a job. Raises `NotFound`.
 
         code: Its code.
         """
@@ -432,7 +432,7 @@ class Plans(Resource):
         applied_pricing_unit: AppliedPricingUnitFields | Mapping[str, Any] | None = ...,
         cascade_updates: bool | None = ...,
     ) -> Charge:
-        """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`.
+        """Add a charge to a plan; its code is required. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         code: The code that identifies it, unique among its kind. Required.
@@ -479,7 +479,7 @@ class Plans(Resource):
         applied_pricing_unit: AppliedPricingUnitFields | Mapping[str, Any] | None = ...,
         cascade_updates: bool | None = ...,
     ) -> Charge:
-        """Change a charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`.
+        """Change a charge, like an item of the plan's `charges`. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         charge_code: The charge, by code.
@@ -542,7 +542,7 @@ class Plans(Resource):
         invoice_display_name: str | None = ...,
         cascade_updates: bool | None = ...,
     ) -> tuple[Charge, ChargeFilter]:
-        """Add a filter to a charge, even one with the values of another. Raises `NotFound` and `Invalid`.
+        """Add a filter to a charge, even with the same values as another. Raises `NotFound` and `Invalid`.
 
         code: Its code.
         charge_code: The charge, by code.
@@ -585,7 +585,7 @@ class Plans(Resource):
     def list_filters(
         self, code: str, charge_code: str, *, page: int = ..., per_page: int = ...
     ) -> Pages[tuple[Charge, ChargeFilter]]:
-        """The filters of a charge, the one changed longest ago first. Raises `NotFound`.
+        """The filters of a charge, by last change, oldest first. Raises `NotFound`.
 
         code: Its code.
         charge_code: The charge, by code.
@@ -630,7 +630,7 @@ class Plans(Resource):
         tax_codes: Sequence[str] | None = ...,
         cascade_updates: bool | None = ...,
     ) -> FixedCharge:
-        """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`.
+        """Add a fixed charge to a plan; its code is required. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         code: The code that identifies it, unique among its kind. Required.
@@ -668,7 +668,7 @@ class Plans(Resource):
         tax_codes: Sequence[str] | None = ...,
         cascade_updates: bool | None = ...,
     ) -> FixedCharge:
-        """Change a fixed charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`.
+        """Change a fixed charge, like an item of the plan's `fixed_charges`. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         fixed_charge_code: The fixed charge, by code.
@@ -721,7 +721,7 @@ class Plans(Resource):
     def replace_metadata(
         self, code: str, *, metadata: Mapping[str, str | None] | None = ...
     ) -> Mapping[str, str | None] | None:
-        """Make what is sent the whole metadata of the plan; without it nothing changes. Raises `NotFound`, `Invalid`.
+        """Replace the metadata of the plan; if absent, nothing changes. Raises `NotFound` and `Invalid`.
 
         code: Its code.
         metadata: Your own values by key, stored and returned with it.
@@ -737,20 +737,20 @@ class Plans(Resource):
         """
 
     def delete_metadata(self, code: str) -> None:
-        """Remove the plan's metadata; nothing to remove is fine. Raises `NotFound`.
+        """Remove the plan's metadata, if there is any. Raises `NotFound`.
 
         code: Its code.
         """
 
     def delete_metadata_key(self, code: str, key: str) -> Mapping[str, str | None]:
-        """Remove one key, if there is one. Raises `NotFound` for the plan, and for one without any metadata.
+        """Remove one key, if present. Raises `NotFound` for the plan, or if it has no metadata.
 
         code: Its code.
         key: The key.
         """
 
     def list(self, *, page: int = ..., per_page: int = ...) -> Pages[Plan]:
-        """The plans that are no overrides, newest first, those that are being deleted included.
+        """Catalog plans (no overrides), newest first, including those being deleted.
 
         page: Which page, from 1 on. Default: 1.
         per_page: How many records a page holds, at most 1000. Default: 100.
@@ -772,7 +772,7 @@ class PricingUnits(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def create(self, *, name: str, code: str, short_name: str, description: str | None = ...) -> PricingUnit:
-        """A new pricing unit. Raises `Invalid`: all names are required, the short one has at most 3 characters.
+        """A new pricing unit. Raises `Invalid`: all names are required, `short_name` has at most 3 characters.
 
         name: A readable name. Required.
         code: The code that identifies it, unique among its kind. Required.

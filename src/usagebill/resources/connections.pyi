@@ -45,7 +45,7 @@ class PaymentConnections(Resource):
         client_secret: str | None = ...,
         signature_key: str | None = ...,
     ) -> PaymentConnection:
-        """A new connection. Raises `Invalid`, also if another connection of any kind has the code already.
+        """A new connection. Raises `Invalid`, also if a connection of any kind has the code.
 
         kind: The kind of provider. One of stripe, gocardless, adyen, cashfree, flutterwave, moneyhash. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -93,7 +93,7 @@ class PaymentConnections(Resource):
         client_secret: str | None = ...,
         signature_key: str | None = ...,
     ) -> PaymentConnection:
-        """Change what is sent of a connection; an empty credential is taken away. Its kind and its code stay.
+        """Change the sent fields of a connection; an empty credential is cleared. Its kind and code stay.
 
         Raises `NotFound` and `Invalid`.
 
@@ -126,13 +126,13 @@ class PaymentConnections(Resource):
         """
 
     def delete(self, code: str) -> PaymentConnection:
-        """End a connection: its customers are linked to no provider any more, and their methods go. Payments stay.
+        """Delete a connection, its customers' links to it and their payment methods. Payments stay.
 
         code: Its code.
         """
 
     def notices(self, *, status: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[ProviderNotice]:
-        """What providers have reported in the last 90 days, newest first. Raises `Invalid` for an unknown status.
+        """The notices of the last 90 days, newest first. Raises `Invalid` for an unknown status.
 
         status: Only those with this status.
         page: Which page, from 1 on. Default: 1.

@@ -349,16 +349,16 @@ class Customers(Resource):
         """
 
     def portal_url(self, external_customer_id: str) -> str:
-        """A new link to the pages of the customer, which opens them for 12 hours. Raises `NotFound`.
+        """A new link to the customer's pages, valid for 12 hours. Raises `NotFound`.
 
         external_customer_id: The customer, by your own id.
         """
 
     def checkout_url(self, external_id: str) -> SetupPage:
-        """A page on which the customer leaves a payment method with its provider.
+        """A page on which the customer sets up a payment method at its provider.
 
-        Raises `NotFound`, `Invalid` if there is nothing to leave or nobody to leave it with, `NotAllowed` if the
-        provider has no such pages, and `ThirdPartyError` where it refuses.
+        Raises `NotFound`, `Invalid` if the customer has no provider or needs no setup, `NotAllowed` if the provider has no
+        such pages, and `ThirdPartyError` if it refuses.
 
         external_id: Your own id of it.
         """
@@ -745,7 +745,7 @@ class Subscriptions(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> Charge:
-        """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`.
+        """Change the sent fields of a charge, for this subscription alone. Raises `NotFound` and `Invalid`.
 
         external_id: Your own id of it.
         charge_code: The charge, by code.
@@ -819,7 +819,7 @@ class Subscriptions(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> tuple[Charge, ChargeFilter]:
-        """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` if its values have one.
+        """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` for values already filtered.
 
         external_id: Your own id of it.
         charge_code: The charge, by code.
@@ -930,10 +930,9 @@ class Subscriptions(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> FixedCharge:
-        """Change what is sent of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
+        """Change the sent fields of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
 
-        Units alone are kept on the subscription, and its plan stays that of the catalog; anything else gives it an
-        override.
+        Units alone are kept on the subscription, which stays on its catalog plan; anything else gives it an override.
 
         external_id: Your own id of it.
         fixed_charge_code: The fixed charge, by code.
@@ -961,7 +960,7 @@ class Subscriptions(Resource):
         subscription_status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> LifetimeUsageNow:
-        """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are.
+        """The lifetime usage of a subscription: historical, invoiced and current, with progress towards its thresholds.
 
         external_id: Your own id of it.
         subscription_status: The status of the subscription, if several share the id. One of pending, incomplete, active, terminated, canceled.

@@ -91,7 +91,7 @@ class SecurityLogs(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self, log_id: str) -> SecurityLog:
-        """An event, as long as it is kept. Raises `NotFound`.
+        """The event with this id, while it is kept. Raises `NotFound`.
 
         log_id: The log, by id.
         """
@@ -108,7 +108,7 @@ class SecurityLogs(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[SecurityLog]:
-        """Events up to `to_date`, newest first. Raises `Invalid` without it, and for what is no date.
+        """Events up to `to_date`, newest first. Raises `Invalid` without it, and for malformed dates.
 
         from_date: Only those on or after this day.
         to_date: Only those on or before this day.

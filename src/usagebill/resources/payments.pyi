@@ -96,15 +96,14 @@ class PaymentMethods(Resource):
         """
 
     def set_as_default(self, external_id: str, payment_method_id: str) -> PaymentMethod:
-        """Charge the customer with this method unless another is named. Raises `NotFound`, and `NotAllowed` for one that
-        cannot be charged any more.
+        """Make this method the customer's default. Raises `NotFound`, and `NotAllowed` if it can no longer be charged.
 
         external_id: Your own id of it.
         payment_method_id: The payment method, by id.
         """
 
     def delete(self, external_id: str, payment_method_id: str) -> PaymentMethod:
-        """Charge this method no more; no other takes its place as the default. Raises `NotFound`.
+        """Delete this method; no other becomes the default in its place. Raises `NotFound`.
 
         external_id: Your own id of it.
         payment_method_id: The payment method, by id.
@@ -153,7 +152,7 @@ class PaymentReceipts(Resource):
         """
 
     def list(self, *, invoice_id: str | None = ..., page: int = ..., per_page: int = ...) -> Pages[PaymentReceipt]:
-        """Receipts, newest first, of one invoice if asked. Raises `Invalid` for an id that is none.
+        """Receipts, newest first, filtered by invoice. Raises `Invalid` for a malformed id.
 
         invoice_id: The invoice, by id.
         page: Which page, from 1 on. Default: 1.
@@ -173,10 +172,10 @@ class PaymentRequests(Resource):
         email: str | None = ...,
         payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...,
     ) -> PaymentRequest:
-        """Ask a customer for what is due of overdue invoices. Ids that are none of the customer's invoices are left out.
+        """Ask a customer to pay overdue invoices. Ids that are not of the customer's invoices are ignored.
 
-        Raises `NotFound` for an unknown customer and if no invoice is left, `NotAllowed` for invoices that cannot be
-        requested (together), and `Invalid` for an address that is none.
+        Raises `NotFound` for an unknown customer and if no invoice remains, `NotAllowed` for invoices that cannot be
+        requested (together), and `Invalid` for a malformed address.
 
         external_customer_id: The customer, by your own id. Required.
         svc_invoice_ids: The overdue invoices to request payment for, by id. Required.
@@ -240,7 +239,7 @@ class Payments(Resource):
     def create(
         self, *, invoice_id: str, amount_cents: int, reference: str, paid_at: date | str | None = ...
     ) -> Payment:
-        """Record that an invoice was paid, wholly or in part. Raises `Invalid`, `NotFound` and `Forbidden`.
+        """Record a full or partial payment of an invoice. Raises `Invalid`, `NotFound` and `Forbidden`.
 
         invoice_id: The invoice, by id. Required.
         amount_cents: The amount paid. In cents. Required.
@@ -249,7 +248,7 @@ class Payments(Resource):
         """
 
     def get(self, payment_id: str) -> Payment:
-        """One payment. Raises `NotFound`, also while its invoice is not to be seen.
+        """The payment with this id. Raises `NotFound`, also while its invoice is hidden.
 
         payment_id: The payment, by id.
         """
@@ -280,7 +279,7 @@ class Payments(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[Payment]:
-        """Payments, newest first, of one customer or invoice if asked. Raises `Invalid` for an id that is none.
+        """Payments, newest first, filtered by customer or invoice. Raises `Invalid` for a malformed id.
 
         external_customer_id: The customer, by your own id.
         invoice_id: The invoice, by id.

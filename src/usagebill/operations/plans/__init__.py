@@ -1,4 +1,4 @@
-"""Plans: what can be done with them, their charges, filters and fixed charges, and their overrides."""
+"""Plans with their charges, filters, fixed charges and overrides."""
 
 from usagebill.operations.plans.charge_endpoints import (
     create_charge,

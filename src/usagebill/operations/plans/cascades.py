@@ -1,4 +1,4 @@
-"""Changes of a plan passed on to its overrides, if the caller asks for it; `core.cascades` decides what follows."""
+"""Cascades: changes of a plan passed on to its overrides on request; `core.cascades` decides their effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[Plan, int], None]) -> None:
-    """Give overrides that still have the old amount the new one, and call `changed` with each."""
+    """Set the new amount on overrides that still have the old one, and call `changed` with each."""
     if plan.amount_cents == old_amount:
         return
     for child in overrides_of(work, plan, in_use=False):
@@ -42,7 +42,7 @@ def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[P
 
 
 def cascade_added_charge(work: Work, charge: Charge) -> None:
-    """Add the plan's new charge to its overrides, without its taxes, once each."""
+    """Add the plan's new charge to each of its overrides, without taxes."""
     parent = work.tx.get(Plan, charge.plan_id)
     if parent is None:
         return
@@ -59,7 +59,7 @@ def _children(reader: Reader, charge: Charge) -> list[Charge]:
 
 
 def cascade_removed_charge(work: Work, charge: Charge) -> None:
-    """Remove the charges of overrides that were copied from `charge`."""
+    """Delete the overrides' copies of `charge`."""
     for child in _children(work, charge):
         remove(work, child)
         changed_plans(work, [child.plan_id])
@@ -68,7 +68,7 @@ def cascade_removed_charge(work: Work, charge: Charge) -> None:
 def cascade_changed_charge(
     work: Work, before: Charge, after: Charge, *, sent_model: str | None, code_sent: bool = False
 ) -> None:
-    """Pass a change of a charge on to its copies that have the charge model that was sent, and only to those."""
+    """Pass a change of a charge on to those of its copies that have the sent charge model."""
     for child in _children(work, after):
         changed = changed_charge(
             child,
@@ -86,7 +86,7 @@ def cascade_changed_charge(
 
 
 def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeChange]) -> None:
-    """Pass changes of a plan's fixed charges on to its overrides, and note the units that their subscriptions get."""
+    """Pass changes of a plan's fixed charges on to its overrides, and record their subscriptions' new units."""
     wanted = tuple(changes)
     if not wanted:
         return
@@ -107,7 +107,7 @@ def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeC
 def _cascaded(
     work: Work, child: Plan, change: FixedChargeChange, by_parent: Mapping[str | None, FixedCharge]
 ) -> FixedCharge | None:
-    """Pass one change on to one override; its fixed charge, if it has other units now."""
+    """Pass one change on to one override. Returns its fixed charge if the units have changed."""
     before, after = change.before, change.after
     if after is None:
         if before is not None and before.id in by_parent:

@@ -1,4 +1,4 @@
-"""The charges, filters and fixed charges of a plan, each read and written by itself."""
+"""Charges, filters and fixed charges of a plan, read and written one by one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def get_charge(reader: Reader, code: str, charge_code: str) -> Charge:
 
 @after_backlog(of_plan)
 def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
-    """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
+    """Add a charge to a plan; its code is required. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
     metric = work.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
@@ -95,7 +95,7 @@ def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
 
 @after_backlog(of_plan)
 def update_charge(work: Work, code: str, charge_code: str, request: ChargeInput) -> Charge:
-    """Change a charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
+    """Change a charge, like an item of the plan's `charges`. Raises `NotFound` and `Invalid`."""
     plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
     metric = metric_of(work, before)
     if request.billable_metric_id and request.billable_metric_id != metric.id:
@@ -135,7 +135,7 @@ def page_of_filters(charge: Charge, paging: Paging) -> Page[tuple[Charge, Charge
 
 
 def pick_filter(charge: Charge, filter_id: str) -> ChargeFilter:
-    """The filter of a charge that has this id. Raises `NotFound`."""
+    """The charge's filter with this id. Raises `NotFound`."""
     picked = next((charge_filter for charge_filter in charge.filters if charge_filter.id == filter_id), None)
     if picked is None:
         raise NotFound("charge_filter", filter_id)
@@ -143,7 +143,7 @@ def pick_filter(charge: Charge, filter_id: str) -> ChargeFilter:
 
 
 def list_filters(reader: Reader, code: str, charge_code: str, paging: Paging) -> Page[tuple[Charge, ChargeFilter]]:
-    """The filters of a charge, the one changed longest ago first. Raises `NotFound`."""
+    """The filters of a charge, by last change, oldest first. Raises `NotFound`."""
     return page_of_filters(get_charge(reader, code, charge_code), paging)
 
 
@@ -164,7 +164,7 @@ def _write_filters(work: Work, before: Charge, filters: Sequence[ChargeFilter], 
 
 @after_backlog(of_plan)
 def create_filter(work: Work, code: str, charge_code: str, request: ChargeFilterInput) -> tuple[Charge, ChargeFilter]:
-    """Add a filter to a charge, even one with the values of another. Raises `NotFound` and `Invalid`."""
+    """Add a filter to a charge, even with the same values as another. Raises `NotFound` and `Invalid`."""
     charge = get_charge(work, code, charge_code)
     added = new_filter(work, charge, request)
     check_filters(charge, metric_of(work, charge), [added])
@@ -215,7 +215,7 @@ def get_fixed_charge(reader: Reader, code: str, fixed_charge_code: str) -> Fixed
 
 @after_backlog(of_plan)
 def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> FixedCharge:
-    """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
+    """Add a fixed charge to a plan; its code is required. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
     add_on = None
     if request.add_on_id:
@@ -233,7 +233,7 @@ def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> Fix
 
 @after_backlog(of_plan)
 def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, request: FixedChargeInput) -> FixedCharge:
-    """Change a fixed charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
+    """Change a fixed charge, like an item of the plan's `fixed_charges`. Raises `NotFound` and `Invalid`."""
     plan, before = plan_by_code(work, code), get_fixed_charge(work, code, fixed_charge_code)
     after = changed_fixed_charge(work, before, request, used=is_used(work, plan))
     change = FixedChargeChange(before=before, after=after, immediately=value_or(request.apply_units_immediately, False))

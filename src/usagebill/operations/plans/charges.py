@@ -1,4 +1,4 @@
-"""Usage charges of plans: made, changed and checked; what happens to the charges of overrides is in `cascades`."""
+"""Usage charges of plans: created, changed and checked; `cascades` passes changes on to overrides."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _rate(value: object) -> Decimal:
 
 
 def _applied_unit(reader: Reader, request: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
-    """The pricing unit that is sent. Raises `Invalid` if there is no such unit, or no rate above zero."""
+    """The sent pricing unit. Raises `Invalid` for an unknown unit, or a rate that is not above zero."""
     code, rate = value_or(request.code, ""), value_or(request.conversion_rate, None)
     unit = reader.tx.first(PricingUnit, eq("code", code))
     refuse(pricing_unit_errors(rate, is_known=unit is not None))
@@ -105,10 +105,10 @@ def new_charge(work: Work, plan: Plan, metric: BillableMetric, request: ChargeIn
 
 
 def changed_charge(work: Work, charge: Charge, metric: BillableMetric, request: ChargeInput, *, used: bool) -> Charge:
-    """`charge` as it is sent, stored. `used`: the plan has had a subscription, so that the terms stay as they are.
+    """Store `charge` with the sent fields. If the plan is `used` (has had a subscription), the terms do not change.
 
-    A name that is not sent is cleared, and properties that are not sent become the defaults of the charge model;
-    filters, taxes and the conversion rate stay unless they are sent. `metric` is the one priced from now on.
+    An absent name is cleared, and absent properties become the defaults of the charge model; filters, taxes and the
+    conversion rate stay unless sent. `metric` is the one priced from now on.
     """
     model = charge.charge_model if used else value_or(request.charge_model, "")
     changed = replace(
@@ -147,7 +147,7 @@ def _still_declared(charge: Charge, metric: BillableMetric) -> tuple[ChargeFilte
 
 
 def _with_lists(reader: Reader, charge: Charge, metric: BillableMetric, request: ChargeInput) -> Charge:
-    """`charge` with the filters, the taxes and the conversion rate that are sent."""
+    """`charge` with the sent filters, taxes and conversion rate."""
     if is_given(request.filters) and request.filters is not None:
         charge = replace(charge, filters=merged_filters(reader, charge, metric, value_or(request.filters, ())))
     if request.applied_pricing_unit:
@@ -158,7 +158,7 @@ def _with_lists(reader: Reader, charge: Charge, metric: BillableMetric, request:
 
 
 def overridden_charge(reader: Reader, charge: Charge, metric: BillableMetric, request: ChargeInput) -> Charge:
-    """The charge of an override with what is sent of it, and nothing else, changed. Not stored."""
+    """The charge of an override with only the sent fields changed; not stored."""
     changed = charge
     if is_given(request.invoice_display_name):
         changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))

@@ -1,4 +1,4 @@
-"""New plans, with all that comes in one body, and the parts of a body that a change of a plan reads alike."""
+"""Creation of plans, and the parts of the body that updates read too."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ __all__ = [
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[Plan]:
-    """The plans that are no overrides, newest first, those that are being deleted included."""
+    """Catalog plans (no overrides), newest first, including those being deleted."""
     return reader.page(Plan, missing("parent_id"), paging=paging)
 
 
 def create(work: Work, request: PlanInput) -> Plan:
-    """A new plan with everything on it. Raises `Invalid`, and `NotFound` for what it refers to."""
+    """A new plan with its charges, thresholds and commitment. Raises `Invalid`, and `NotFound` for references."""
     charges, fixed_charges = value_or(request.charges, ()), value_or(request.fixed_charges, ())
     metrics = [metric_of_item(work, item) for item in charges]
     add_ons = [add_on_of_item(work, item) for item in fixed_charges]
@@ -112,7 +112,7 @@ def create(work: Work, request: PlanInput) -> Plan:
 
 
 def metric_of_item(reader: Reader, request: ChargeInput) -> BillableMetric:
-    """The metric that a charge in a plan's body names. Raises `NotFound` of the many."""
+    """The metric of a charge in a plan's body. Raises `NotFound` (`billable_metrics`)."""
     metric = reader.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
         raise NotFound("billable_metrics", request.billable_metric_id)
@@ -120,7 +120,7 @@ def metric_of_item(reader: Reader, request: ChargeInput) -> BillableMetric:
 
 
 def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
-    """The add-on that a fixed charge in a plan's body names. Raises `NotFound` of the many."""
+    """The add-on of a fixed charge in a plan's body. Raises `NotFound` (`add_ons`)."""
     if request.add_on_id:
         add_on = reader.tx.get(AddOn, request.add_on_id)
     else:
@@ -131,21 +131,21 @@ def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
 
 
 def refuse_taken_code(reader: Reader, plan: Plan) -> None:
-    """Raises `Invalid` if another plan that is no override has the plan's code."""
+    """Raises `Invalid` if another catalog plan has the plan's code."""
     other = reader.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
     if other is not None and other.id != plan.id:
         raise Invalid(code="value_already_exist")
 
 
 def sent_metadata(metadata: object) -> dict[str, str | None]:
-    """Metadata as stored. Raises `Invalid` if there is too much of it, or of the wrong kind."""
+    """The sent metadata as stored. Raises `Invalid` for too much of it, or wrong types."""
     sent = dict(metadata) if isinstance(metadata, Mapping) else {}
     refuse({"value": problems} if (problems := metadata_errors(sent)) else {})
     return sent
 
 
 def sent_thresholds(reader: Reader, request: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
-    """Usage thresholds as stored, in the order of their amounts. Raises `Invalid`."""
+    """The sent usage thresholds as stored, by amount. Raises `Invalid`."""
     items = tuple(request)
     refuse(threshold_errors([(value_or(item.amount_cents, None), value_or(item.recurring, False)) for item in items]))
     thresholds = [
@@ -165,7 +165,7 @@ def sent_thresholds(reader: Reader, request: Iterable[UsageThresholdInput]) -> t
 def sent_commitment(
     reader: Reader, commitment: MinimumCommitment | None, request: MinimumCommitmentInput
 ) -> MinimumCommitment | None:
-    """The minimum commitment with what is sent of it; none if nothing at all is sent. Raises `Invalid`."""
+    """The minimum commitment with the sent fields; None if an empty one is sent. Raises `Invalid`."""
     if not changes(request):
         return None
     amount = value_or(request.amount_cents, None if commitment is None else commitment.amount_cents)
@@ -182,7 +182,7 @@ def sent_commitment(
 
 
 def add_charges(work: Work, plan: Plan, items: Iterable[tuple[int, ChargeInput, BillableMetric]]) -> list[Charge]:
-    """Add charges to a plan in order; those that are sent no code get one of their metric's.
+    """Add charges to a plan in order; those without a code get one derived from their metric's.
 
     Each comes with its position in the request.
     """
@@ -199,7 +199,7 @@ def add_charges(work: Work, plan: Plan, items: Iterable[tuple[int, ChargeInput, 
 def add_fixed_charges(
     work: Work, plan: Plan, items: Iterable[tuple[int, FixedChargeInput, AddOn]]
 ) -> list[FixedCharge]:
-    """Add fixed charges to a plan in order; those that are sent no code get one of their add-on's.
+    """Add fixed charges to a plan in order; those without a code get one derived from their add-on's.
 
     Each comes with its position in the request.
     """

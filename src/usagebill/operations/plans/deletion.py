@@ -1,4 +1,4 @@
-"""Deletion of plans: announced at once, carried out by a job that ends what is on the plan."""
+"""Deletion of plans: marked at once, carried out by a job that ends the subscriptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["delete"]
 
 
 def delete(work: Work, code: str) -> Plan:
-    """Have the plan and its overrides deleted, and every subscription on them ended. Raises `NotFound`."""
+    """Delete the plan and its overrides, and end every subscription on them, in a job. Raises `NotFound`."""
     plan = replace(plan_by_code(work, code), pending_deletion=True, updated_at=work.now)
     for doomed in (*overrides_of(work, plan, in_use=False), plan):
         work.tx.replace(replace(doomed, pending_deletion=True, updated_at=work.now))

@@ -1,4 +1,4 @@
-"""Charge filters: built from what is sent, one by one or as the whole list of a charge."""
+"""Charge filters, built from requests one by one or as the whole list of a charge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["changed_filter", "check_filters", "check_number_of_filters", "merged
 
 
 def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
-    """The values of a filter as stored: lists of texts by key. Raises `Invalid` if there are none."""
+    """The sent values of a filter as stored: lists of texts by key. Raises `Invalid` if there are none."""
     values = {
         key: tuple(str(value) for value in listed if value is not None) if isinstance(listed, list | tuple) else ()
         for key, listed in value_or(request.values, {}).items()
@@ -32,7 +32,7 @@ def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
 
 
 def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
-    """Raises `Invalid` if a charge would have more filters, or these more values, than there may be."""
+    """Raises `Invalid` if a charge would exceed the limits of filters, or of their values."""
     if len(filters) > MOST_FILTERS:
         raise Invalid(filters="too_many_filters")
     if (
@@ -43,7 +43,7 @@ def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
 
 
 def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[ChargeFilter]) -> None:
-    """Raises `Invalid` if a filter names what the metric does not declare, or its prices make no sense."""
+    """Raises `Invalid` if a filter has keys or values that the metric does not declare, or senseless prices."""
     declared = declared_values(metric)
     for charge_filter in filters:
         problems = values_errors(charge_filter.values, declared)
@@ -60,7 +60,7 @@ def _kept_properties(charge: Charge, properties: Mapping[str, object] | None) ->
 
 
 def new_filter(reader: Reader, charge: Charge, request: ChargeFilterInput) -> ChargeFilter:
-    """A filter of `charge` as it is sent, not yet checked. Raises `Invalid` if it has no values."""
+    """A new filter of `charge` from the request, not checked yet. Raises `Invalid` if it has no values."""
     return ChargeFilter(
         id=reader.new_id(),
         values=sent_values(request),
@@ -74,7 +74,7 @@ def new_filter(reader: Reader, charge: Charge, request: ChargeFilterInput) -> Ch
 def changed_filter(
     reader: Reader, charge: Charge, charge_filter: ChargeFilter, request: ChargeFilterInput
 ) -> ChargeFilter:
-    """`one` with the name and the properties that are sent; its values stay as they are."""
+    """`charge_filter` with the sent name and properties; its values stay."""
     changed = charge_filter
     if is_given(request.invoice_display_name):
         changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))
@@ -86,10 +86,10 @@ def changed_filter(
 def merged_filters(
     reader: Reader, charge: Charge, metric: BillableMetric, sent: Iterable[ChargeFilterInput]
 ) -> tuple[ChargeFilter, ...]:
-    """The filters of `charge` once `sent` is their whole list, in that order.
+    """The filters of `charge` after `sent` replaces their list, in that order.
 
-    A filter with the values of an existing one replaces its name and properties, wholly; others are new, and existing
-    ones that are not sent go. Raises `Invalid`.
+    A filter with the values of an existing one replaces its name and properties as a whole; others are new. Existing
+    ones that are not sent are removed. Raises `Invalid`.
     """
     wanted = tuple(sent)
     for position, request in enumerate(wanted):

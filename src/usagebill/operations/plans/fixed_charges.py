@@ -1,4 +1,4 @@
-"""Fixed charges of plans: made, changed and checked; the units of subscriptions are in `units`."""
+"""Fixed charges of plans: created, changed and checked; `units` has the units of subscriptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["changed_fixed_charge", "check_units", "new_fixed_charge", "overridde
 
 
 def units_sent(value: object) -> Decimal | None:
-    """The number of units that `value` is or spells; None for anything else."""
+    """The sent number of units, a number or text; None for anything else."""
     if isinstance(value, str):
         return parse_decimal(value.strip())
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
@@ -32,7 +32,7 @@ def units_sent(value: object) -> Decimal | None:
 
 
 def check_units(value: object) -> Decimal:
-    """The number of units that was sent. Raises `Invalid` for anything else, and for one below zero."""
+    """The sent number of units. Raises `Invalid` for anything else, and for one below zero."""
     units = units_sent(value)
     if units is None:
         raise Invalid(units="is not a number")
@@ -46,7 +46,7 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> d
 
 
 def _check(reader: Reader, fixed_charge: FixedCharge, units: object) -> None:
-    """Raises `Invalid` if the terms make no sense or the code is taken. `units` are as they were sent."""
+    """Raises `Invalid` if the terms make no sense or the code is taken. `units` are unparsed."""
     errors = fixed_charge_errors(
         fixed_charge.charge_model,
         fixed_charge.properties,
@@ -86,10 +86,10 @@ def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, request: FixedCharge
 def changed_fixed_charge(
     work: Work, fixed_charge: FixedCharge, request: FixedChargeInput, *, used: bool
 ) -> FixedCharge:
-    """`fixed_charge` as it is sent, stored. `used`: the plan has had a subscription, so that model and code stay.
+    """Store `fixed_charge` with the sent fields. If the plan is `used` (has had a subscription), model and code stay.
 
-    What is not sent stays; a new charge model without properties has its defaults. The add-on, and whether it is paid
-    in advance or prorated, never change.
+    Absent fields stay; a new charge model without properties gets its defaults. The add-on, `pay_in_advance` and
+    `prorated` never change.
     """
     model = fixed_charge.charge_model if used else value_or(request.charge_model, fixed_charge.charge_model)
     units: object = fixed_charge.units
@@ -116,7 +116,7 @@ def changed_fixed_charge(
 
 
 def overridden_fixed_charge(reader: Reader, fixed_charge: FixedCharge, request: FixedChargeInput) -> FixedCharge:
-    """The fixed charge of an override with what is sent of it, and nothing else, changed. Not stored."""
+    """The fixed charge of an override with only the sent fields changed; not stored."""
     changed = replace(fixed_charge, updated_at=reader.now)
     units: object = fixed_charge.units
     if is_given(request.units):

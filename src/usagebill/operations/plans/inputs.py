@@ -42,7 +42,7 @@ class ChargeFilterInput:
 
 @Input
 class ChargeInput:
-    """A usage charge of a plan. `id` names an existing one in the charges of a plan."""
+    """A usage charge of a plan; with the `id` of an existing one it changes that."""
 
     id: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -64,7 +64,7 @@ class ChargeInput:
 
 @Input
 class FixedChargeInput:
-    """A fixed charge of a plan. `id` names an existing one in the fixed charges of a plan."""
+    """A fixed charge of a plan; with the `id` of an existing one it changes that."""
 
     id: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -121,7 +121,7 @@ class PlanInput:
 
 @Input
 class PlanOverridesInput:
-    """What one subscription's own copy of a plan says differently; charges are named by the `id` of the plan's."""
+    """The fields that one subscription's own copy of a plan changes; charges are named by the `id` of the plan's."""
 
     name: Maybe[str] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
@@ -149,7 +149,7 @@ class Cascade:
 
 @Input
 class ChargeOptions:
-    """What may come with a deletion, in its body or its query: `cascade_updates` by itself, or below the resource."""
+    """Options of a deletion, in body or query: `cascade_updates` by itself, or nested under the resource."""
 
     charge: Maybe[Cascade] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT

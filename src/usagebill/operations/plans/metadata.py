@@ -1,4 +1,4 @@
-"""The metadata of plans, by itself."""
+"""The metadata of plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | Non
 
 
 def replace_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | None:
-    """Make what is sent the whole metadata of the plan; without it nothing changes. Raises `NotFound`, `Invalid`."""
+    """Replace the metadata of the plan; if absent, nothing changes. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
     sent = is_given(request.metadata) and request.metadata is not None
     return _stored(work, plan, sent_metadata(request.metadata) if sent else plan.metadata)
@@ -40,12 +40,12 @@ def merge_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | 
 
 
 def delete_metadata(work: Work, code: str) -> None:
-    """Remove the plan's metadata; nothing to remove is fine. Raises `NotFound`."""
+    """Remove the plan's metadata, if there is any. Raises `NotFound`."""
     _stored(work, plan_by_code(work, code), None)
 
 
 def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
-    """Remove one key, if there is one. Raises `NotFound` for the plan, and for one without any metadata."""
+    """Remove one key, if present. Raises `NotFound` for the plan, or if it has no metadata."""
     plan = plan_by_code(work, code)
     if plan.metadata is None:
         raise NotFound("metadata", key)

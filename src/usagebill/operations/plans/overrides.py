@@ -1,8 +1,8 @@
-"""Overrides: copies of a plan that belong to one subscription and say something differently.
+"""Overrides: one subscription's own copy of a plan, with changes.
 
-An override has the code of its plan, and copies of all its charges, each linked to the one it was copied from. Taxes,
-the minimum commitment and metadata are not copied: an override has only those that it is given. Thresholds are read
-from the plan where it has none of its own.
+An override has the code of its plan, and copies of all its charges, each linked to its original. Taxes, the minimum
+commitment and metadata are not copied: an override has only its own. Without thresholds of its own, those of the plan
+apply.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _UNITS_ONLY = frozenset({"id", "units", "apply_units_immediately"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overridden:
-    """What a subscription is on once overrides are applied: its plan, and its own units by fixed charge id."""
+    """The result of overrides: the subscription's plan, and its own units by fixed charge id."""
 
     plan: Plan
     fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 def is_units_only(request: PlanOverridesInput) -> bool:
-    """Whether nothing but units of fixed charges is sent: that takes no plan of the subscription's own."""
+    """Whether only units of fixed charges are sent, which does not require an override."""
     items = value_or(request.fixed_charges, ())
     others = {name for name, value in changes(request).items() if value is not None} - {"fixed_charges"}
     return bool(items) and not others and all(set(changes(item)) <= _UNITS_ONLY for item in items)
@@ -53,11 +53,11 @@ def is_units_only(request: PlanOverridesInput) -> bool:
 def apply_overrides(
     work: Work, plan: Plan, request: PlanOverridesInput, subscription: Subscription | None = None
 ) -> Overridden:
-    """What a subscription on `plan` is on once `request` is applied. The caller keeps the answer on the subscription.
+    """Apply `request` to a subscription on `plan`. The caller stores the result on the subscription.
 
-    An override is changed in place; a plan of the catalog is copied, unless only units are sent: those are the
-    subscription's own. `subscription` is the existing one, whose units change from now or from its next period on;
-    without one (it is about to be created) only the answer counts. Raises `Invalid`, `NotFound` and `Forbidden`.
+    An override is changed in place; a catalog plan is copied, unless only units are sent: those are kept on the
+    subscription. The units of an existing `subscription` change now or from its next period on; without one (it is
+    about to be created) nothing is recorded. Raises `Invalid`, `NotFound` and `Forbidden`.
     """
     units = {} if subscription is None else dict(subscription.fixed_charge_units)
     if not any(value is not None for value in changes(request).values()):
@@ -97,7 +97,7 @@ def _own_units(
 def _note_units(
     work: Work, child: Plan, request: PlanOverridesInput, subscription: Subscription, before: Mapping[str, Decimal]
 ) -> None:
-    """Note the units that were sent and differ from what the subscription had `before`, by id or its parent's id."""
+    """Record the sent units that differ from those the subscription had `before`, by charge id or its parent's."""
     items = value_or(request.fixed_charges, ())
     groups: dict[bool, list[FixedCharge]] = {True: [], False: []}
     for charge in plan_definition(work, child.id).fixed_charges:
@@ -111,7 +111,7 @@ def _note_units(
 
 
 def _item_of(charge: Charge | FixedCharge, items: Iterable[Sent]) -> Sent | None:
-    """The item that names the charge, by its own id or by that of the charge it was copied from."""
+    """The item that names the charge, by its own id or by that of its original."""
     return next((item for item in items if item.id and item.id in (charge.id, charge.parent_id)), None)
 
 
@@ -121,7 +121,7 @@ def _refuse_other_model(charge: Charge | FixedCharge, item: ChargeInput | FixedC
 
 
 def _with_sent_fields(reader: Reader, plan: Plan, request: PlanOverridesInput) -> Plan:
-    """`plan` with the fields of its own that are sent; null clears only what may be absent."""
+    """`plan` with the sent fields of its own; null clears only optional ones."""
     sent = {name: value for name, value in changes(request, *_ALWAYS_THERE).items() if value is not None}
     changed = replace(plan, updated_at=reader.now, **sent, **changes(request, *_OPTIONAL))
     refuse(
@@ -150,9 +150,9 @@ def _with_sent_fields(reader: Reader, plan: Plan, request: PlanOverridesInput) -
 def override(
     work: Work, plan: Plan, request: PlanOverridesInput, *, units: Mapping[str, Decimal] | None = None
 ) -> Plan:
-    """A copy of `plan`, with copies of its charges, that says what is sent. Raises `Invalid`, `NotFound`, `Forbidden`.
+    """A copy of `plan` and its charges with the sent changes. Raises `Invalid`, `NotFound` and `Forbidden`.
 
-    `units` are the numbers of units that the subscription has of the plan's fixed charges already, by id.
+    `units` are the subscription's own units of the plan's fixed charges, by id.
     """
     definition = plan_definition(work, plan.id)
     blank = replace(
@@ -206,7 +206,7 @@ def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInpu
 
 
 def _changed_in_place(work: Work, child: Plan, request: PlanOverridesInput) -> Plan:
-    """An override with what is sent of it changed."""
+    """An override with the sent changes."""
     changed = _with_sent_fields(work, child, request)
     work.tx.replace(changed)
     definition = plan_definition(work, child.id)

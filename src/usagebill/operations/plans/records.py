@@ -1,4 +1,4 @@
-"""Shared by plan operations: looking up and writing records, and updating dependents of a changed plan."""
+"""Shared by plan operations: checking and deleting records, and updating dependents of a changed plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refuse(errors: Mapping[str, Iterable[str]]) -> None:
 
 
 def changed_plans(work: Work, plan_ids: Iterable[str]) -> None:
-    """Have all that follows from these plans computed again: definitions, drafts of invoices, what alerts watch."""
+    """Refresh everything derived from these plans: definitions, draft invoices, alerts."""
     ids = tuple(plan_ids)
     for id in ids:
         forget_definition(work, id)
@@ -43,12 +43,12 @@ def changed_plans(work: Work, plan_ids: Iterable[str]) -> None:
 
 
 def remove(work: Work, record: ChargeKind) -> ChargeKind:
-    """Delete a charge: nothing more is billed for it, not even what was used in the present period."""
+    """Delete a charge: nothing more is billed for it, not even usage of the current period."""
     deleted = replace(record, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     return deleted
 
 
 def reconsider_changes(work: Work, plan: Plan, old_amount: int) -> None:
-    """Have scheduled changes from and to the plan looked at again, now that its amount is no longer `old_amount`."""
+    """Schedule a review of scheduled changes from and to the plan, if its amount is no longer `old_amount`."""
     work.schedule(PlanAmountChanged(plan_id=plan.id, old_amount_cents=old_amount), work.now)

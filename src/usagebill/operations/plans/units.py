@@ -1,4 +1,4 @@
-"""Units of fixed charges over time: what a change of them means for each subscription that has the fixed charge."""
+"""Units of fixed charges over time, for each subscription that has the fixed charge."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["units_changed", "units_of_subscription_changed"]
 def units_of_subscription_changed(
     work: Work, plan: Plan, subscription: Subscription, fixed_charges: Iterable[FixedCharge], *, immediately: bool
 ) -> None:
-    """Note that `subscription`, on `plan`, has from now or from its next period on the units of `fixed_charges`.
+    """Record the units of `fixed_charges` for `subscription`, on `plan`, from now or from its next period on.
 
-    What is added at once to a fixed charge paid in advance is billed at once, all on one invoice.
+    Units added at once to fixed charges paid in advance are billed at once, on one invoice.
     """
     if subscription.status not in RUNNING:
         return
@@ -54,9 +54,9 @@ def units_of_subscription_changed(
 def units_changed(
     work: Work, plan: Plan, *, at_once: Iterable[FixedCharge] = (), next_period: Iterable[FixedCharge] = ()
 ) -> None:
-    """Note that fixed charges of `plan` were added or have other units, for every subscription on the plan.
+    """Record new fixed charges of `plan`, or new units of them, for every subscription on the plan.
 
-    Subscriptions that have units of their own for a fixed charge keep them.
+    Subscriptions with their own units of a fixed charge keep them.
     """
     groups = ((tuple(at_once), True), (tuple(next_period), False))
     if not any(fixed_charges for fixed_charges, _ in groups):

@@ -1,4 +1,4 @@
-"""Changes of plans: what is sent of them, their lists of charges, and what follows for subscriptions and overrides."""
+"""Changes of plans and their charges, with the effects on subscriptions and overrides."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from usagebill.work import Reader, Work
 
 __all__ = ["apply_fixed_charge_changes", "update"]
 
-# What can still be changed once a subscription has been on the plan, and what cannot.
+# The fields that can still change once a subscription has been on the plan, and those that cannot.
 _ALWAYS_EDITABLE = ("name", "invoice_display_name", "description", "amount_cents")
 _EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_currency", "trial_period")
 
 
 @after_backlog(of_plan)
 def update(work: Work, code: str, request: PlanInput) -> Plan:
-    """Change what is sent of a plan. Raises `NotFound` and `Invalid`.
+    """Change the sent fields of a plan. Raises `NotFound` and `Invalid`.
 
     Once a subscription has been on it, only names, description and amount change, and the prices of its charges.
-    `charges` and `fixed_charges` are whole lists: what is not named by its id goes. `cascade_updates` passes changes
+    `charges` and `fixed_charges` are whole lists: those not named by id are removed. `cascade_updates` passes changes
     on to overrides.
     """
     before = plan_by_code(work, code)
@@ -100,14 +100,14 @@ def _add_on(reader: Reader, request: FixedChargeInput, known: Mapping[str, Fixed
 
 
 def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) -> Plan:
-    """`before` with what is sent of its own fields, its taxes, thresholds, commitment and metadata."""
+    """`before` with the sent fields, taxes, thresholds, commitment and metadata."""
     sent: dict[str, Any] = changes(request, *(_ALWAYS_EDITABLE if used else _EDITABLE))
     fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance", "trial_period")
     refuse(plan_errors(**{name: sent.get(name, getattr(before, name)) for name in fields}))
     after = replace(before, updated_at=reader.now, **sent)
     refuse_taken_code(reader, after)
     if not used:
-        # Both follow the interval of this very body: one that names none makes the plan bill by its interval.
+        # Both depend on the interval of this very body: without one, the plan bills by its interval.
         interval = value_or(request.interval, "")
         after = replace(
             after,
@@ -128,7 +128,7 @@ def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) ->
 
 
 def _amount_changed(work: Work, plan: Plan, old_amount: int) -> None:
-    """Have scheduled changes from and to the plan looked at again, now that its amount is another."""
+    """Schedule a review of scheduled changes from and to the plan, because its amount has changed."""
     leaves = related(
         Subscription, "previous_subscription_id", eq("plan_id", plan.id), eq("status", SubscriptionStatus.ACTIVE)
     )
@@ -202,7 +202,7 @@ def _replace_fixed_charges(
 
 
 def apply_fixed_charge_changes(work: Work, plan: Plan, made: Iterable[FixedChargeChange], *, cascade: bool) -> None:
-    """Note the units that subscriptions on the plan have from now on, and on its overrides if that is wanted."""
+    """Record the new units of subscriptions on the plan, and with `cascade` on its overrides."""
     changes_made = tuple(made)
     with_units = [change for change in changes_made if change.other_units]
     units_changed(
