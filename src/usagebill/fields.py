@@ -116,14 +116,14 @@ class AppliedPricingUnitFields(TypedDict, total=False):
 
 
 class AppliesToFields(TypedDict, total=False):
-    """What the wallet pays for: fees of some types, or charges of some metrics. Two empty lists: everything."""
+    """The fee types, or the metrics of charges, that the wallet pays for. Two empty lists: everything."""
 
     fee_types: Sequence[str] | None
     billable_metric_codes: Sequence[str] | None
 
 
 class AuthorizationFields(TypedDict, total=False):
-    """An amount that Stripe is to authorize on the customer's payment method: cents of a currency, above zero."""
+    """An amount for Stripe to authorize on the customer's payment method: cents of a currency, above zero."""
 
     amount_cents: int | None
     amount_currency: str | None
@@ -243,7 +243,7 @@ class CreditNoteItemFields(TypedDict, total=False):
 
 
 class CustomSectionChoice(TypedDict, total=False):
-    """Which custom sections the subscription's invoices show; with `skip` none at all."""
+    """The custom sections of the subscription's invoices; with `skip` none at all."""
 
     skip_invoice_custom_sections: bool | None
     invoice_custom_section_codes: Sequence[str] | None
@@ -485,7 +485,7 @@ class RegeneratedFeeFields(TypedDict, total=False):
 
 
 class RuleFields(TypedDict, total=False):
-    """A recurring top-up, its credits as texts. One with the id of the rule that the wallet has changes it."""
+    """A recurring top-up, with credits as text; with the id of the wallet's rule it changes that."""
 
     svc_id: str | None
     trigger: Literal["interval", "threshold"] | None

@@ -824,7 +824,7 @@ class TaxConnection(_TaxConnection):
     def has_api_key(self) -> bool: ...
 
 class TopUpPage(_TopUpPage):
-    """Where bought credits are paid."""
+    """The page on which purchased credits are paid."""
 
     @property
     def external_customer_id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Connections to accounting systems and CRMs, made by whoever runs the installation."""
+"""Connections to accounting systems and CRMs, managed by the operator of the installation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SWITCHES = ("sync_invoices", "sync_credit_notes", "sync_payments")
 
 @Input
 class SyncConnectionInput:
-    """`kind` is netsuite, xero, hubspot or salesforce. The `sync_` switches are on unless they are switched off."""
+    """`kind` is netsuite, xero, hubspot or salesforce. The `sync_` switches default to on."""
 
     kind: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -37,7 +37,7 @@ class SyncConnectionInput:
 
 
 def create(work: Work, request: SyncConnectionInput) -> SyncConnection:
-    """A new connection. Raises `Invalid`, also if one of this kind has the code already."""
+    """A new connection. Raises `Invalid`, also if a connection of this kind has the code."""
     code = value_or(request.code, "")
     connection = SyncConnection(
         id=work.new_id(),
@@ -80,9 +80,9 @@ def get(reader: Reader, code: str) -> SyncConnection:
 
 
 def update(work: Work, code: str, request: SyncConnectionInput) -> SyncConnection:
-    """Change the name, the address, the key or the switches of a connection; its kind and its code stay.
+    """Change the name, address, key or switches of a connection; its kind and code stay.
 
-    What a switch lets through is pushed from now on. Raises `NotFound` and `Invalid`.
+    Switches apply to changes from now on. Raises `NotFound` and `Invalid`.
     """
     before = get(work, code)
     switches: dict[str, Any] = {name: bool(value) for name, value in changes(request, *_SWITCHES).items()}
@@ -95,7 +95,7 @@ def update(work: Work, code: str, request: SyncConnectionInput) -> SyncConnectio
 
 
 def delete(work: Work, code: str) -> SyncConnection:
-    """End a connection: its customers are not linked to it any more, and what waits to be pushed is given up."""
+    """Delete a connection, its customers' links to it, and its pending pushes."""
     connection = get(work, code)
     synced_documents.end(work, connection)
     deleted = replace(connection, deleted_at=work.now, updated_at=work.now)

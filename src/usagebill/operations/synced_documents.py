@@ -1,8 +1,8 @@
-"""Synced documents: which records are to be in which accounting system or CRM, and how they get there.
+"""Synced documents: records pushed to accounting systems and CRMs.
 
-A change orders a push in its own transaction. The push is put together in one transaction, posted while none is open,
-and its answer acted upon in another. A document that needs another one there first waits for it without a job of its
-own: whatever becomes of that one decides when it is pushed.
+A change orders a push in its own transaction. The push is prepared in one transaction, posted while none is open, and
+its response processed in another. A document that depends on another one waits for it without a job of its own: the
+outcome of that one decides when it is pushed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 _RESYNCED = "invoice.resynced"
-# Category -> the messages that a system has a customer, and that it did not take a document.
+# By category, the messages that a system created a customer, and that it refused a document.
 _CREATED: Mapping[IntegrationCategory, str] = {
     IntegrationCategory.ACCOUNTING: "customer.accounting_provider_created",
     IntegrationCategory.CRM: "customer.crm_provider_created",
@@ -108,7 +108,7 @@ class SyncedDocumentFilters:
 def _connections(
     reader: Reader, customer: Customer, subject: SyncSubject
 ) -> Iterator[tuple[IntegrationCustomer, SyncConnection]]:
-    """The customer's systems that documents about such records are pushed to."""
+    """The customer's systems to which documents of this subject are pushed."""
     for link in customer.integration_customers:
         if link.category is IntegrationCategory.TAX:
             continue
@@ -125,7 +125,7 @@ def _order(
     subject_id: str,
     parent: SyncedDocument | None = None,
 ) -> SyncedDocument:
-    """Have a record pushed as it is now: at once, or after the document that it needs there first."""
+    """Order a push of a record in its current state: at once, or after the document it depends on."""
     known = document_of(work, connection.id, subject_id)
     awaits = awaited(parent)
     if known is None:
@@ -134,7 +134,7 @@ def _order(
         document = ordered(known, awaits, work.now)
         work.tx.replace(document)
     if awaits is None:
-        # Nothing is scheduled if a push is under way, or waits to be retried: the next one has the new version.
+        # Nothing is scheduled if a push is under way or will be retried: the next one has the new version.
         work.schedule(PushDocument(document_id=document.id), work.now)
     elif parent is not None and parent.status == SyncStatus.FAILED:
         _fail(work, document, connection, customer, lacking(parent.subject))
@@ -165,14 +165,14 @@ def _made(
 
 
 def _renewed(work: Work, document: SyncedDocument, awaits_id: str | None) -> SyncedDocument:
-    """A document that is to be pushed, once the one that it awaits is there."""
+    """The document with a new version to push, once the one it awaits is there."""
     again = replace(renewed(document, work.now), awaits_id=awaits_id)
     work.tx.replace(again)
     return again
 
 
 def follow_customer(work: Work, before: Customer | None, after: Customer) -> None:
-    """Push a customer to the systems that are to have it, if it is new to them or what they know of it has changed."""
+    """Push a customer to its systems, if it is new there or its pushed fields have changed."""
     former = {} if before is None else {link.connection_id: link for link in before.integration_customers}
     changed = before is None or pushed_fields(before) != pushed_fields(after)
     for link, connection in _connections(work, after, SyncSubject.CUSTOMER):
@@ -181,12 +181,12 @@ def follow_customer(work: Work, before: Customer | None, after: Customer) -> Non
 
 
 def _customer_document(reader: Reader, link: IntegrationCustomer, customer: Customer) -> SyncedDocument | None:
-    """The document of a customer that we make there; None for one that was there before."""
+    """The document of a customer created by us; None for one that existed there before."""
     return document_of(reader, link.connection_id, customer.id) if link.sync_with_provider else None
 
 
 def invoice_issued(work: Work, invoice: Invoice, customer: Customer) -> None:
-    """Push a finalized invoice, unless the customer has billed itself, and what was paid of it while it was hidden."""
+    """Push a finalized invoice, unless self-billed, and payments made while it was hidden."""
     if not customer.integration_customers or invoice.self_billed:
         return
     for link, connection in _connections(work, customer, SyncSubject.INVOICE):
@@ -197,7 +197,7 @@ def invoice_issued(work: Work, invoice: Invoice, customer: Customer) -> None:
 
 
 def invoice_changed(work: Work, invoice: Invoice) -> None:
-    """Tell the systems that have an invoice that it has another payment status, was voided or disputed."""
+    """Push a new payment status, void or dispute of an invoice to the systems that have it."""
     if invoice.status not in ISSUED:
         return
     for document in work.tx.find(SyncedDocument, eq("subject_id", invoice.id)):
@@ -211,7 +211,7 @@ def invoice_changed(work: Work, invoice: Invoice) -> None:
 
 
 def note_issued(work: Work, note: CreditNote) -> None:
-    """Push an issued credit note after its invoice, if that is to be there."""
+    """Push an issued credit note after its invoice, if that is pushed."""
     customer = find_customer(work, note.customer_id)
     if customer is None or not customer.integration_customers or note.self_billed:
         return
@@ -221,7 +221,7 @@ def note_issued(work: Work, note: CreditNote) -> None:
 
 
 def payment_succeeded(work: Work, payment: Payment, customer: Customer) -> None:
-    """Push a payment of a finalized invoice; it fails with `invoice_missing` if that is not to be there."""
+    """Push a payment of a finalized invoice; it fails with `invoice_missing` if the invoice is not pushed."""
     if not customer.integration_customers or payment.invoice_id is None:
         return
     if payment.payment_status != ChargeStatus.SUCCEEDED:
@@ -256,7 +256,7 @@ class Prepared:
 
 
 def prepare(work: Work, job: Job, task: PushDocument) -> Prepared | None:
-    """What is to be posted for the job; None if there is nothing, and the job is done."""
+    """The push of the job; None if there is nothing to post, and the job is done."""
     document = work.tx.get(SyncedDocument, task.document_id)
     if document is None or document.status not in UNSETTLED:
         work.tx.jobs.complete(job)
@@ -296,7 +296,7 @@ def _link(customer: Customer, document: SyncedDocument) -> IntegrationCustomer |
 
 
 def _content(reader: Reader, document: SyncedDocument) -> Mapping[str, object]:
-    """The record as it is now, under its name; a payment or credit note with what its invoice is called there."""
+    """The current record, under its name; a payment or credit note with its invoice's id in the system."""
     id = document.subject_id
     match document.subject:
         case SyncSubject.CUSTOMER:
@@ -323,7 +323,7 @@ def _external_id(reader: Reader, document: SyncedDocument, invoice_id: str | Non
 
 
 def conclude(work: Work, job: Job, prepared: Prepared, answer: Accepted | ProviderFailure) -> None:
-    """Act on an answer. Without one, the push is retried before its failure is shown."""
+    """Act on a response. Without one, the push is retried before its failure is shown."""
     work.tx.jobs.complete(job)
     document = work.tx.get(SyncedDocument, prepared.push.document_id)
     if document is None or document.status not in UNSETTLED:
@@ -354,7 +354,7 @@ _IN_ORDER = [asc("created_at"), asc("id")]
 
 
 def _settle(work: Work, document: SyncedDocument, failure: ProviderFailure) -> None:
-    """Show the failure of a document, and of those that wait for it."""
+    """Store the outcome of a push: its failure, if any, and that of the documents that wait for it."""
     connection = find_connection(work, document.connection_id)
     customer = find_customer(work, document.customer_id)
     of_connection = eq("connection_id", document.connection_id), eq("status", SyncStatus.FAILED)
@@ -386,7 +386,7 @@ def _fail(
 
 
 def _show_error(work: Work, document: SyncedDocument, detail: ErrorDetail | None) -> None:
-    """Keep with an invoice or credit note that a system did not take it, or that this is over."""
+    """Store on an invoice or credit note that a system refused it, or clear that."""
     if document.subject not in SHOWING_ERRORS:
         return
     kind: type[Invoice] | type[CreditNote] = Invoice if document.subject is SyncSubject.INVOICE else CreditNote
@@ -401,7 +401,7 @@ def _show_error(work: Work, document: SyncedDocument, detail: ErrorDetail | None
 
 
 def _note_customer(work: Work, document: SyncedDocument, connection: SyncConnection, *, is_new: bool) -> None:
-    """Keep what a system calls a customer, and tell that it has it."""
+    """Store a system's id of a customer, and send the message that it was created there."""
     customer = work.tx.first(Customer, eq("id", document.customer_id))
     if customer is None or document.external_id is None:
         return
@@ -421,7 +421,7 @@ def _note_customer(work: Work, document: SyncedDocument, connection: SyncConnect
 
 
 def get(reader: Reader, synced_document_id: str) -> SyncedDocument:
-    """One document. Raises `NotFound`."""
+    """The document with this id. Raises `NotFound`."""
     document = reader.tx.get(SyncedDocument, synced_document_id)
     if document is None:
         raise NotFound("synced_document", synced_document_id)
@@ -441,7 +441,7 @@ def list_all(reader: Reader, options: SyncedDocumentFilters, paging: Paging) -> 
 
 
 def resend(work: Work, synced_document_id: str) -> SyncedDocument:
-    """Push a document once more, at once: with the key of the last push if that failed, else with a new one.
+    """Push a document again, at once, with the idempotency key of the last push if that failed, else a new one.
 
     Raises `NotFound`, and `NotAllowed` if its connection has ended.
     """
@@ -466,7 +466,7 @@ def _resent(work: Work, document: SyncedDocument) -> SyncedDocument:
 
 
 def resend_failed(work: Work) -> int:
-    """Push all documents that have failed once more; how many there are. Those of ended connections are left."""
+    """Push all failed documents again, except those of deleted connections. Returns their number."""
     failures = work.tx.find(SyncedDocument, eq("status", SyncStatus.FAILED), order=_IN_ORDER)
     sent = [document for document in failures if find_connection(work, document.connection_id) is not None]
     for document in sent:
@@ -475,9 +475,9 @@ def resend_failed(work: Work) -> int:
 
 
 def push_invoice(work: Work, invoice_id: str) -> Invoice:
-    """Push a finalized invoice to its customer's systems, with its credit notes and payments: again, or for once.
+    """Push a finalized invoice, with its credit notes and payments, to its customer's systems (again).
 
-    Also if it was issued before the customer was linked. Raises `NotFound`, and `NotAllowed` for an invoice that is
+    It may have been issued before the customer was linked. Raises `NotFound`, and `NotAllowed` for an invoice that is
     not issued, or whose customer is linked to none.
     """
     invoice = visible_invoice(work, invoice_id)
@@ -501,7 +501,7 @@ def push_invoice(work: Work, invoice_id: str) -> Invoice:
 
 
 def _push_what_belongs(work: Work, connection: SyncConnection, customer: Customer, invoice: Invoice) -> None:
-    """Push the credit notes and payments of an invoice that a system lacks."""
+    """Push the invoice's credit notes and payments that the system lacks."""
     parent = document_of(work, connection.id, invoice.id)
     wanted: list[tuple[SyncSubject, str]] = []
     if connection.takes(SyncSubject.CREDIT_NOTE):
@@ -519,7 +519,7 @@ def _push_what_belongs(work: Work, connection: SyncConnection, customer: Custome
 
 
 def end(work: Work, connection: SyncConnection) -> None:
-    """Give up what is still to be pushed to a connection that ends."""
+    """Drop the pending pushes of a connection that is being deleted."""
     unsettled = within("status", UNSETTLED)
     for document in work.tx.find(SyncedDocument, eq("connection_id", connection.id), unsettled):
         work.cancel(PushDocument(document_id=document.id))

@@ -1,4 +1,4 @@
-"""Connections to tax providers, made by whoever runs the installation, and when they are asked."""
+"""Connections to tax providers, managed by the operator of the installation, and the scheduling of requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @Input
 class TaxConnectionInput:
-    """`item_codes`: the code of a billable metric, add-on or plan -> what the provider calls it."""
+    """`item_codes` maps codes of billable metrics, add-ons and plans to the provider's."""
 
     kind: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -43,7 +43,7 @@ class TaxConnectionInput:
 
 
 def create(work: Work, request: TaxConnectionInput) -> TaxConnection:
-    """A new connection. Raises `Invalid`, also if one of this kind has the code already."""
+    """A new connection. Raises `Invalid`, also if a connection of this kind has the code."""
     code = value_or(request.code, "")
     connection = TaxConnection(
         id=work.new_id(),
@@ -81,9 +81,9 @@ def get(reader: Reader, code: str) -> TaxConnection:
 
 
 def update(work: Work, code: str, request: TaxConnectionInput) -> TaxConnection:
-    """Change the name, the address, the key or the item codes of a connection; the last are replaced as a whole.
+    """Change the name, address, key or item codes (replaced as a whole) of a connection.
 
-    Its kind and its code stay. Raises `NotFound` and `Invalid`.
+    Its kind and code stay. Raises `NotFound` and `Invalid`.
     """
     before = get(work, code)
     codes = changes(request, "item_codes")
@@ -96,7 +96,7 @@ def update(work: Work, code: str, request: TaxConnectionInput) -> TaxConnection:
 
 
 def delete(work: Work, code: str) -> TaxConnection:
-    """End a connection: its customers are taxed with what the organization itself says of them again."""
+    """Delete a connection: the organization's own taxes apply to its customers again."""
     connection = get(work, code)
     deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
@@ -118,24 +118,21 @@ def ask_about(
     at: datetime | None = None,
     purpose: Purpose | None = None,
 ) -> None:
-    """Have a tax provider asked about a record, instead of what was to be asked about it before.
-
-    `at` is when; at once unless given.
-    """
+    """Schedule a request to the tax provider about a record at `at` (by default now), replacing an earlier one."""
     task = AskTaxProvider(subject=subject, subject_id=id, request_id=request_id, attempts=attempts, purpose=purpose)
     work.cancel(task)
     work.schedule(task, at or work.now)
 
 
 def follow(work: Work, before: Customer, after: Customer) -> None:
-    """If somebody else decides on the customer's taxes now, its drafts and the invoices that wait go by that."""
+    """Update the customer's drafts and waiting invoices, if another provider, or none, decides its taxes now."""
     if decided_by_another(before, after):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
         work.schedule(TaxWaitingInvoices(customer_id=after.id), work.now)
 
 
 def decided_by_another(before: Customer, after: Customer) -> bool:
-    """Whether a change of the customer has another tax provider asked for its taxes, or none any more."""
+    """Whether a change of the customer has another tax provider, or none, decide its taxes."""
     return _decides(before) != _decides(after)
 
 

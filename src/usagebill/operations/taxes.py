@@ -1,4 +1,4 @@
-"""Taxes: create, change, delete, and attach by code to whatever is taxed."""
+"""Taxes: create, change and delete them, and attach them by code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from usagebill.work import Reader, Work
 
 __all__ = ["TaxInput", "create", "delete", "flag_drafts", "get", "ids_of_codes", "list_all", "update"]
 
-# Whatever holds ids of taxes.
+# The kinds of records that hold tax ids.
 Taxed: TypeAlias = BillingEntity | Customer | Plan | Charge | FixedCharge | AddOn
 _TAXED: tuple[type[Taxed], ...] = (BillingEntity, Customer, Plan, Charge, FixedCharge, AddOn)
 
@@ -51,7 +51,7 @@ def get(reader: Reader, code: str) -> Tax:
 
 
 def ids_of_codes(reader: Reader, codes: Iterable[str], *, any_case: bool = False) -> tuple[str, ...]:
-    """The ids of the taxes with these codes, each once, in their order. Raises `NotFound` for an unknown code."""
+    """The ids of the taxes with these codes, in order and without repeats. Raises `NotFound` for an unknown code."""
     ids: dict[str, None] = {}
     by_folded = {tax.code.casefold(): tax for tax in reader.tx.find(Tax)} if any_case else {}
     for code in codes:
@@ -89,7 +89,7 @@ def create(work: Work, request: TaxInput) -> Tax:
 
 
 def update(work: Work, code: str, request: TaxInput) -> Tax:
-    """Change what is sent; drafts of those who pay the tax, before or after the change, are recomputed."""
+    """Change what is sent; drafts of customers with the tax, before or after the change, are recomputed."""
     before = get(work, code)
     sent = changes(request, "name", "code", "rate", "description")
     _check(
@@ -105,10 +105,10 @@ def update(work: Work, code: str, request: TaxInput) -> Tax:
 
 
 def delete(work: Work, code: str) -> Tax:
-    """Delete the tax and detach it from everything that is taxed with it; issued documents keep their copies."""
+    """Delete the tax and detach it everywhere; issued documents keep their copies."""
     tax = get(work, code)
     flag_drafts(work, tax)
-    # Whatever they were taxed by: a plan, a charge, an add-on, a commitment.
+    # The tax may come from a plan, a charge, an add-on or a commitment.
     drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT))
     taxed = [draft.id for draft in drafts if any(line.tax_id == tax.id for line in draft.applied_taxes)]
     draft_invoices.flag(work, within("id", taxed))

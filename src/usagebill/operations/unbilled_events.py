@@ -1,4 +1,4 @@
-"""Unbilled events: which there are, how many of each kind, and the job that says so in the log once a day."""
+"""Unbilled events: lists, counts by kind, and the job that logs the counts once a day."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class UnbilledFilters:
 
 
 def list_all(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[UnbilledEvent]:
-    """The events that no charge counts as things stand, each with its reason: latest first, then by transaction id."""
+    """The events that no charge currently counts, with their reasons, latest first, then by transaction id."""
     ranges = [wanted for wanted, _ in _ranges(reader, options)]
     place = (paging.page - 1) * paging.per_page
     items: list[UnbilledEvent] = []
@@ -55,16 +55,16 @@ def list_all(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[U
 
 
 def list_tallies(reader: Reader, options: UnbilledFilters) -> list[UnbilledTally]:
-    """How many events are not billed: for each reason, external subscription id and code, the most first."""
+    """Counts of unbilled events by reason, external subscription id and code, the most first."""
     return tallies(reader, options)
 
 
 def tallies(
     reader: Reader, options: UnbilledFilters | None = None, *, received_from: datetime | None = None
 ) -> list[UnbilledTally]:
-    """The same, of events received at that instant or later.
+    """Counts of unbilled events received at `received_from` or later.
 
-    Events whose properties cannot be counted are one tally for each sender and code, with the reason of the latest.
+    Events with uncountable properties are one tally per external subscription id and code, with the latest's reason.
     """
     ranges = _ranges(reader, options or UnbilledFilters())
     counts = reader.tx.events.count_in_ranges([wanted for wanted, _ in ranges], received_from=received_from)
@@ -88,7 +88,7 @@ def _reason_of_latest(reader: Reader, wanted: EventRange) -> Reason:
 
 
 def _ranges(reader: Reader, options: UnbilledFilters) -> list[tuple[EventRange, Reason | None]]:
-    """Where unbilled events lie, and why; the reason of a single event's properties is its own (None)."""
+    """The ranges with unbilled events, and the reasons; None if each event's properties decide."""
     name, only = options.external_subscription_id or None, options.code or None
     log = reader.tx.events
     uncounted = set(log.senders(external_subscription_id=name, code=only, uncounted=True))
@@ -116,7 +116,7 @@ def _range(stretch: Stretch, external_id: str | None, code: str, options: Unbill
 
 
 def reasons_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[Reason, str | None, str]]:
-    """How many of these events are not billed, by reason, external subscription id and code."""
+    """The number of unbilled ones among these events, by reason, external subscription id and code."""
     counted: Counter[tuple[Reason, str | None, str]] = Counter()
     for event in events:
         reason = why_unbilled(reader, event)
@@ -126,7 +126,7 @@ def reasons_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[Reas
 
 
 def undeclared_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[str, str, str]]:
-    """How many of these events have a value that their metric's filters do not declare, by code, key and value.
+    """The number of these events with a value that their metric's filters do not declare, by code, key and value.
 
     They are billed at the default price of their charge.
     """
@@ -140,9 +140,9 @@ def undeclared_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[s
 
 
 def schedule(work: Work, *, counted_at: datetime | None = None, counted: Mapping[str, int] | None = None) -> None:
-    """Have unbilled events counted the next time that it is 06:00 UTC, and on every day from then on.
+    """Schedule the daily count of unbilled events at the next 06:00 UTC.
 
-    `counted_at` is when that was last due, and `counted` what it came to, by reason.
+    `counted_at` is the instant of the last count, and `counted` its result by reason.
     """
     now = work.now if counted_at is None else max(work.now, counted_at)
     task = CountUnbilledEvents(organization_id=work.organization.id, counted=counted)

@@ -1,4 +1,4 @@
-"""The usage of a running period, counted only when it may have reached an amount that matters."""
+"""Usage so far in a running period, counted only if it may have reached a relevant amount."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["amount_if", "check_new_thresholds", "note_events", "stop_watching"]
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A count, of what had been received at `known_at`; of everything if that is None."""
+    """A count of the events received by `known_at`; of all events if that is None."""
 
     count: UsageCount
     known_at: datetime | None
 
 
 def note_events(work: Work, subscription: Subscription, events: Sequence[Event]) -> None:
-    """Note events of a subscription that have just come in, for the next `amount_if`.
+    """Record new events of a subscription, for the next `amount_if`.
 
-    Every watcher of a subscription notes all of its events, from the moment it has something to wait for.
+    Every watcher of a subscription records all of its events, from the moment it has something to wait for.
     """
     names = tuple(event.transaction_id for event in events)
     work.tx.insert(
@@ -44,9 +44,9 @@ def note_events(work: Work, subscription: Subscription, events: Sequence[Event])
 
 
 def check_new_thresholds(work: Work, *conditions: Condition) -> None:
-    """Have the matching active subscriptions checked for usage that has passed their thresholds, which were changed.
+    """Schedule a check of the matching active subscriptions, whose thresholds have changed.
 
-    That is done at the next multiple of five minutes.
+    It runs at the next multiple of five minutes.
     """
     for subscription in work.tx.find(Subscription, eq("status", SubscriptionStatus.ACTIVE), *conditions):
         task = CheckUsageThresholds(subscription_id=subscription.id, thresholds_changed=True)
@@ -54,7 +54,7 @@ def check_new_thresholds(work: Work, *conditions: Condition) -> None:
 
 
 def stop_watching(work: Work, subscription_id: str) -> None:
-    """Drop what was noted of a subscription, because nothing waits for its usage."""
+    """Drop the recorded usage of a subscription, because nothing waits for it."""
     work.tx.delete(*_noted(work, subscription_id))
     work.tx.delete(*work.tx.find(UsageCount, eq("subscription_id", subscription_id)))
 

@@ -1,7 +1,7 @@
-"""VAT in the European Union: the taxes of an organization, and which of them each customer pays.
+"""VAT in the European Union: an organization's taxes, and the one that each customer pays.
 
 Only for customers of a billing entity with `eu_tax_management`. If a VAT number decides, a registry is asked while no
-transaction is open; until it has answered, the customer's invoices wait for their taxes.
+transaction is open; until it responds, the customer's invoices wait for their taxes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _schedule_rates(work: Work) -> None:
 
 
 def change_rates(work: Work, task: ChangeEuRates) -> None:
-    """Job: a country's rate changes today. Taxes whose rate was set by hand do not change."""
+    """Job: apply a country's new rate from today. Taxes with a manually set rate do not change."""
     if work.tx.first(BillingEntity, eq("eu_tax_management", True)) is None:
         return
     today = work.now.astimezone(UTC).date()
@@ -83,7 +83,7 @@ def change_rates(work: Work, task: ChangeEuRates) -> None:
 
 
 def switch_off(work: Work, entity: BillingEntity) -> None:
-    """Drop the pending checks of the entity's customers: their invoices continue with the taxes they have."""
+    """Drop the pending checks of the entity's customers; their invoices are issued with the taxes they have."""
     of_entity = eq("billing_entity_id", entity.id)
     for customer in work.tx.find(Customer, of_entity, present("vat_check"), deleted=True):
         work.tx.replace(replace(customer, vat_check=None))
@@ -103,7 +103,7 @@ def assign(
 ) -> Customer:
     """The customer with the taxes requested (`tax_codes`, all of them; None: as they are) and its VAT.
 
-    `sent` holds which of country, zipcode and tax identification number were sent. An update decides about VAT again
+    `sent` has those of country, zipcode and tax identification number that were sent. An update decides about VAT again
     only if one of them or the billing entity changes, or if the customer has no VAT yet. Raises `NotFound` for unknown
     codes.
     """
@@ -155,7 +155,7 @@ def _country(entity: BillingEntity) -> str:
 
 
 def _own_tax(work: Work, code: str) -> Tax:
-    """The organization's tax with this code of an EU tax, made again if somebody deleted it."""
+    """The organization's EU tax with this code, recreated if it was deleted."""
     stored = work.tx.first(Tax, eq("code", code))
     if stored is not None:
         return stored
@@ -167,7 +167,7 @@ def _own_tax(work: Work, code: str) -> Tax:
 
 
 def _watch(work: Work, customer: Customer, check: VatCheck | None) -> None:
-    """Start a new check instead of the customer's present one; without one, tax the invoices that waited for it."""
+    """Replace the customer's check by a new one; without one, tax the invoices that waited for it."""
     if check == customer.vat_check:
         return
     if check is None:
@@ -198,7 +198,7 @@ def prepare(work: Work, job: Job, task: CheckVatNumber, *, registry: bool) -> Va
 
 
 def _checked(reader: Reader, task: CheckVatNumber) -> Customer | None:
-    """The customer, while this check of its number is the one that counts."""
+    """The customer, if this is the current check of its number."""
     customer = reader.tx.get(Customer, task.customer_id, deleted=True)
     if customer is None or customer.vat_check is None or customer.vat_check.id != task.check_id:
         return None
@@ -206,8 +206,9 @@ def _checked(reader: Reader, task: CheckVatNumber) -> Customer | None:
 
 
 def conclude(work: Work, job: Job, task: CheckVatNumber, answer: Registered | NotRegistered | Unavailable) -> None:
-    """Act on the registry's answer: set the customer's tax and continue with its invoices. Without an answer, retry
-    later. If the customer has changed meanwhile, the answer is dropped.
+    """Act on the registry's response: set the customer's tax and continue with its invoices. Without one, retry later.
+
+    If the customer has changed meanwhile, the response is dropped.
     """
     work.tx.jobs.complete(job)
     customer = _checked(work, task)

@@ -1,7 +1,7 @@
-"""The ledger of wallets: the one place where credits come into a wallet and go out of it.
+"""The ledger of wallets: the one place where credits enter and leave a wallet.
 
-A movement stores the transaction, what it was drawn from and the wallet's balance together, so a balance always agrees
-with its transactions; `usagebill audit` checks it.
+A movement stores the transaction, its draws and the wallet's balance together, so that balances always agree with
+transactions; `usagebill audit` checks it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CREATED = "wallet_transaction.created"
 
 
 def bring_in(work: Work, transaction: WalletTransaction, *, webhook_type: str = _CREATED) -> Wallet:
-    """The wallet with the credits of a settled inbound transaction, which is stored already.
+    """Add the credits of a settled inbound transaction, stored already, to its wallet.
 
     `webhook_type` is the message about the transaction.
     """
@@ -63,7 +63,7 @@ def bring_in(work: Work, transaction: WalletTransaction, *, webhook_type: str = 
 
 
 def give_back(work: Work, transaction: WalletTransaction) -> Wallet:
-    """The wallet with credits that an invoice had consumed and a settled inbound transaction gives back."""
+    """Add credits that a settled inbound transaction gives back after an invoice had consumed them."""
     wallet = wallet_of(work, transaction)
     want_refresh(work, wallet.customer_id)
     moved = given_back(wallet, transaction.amount_cents, transaction.credit_amount, work.now)
@@ -77,11 +77,10 @@ def take_out(
     source: WalletTransaction | None = None,
     webhook_type: str | None = _CREATED,
 ) -> Wallet:
-    """The wallet without the credits of an outbound transaction, which is stored already.
+    """Take the credits of an outbound transaction, stored already, out of its wallet.
 
     They are drawn from its inbound transactions in the order of consumption, or from `source` alone. `webhook_type` is
-    the message about the transaction, None for none. Raises `ValueError` where less is left of them: callers check
-    before.
+    the message about the transaction, None for none. Raises `ValueError` if less is left: callers check before.
     """
     wallet = wallet_of(work, transaction)
     inbound = drawable_transactions(work, [wallet]) if source is None else [source]
@@ -118,9 +117,9 @@ def _drawn(
 
 
 def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
-    """Pay for an invoice with new outbound transactions, one for each wallet.
+    """Pay for an invoice with new outbound transactions, one per wallet.
 
-    Whoever stores the invoice has ongoing balances refreshed, for all of the customer's wallets at once.
+    The caller, which stores the invoice, refreshes ongoing balances, for all of the customer's wallets at once.
     """
     if not transactions:
         return
@@ -137,9 +136,9 @@ def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
 
 
 def return_prepaid(work: Work, voided: Invoice) -> None:
-    """Give back what wallets had paid for a voided invoice, as the same number of granted credits.
+    """Give back wallets' payments for a voided invoice, as the same number of granted credits.
 
-    A terminated wallet gets nothing back, as its credits can no longer be used; the log says how much that was.
+    A terminated wallet gets nothing back, because its credits can no longer be used; the log has the amount.
     """
     for outbound in transactions_paying(work, voided.id):
         if wallet_of(work, outbound).status != WalletStatus.ACTIVE:
@@ -157,7 +156,7 @@ def return_prepaid(work: Work, voided: Invoice) -> None:
 
 
 def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: int) -> WalletTransaction:
-    """Take out credits whose money a credit note refunds: from the purchase that they came with, and no other.
+    """Take out purchased credits that a credit note refunds, from that purchase alone.
 
     Raises `ValueError` if less is left of it: callers check before.
     """
@@ -175,7 +174,7 @@ def _moved(
     webhook_type: str | None,
     alerts: Iterable[Alert] | None = None,
 ) -> Wallet:
-    """Store the wallet after a movement, and send the messages: the transaction's shows the new balance already."""
+    """Store the wallet after a movement, then send the messages, so that the transaction's shows the new balance."""
     work.tx.replace(wallet)
     if webhook_type is not None:
         tell_transaction(work, webhook_type, transaction)
@@ -185,7 +184,7 @@ def _moved(
 
 
 def want_refresh(work: Work, customer_id: str) -> None:
-    """Schedule a refresh of the customer's active wallets at once, because what they depend on has changed."""
+    """Schedule a refresh of the customer's active wallets at once, because their usage or invoices have changed."""
     wallet = work.tx.first(Wallet, eq("customer_id", customer_id), eq("status", WalletStatus.ACTIVE))
     if wallet is None:
         return
@@ -194,7 +193,7 @@ def want_refresh(work: Work, customer_id: str) -> None:
         return
     waiting = work.tx.jobs.get(task.key)
     if waiting is not None and waiting.due_at > work.now:
-        # After downtime: a top-up rule looks at the balance of this instant, not only at the latest one.
+        # After downtime, a top-up rule must see the balance of this instant, not only the latest one.
         work.schedule(replace(task, as_of=work.now), work.now)
 
 
@@ -205,10 +204,10 @@ def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:
 
 
 def tell_transaction(work: Work, webhook_type: str, transaction: WalletTransaction) -> None:
-    """Say what happened to a transaction."""
+    """Send a message about a transaction."""
     work.emit(webhook_type, partial(wallet_transaction_message, work, transaction), transaction.id)
 
 
 def tell_wallet(work: Work, webhook_type: str, wallet: Wallet) -> None:
-    """Say what happened to a wallet."""
+    """Send a message about a wallet."""
     work.emit(webhook_type, partial(wallet_message, work, wallet), wallet.id)

@@ -1,4 +1,4 @@
-"""Wallet transactions: credits topped up and voided by request, listed, and traced to what funded or consumed them."""
+"""Wallet transactions: credits topped up and voided by request, listed, and traced to fundings and consumptions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpPage:
-    """Where bought credits are paid."""
+    """The page on which purchased credits are paid."""
 
     transaction: WalletTransaction
     page: PaymentPage
@@ -83,7 +83,7 @@ class WalletTransactionInput:
 
 @Input
 class WalletTransactionFilters:
-    """All that are sent must hold; unknown values count for nothing. `metadata` maps keys to values."""
+    """All sent filters must match; unknown values are ignored. `metadata` maps keys to values."""
 
     status: Maybe[str] = ABSENT
     transaction_type: Maybe[str] = ABSENT
@@ -92,9 +92,9 @@ class WalletTransactionFilters:
 
 
 def create(work: Work, request: WalletTransactionInput) -> list[WalletTransaction]:
-    """Buy, grant and void credits of a wallet, all or nothing: the transactions made, none for zero credits.
+    """Buy, grant and void credits of a wallet, all or none. Returns the transactions, none for zero credits.
 
-    What was due of the customer before is billed first. Raises `Invalid`.
+    The customer's backlog is billed first. Raises `Invalid`.
     """
     wallet = work.tx.get(Wallet, request.wallet_id or "")
     if wallet is not None:
@@ -144,7 +144,7 @@ def _order(reader: Reader, wallet: Wallet, request: WalletTransactionInput) -> T
 
 
 def _void(work: Work, wallet: Wallet, request: WalletTransactionInput, order: TopUp) -> WalletTransaction | None:
-    """Take credits away, from the whole wallet or from one inbound transaction; None for no credits at all."""
+    """Void credits of the whole wallet or of one inbound transaction; None for zero credits."""
     target = wallet_transaction_by_id(work, request.voided_transaction_id) if request.voided_transaction_id else None
     amount = voided_amount(wallet, target, value_or(request.voided_credits, None))
     if amount is None:
@@ -183,12 +183,12 @@ def list_of_wallet(
 
 
 def consumptions(work: Work, wallet_transaction_id: str, paging: Paging) -> Page[WalletConsumption]:
-    """What was taken from an inbound transaction, latest first. Raises `NotFound`; `Invalid` for an outbound one."""
+    """The draws on an inbound transaction, latest first. Raises `NotFound`, and `Invalid` for an outbound one."""
     return _ledger(work, wallet_transaction_id, TransactionType.INBOUND, "inbound_id", paging)
 
 
 def fundings(work: Work, wallet_transaction_id: str, paging: Paging) -> Page[WalletConsumption]:
-    """What an outbound transaction was paid with, latest first. Raises `NotFound`, `Invalid` for an inbound one."""
+    """The draws of an outbound transaction, latest first. Raises `NotFound`, and `Invalid` for an inbound one."""
     return _ledger(work, wallet_transaction_id, TransactionType.OUTBOUND, "outbound_id", paging)
 
 
@@ -203,7 +203,7 @@ def _ledger(
 
 
 def payment_url(work: Work, wallet_transaction_id: str) -> TopUpPage:
-    """The page on which the customer pays for bought credits at its provider.
+    """The page on which the customer pays for purchased credits at its provider.
 
     Raises `NotFound`, `Invalid` if there is no such page, and `ThirdPartyError` if the provider refuses.
     """

@@ -1,4 +1,4 @@
-"""Webhook endpoints: where messages are sent, and which of them."""
+"""Webhook endpoints: the addresses that messages are sent to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[WebhookEndpoint]:
 
 
 def create(work: Work, request: WebhookEndpointInput) -> WebhookEndpoint:
-    """A new endpoint; it gets the messages of what happens from now on. Raises `Invalid`."""
+    """A new endpoint, which gets messages from now on. Raises `Invalid`."""
     endpoint = WebhookEndpoint(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -68,7 +68,7 @@ def create(work: Work, request: WebhookEndpointInput) -> WebhookEndpoint:
 
 
 def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoint:
-    """Change what is sent. Address and algorithm count for attempts still to come, event types for new messages."""
+    """Change what is sent. Address and algorithm apply to all further attempts, event types to new messages."""
     sent = changes(request, "webhook_url", "signature_algo", "name", "event_types")
     before = get(work, id)
     if "webhook_url" in sent:
@@ -86,7 +86,7 @@ def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoin
 
 
 def delete(work: Work, id: str) -> WebhookEndpoint:
-    """Remove the endpoint and its messages; those not yet sent are lost."""
+    """Delete the endpoint and its messages; those not yet sent are lost."""
     endpoint = get(work, id)
     messages = work.tx.find(WebhookMessage, eq("webhook_endpoint_id", endpoint.id))
     for message in messages:

@@ -1,4 +1,4 @@
-"""Webhook messages: what is kept of each, its attempts, its signature, its clean-up."""
+"""Webhook messages: their records, attempts, signatures and clean-up."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _KEY_BITS = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One request to make: the address, the exact body, and what the body is signed with.
+    """A request to make: the address, the exact body, and the signing key.
 
     `key` is the PEM text of the private key, or the organization's key for hmac.
     """
@@ -112,7 +112,7 @@ class MessageFilters:
 
 @Input
 class HistoryFilters:
-    """Those of `MessageFilters`; `search_term` is a part of a message's id or of its object's."""
+    """`MessageFilters` with `search_term`, a part of a message's id or of its object's."""
 
     statuses: Maybe[tuple[str, ...]] = ABSENT
     event_types: Maybe[tuple[str, ...]] = ABSENT
@@ -124,7 +124,7 @@ class HistoryFilters:
 
 @Input
 class ResendFilters:
-    """Which failed messages to resend: those of one endpoint, of some types, last changed within dates, inclusive."""
+    """The failed messages to resend: of one endpoint, of some types, last changed within dates (inclusive)."""
 
     webhook_endpoint_id: Maybe[str] = ABSENT
     event_types: Maybe[tuple[str, ...]] = ABSENT
@@ -132,7 +132,7 @@ class ResendFilters:
     to_date: Maybe[datetime] = ABSENT
 
 
-# Each is a condition of its own.
+# Each makes a separate condition.
 _MOST_STATUSES = 100
 _LAST_CHANGED = (desc("updated_at"), desc("created_at"))
 
@@ -195,7 +195,7 @@ def _answered_with(statuses: Sequence[str]) -> list[Condition]:
 
 
 def resend(work: Work, id: str) -> WebhookMessage:
-    """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` if it has succeeded."""
+    """Deliver the message again, at once. Raises `NotFound`, and `NotAllowed` if it has succeeded."""
     message = get(work, id)
     if message.status == MessageStatus.SUCCEEDED:
         raise NotAllowed("is_succeeded", message.status)
@@ -204,7 +204,7 @@ def resend(work: Work, id: str) -> WebhookMessage:
 
 
 def resend_failed(work: Work, request: ResendFilters) -> Resent:
-    """Have every message that was given up, or those that are asked for, delivered once more, at once.
+    """Deliver all failed messages that match the request again, at once.
 
     Raises `NotFound` for an unknown endpoint.
     """
@@ -239,9 +239,9 @@ def _deliver_now(work: Work, message: WebhookMessage) -> None:
 
 
 def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
-    """The next request to make for a message; None if it is gone, or has arrived.
+    """The next request for a message; None if it is gone, or was delivered.
 
-    Address and algorithm are the endpoint's of now, body and unique key the message's own.
+    Address and algorithm are the endpoint's current ones, body and unique key the message's own.
     """
     message = work.tx.get(WebhookMessage, task.message_id)
     endpoint = None if message is None else work.tx.get(WebhookEndpoint, message.webhook_endpoint_id)
@@ -261,11 +261,11 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
 
 
 def signed_headers(attempt: Attempt) -> dict[str, str]:
-    """The headers of a request. To sign takes a while: no transaction should wait for it."""
+    """The headers of a request. Signing is slow, so call it outside transactions."""
     if attempt.signature_algo == SignatureAlgorithm.HMAC:
         signature = sign_hmac(attempt.key, attempt.body)
     else:
-        # Nothing in it changes from one attempt to the next: no instants, no type in the header.
+        # The same for every attempt: no instants, no type in the header.
         claims = {"data": attempt.body.decode(), "iss": attempt.issuer}
         signature = jwt.encode(claims, _parsed(attempt.key), algorithm="RS256", headers={"typ": None})
     return {
@@ -278,7 +278,7 @@ def signed_headers(attempt: Attempt) -> dict[str, str]:
 
 @lru_cache(maxsize=4)
 def _parsed(pem: str) -> rsa.RSAPrivateKey:
-    # To parse it takes many times while to sign with it.
+    # Parsing the key takes many times longer than signing with it.
     key = serialization.load_pem_private_key(pem.encode(), None)
     assert isinstance(key, rsa.RSAPrivateKey)
     return key
@@ -291,14 +291,14 @@ def reaches_public_only(reader: Reader) -> bool:
 
 
 def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> WebhookMessage | None:
-    """Keep how an attempt went, and schedule the next one if it failed and attempts are left.
+    """Store the outcome of an attempt, and schedule the next one if it failed and attempts are left.
 
-    Returns the message as it is now, None if this attempt no longer matters.
+    Returns the updated message, None if this attempt no longer matters.
     """
     work.tx.jobs.complete(job)
     message = work.tx.get(WebhookMessage, made.message_id)
     if message is None or message.status == MessageStatus.SUCCEEDED:
-        # It has arrived by another attempt meanwhile, which was asked for as long as this one went on.
+        # It was delivered meanwhile by another attempt, requested while this one was under way.
         return None
     after = after_attempt(message, work.now, http_status, response, made.url, work.settings.webhook_attempts)
     work.tx.replace(after)
@@ -313,7 +313,7 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
 
 
 def signing_key(work: Work) -> SigningKey:
-    """The key pair of this installation, made the first time that one is needed."""
+    """The key pair of this installation, created on first use."""
     shared = work.tx.scoped(INSTALLATION)
     key = shared.first(SigningKey)
     if key is not None:
@@ -335,7 +335,7 @@ def signing_key(work: Work) -> SigningKey:
 
 
 def public_key(work: Work) -> str:
-    """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
+    """The public key that verifies `jwt` signatures: base64 of its PEM text, in lines of 60."""
     return public_key_text(signing_key(work).public_key)
 
 
@@ -343,7 +343,7 @@ def public_key(work: Work) -> str:
 
 
 def schedule_cleaning(work: Work) -> None:
-    """Have old messages removed the next time that it is 01:00 UTC."""
+    """Schedule the removal of old messages at the next 01:00 UTC."""
     task = CleanWebhookMessages(organization_id=work.organization.id)
     work.schedule(task, next_time_of_day(_CLEANED_AT, work.now))
 
@@ -353,9 +353,9 @@ def _is_to_be_delivered(reader: Reader, message: WebhookMessage) -> bool:
 
 
 def clean(work: Work, task: CleanWebhookMessages) -> None:
-    """Remove the messages that were delivered or given up 90 days ago; again tomorrow, while there are endpoints.
+    """Job: remove messages that succeeded or failed 90 days ago; daily, while there are endpoints.
 
-    One that still waits for an attempt is kept however old it is. One that no job is to deliver was never meant to be.
+    A message that still waits for an attempt is kept, however old; one that has no job is not waiting.
     """
     old = less("updated_at", work.now - HISTORY)
     settled = within("status", SETTLED_MESSAGES)

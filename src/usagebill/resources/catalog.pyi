@@ -821,7 +821,7 @@ class Taxes(Resource):
         description: str | None = ...,
         applied_to_organization: bool | None = ...,
     ) -> Tax:
-        """Change what is sent; drafts of those who pay the tax, before or after the change, are recomputed.
+        """Change what is sent; drafts of customers with the tax, before or after the change, are recomputed.
 
         current_code: Its code.
         name: A readable name.
@@ -838,7 +838,7 @@ class Taxes(Resource):
         """
 
     def delete(self, code: str) -> Tax:
-        """Delete the tax and detach it from everything that is taxed with it; issued documents keep their copies.
+        """Delete the tax and detach it everywhere; issued documents keep their copies.
 
         code: Its code.
         """

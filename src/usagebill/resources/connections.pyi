@@ -160,7 +160,7 @@ class SyncConnections(Resource):
         sync_payments: bool | None = ...,
         default_targeted_object: Literal["contacts", "companies"] | None = ...,
     ) -> SyncConnection:
-        """A new connection. Raises `Invalid`, also if one of this kind has the code already.
+        """A new connection. Raises `Invalid`, also if a connection of this kind has the code.
 
         kind: The kind of system. One of netsuite, xero, hubspot, salesforce. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -188,9 +188,9 @@ class SyncConnections(Resource):
         sync_payments: bool | None = ...,
         default_targeted_object: Literal["contacts", "companies"] | None = ...,
     ) -> SyncConnection:
-        """Change the name, the address, the key or the switches of a connection; its kind and its code stay.
+        """Change the name, address, key or switches of a connection; its kind and code stay.
 
-        What a switch lets through is pushed from now on. Raises `NotFound` and `Invalid`.
+        Switches apply to changes from now on. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         kind: The kind of system. One of netsuite, xero, hubspot, salesforce.
@@ -211,7 +211,7 @@ class SyncConnections(Resource):
         """
 
     def delete(self, code: str) -> SyncConnection:
-        """End a connection: its customers are not linked to it any more, and what waits to be pushed is given up.
+        """Delete a connection, its customers' links to it, and its pending pushes.
 
         code: Its code.
         """
@@ -225,13 +225,13 @@ class SyncedDocuments(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self, synced_document_id: str) -> SyncedDocument:
-        """One document. Raises `NotFound`.
+        """The document with this id. Raises `NotFound`.
 
         synced_document_id: The synced document, by id.
         """
 
     def resend(self, synced_document_id: str) -> SyncedDocument:
-        """Push a document once more, at once: with the key of the last push if that failed, else with a new one.
+        """Push a document again, at once, with the idempotency key of the last push if that failed, else a new one.
 
         Raises `NotFound`, and `NotAllowed` if its connection has ended.
 
@@ -239,12 +239,12 @@ class SyncedDocuments(Resource):
         """
 
     def resend_failed(self) -> int:
-        """Push all documents that have failed once more; how many there are. Those of ended connections are left."""
+        """Push all failed documents again, except those of deleted connections. Returns their number."""
 
     def push_invoice(self, invoice_id: str) -> Invoice:
-        """Push a finalized invoice to its customer's systems, with its credit notes and payments: again, or for once.
+        """Push a finalized invoice, with its credit notes and payments, to its customer's systems (again).
 
-        Also if it was issued before the customer was linked. Raises `NotFound`, and `NotAllowed` for an invoice that is
+        It may have been issued before the customer was linked. Raises `NotFound`, and `NotAllowed` for an invoice that is
         not issued, or whose customer is linked to none.
 
         invoice_id: The invoice, by id.
@@ -283,7 +283,7 @@ class TaxConnections(Resource):
         api_key: str | None = ...,
         item_codes: Mapping[str, str] | None = ...,
     ) -> TaxConnection:
-        """A new connection. Raises `Invalid`, also if one of this kind has the code already.
+        """A new connection. Raises `Invalid`, also if a connection of this kind has the code.
 
         kind: The kind of tax provider. One of anrok, avalara. Required.
         code: The code that identifies it, unique among its kind. Required.
@@ -305,9 +305,9 @@ class TaxConnections(Resource):
         api_key: str | None = ...,
         item_codes: Mapping[str, str] | None = ...,
     ) -> TaxConnection:
-        """Change the name, the address, the key or the item codes of a connection; the last are replaced as a whole.
+        """Change the name, address, key or item codes (replaced as a whole) of a connection.
 
-        Its kind and its code stay. Raises `NotFound` and `Invalid`.
+        Its kind and code stay. Raises `NotFound` and `Invalid`.
 
         current_code: Its code.
         kind: The kind of tax provider. One of anrok, avalara.
@@ -325,7 +325,7 @@ class TaxConnections(Resource):
         """
 
     def delete(self, code: str) -> TaxConnection:
-        """End a connection: its customers are taxed with what the organization itself says of them again.
+        """Delete a connection: the organization's own taxes apply to its customers again.
 
         code: Its code.
         """
@@ -346,7 +346,7 @@ class WebhookEndpoints(Resource):
         name: str | None = ...,
         event_types: Sequence[str] | None = ...,
     ) -> WebhookEndpoint:
-        """A new endpoint; it gets the messages of what happens from now on. Raises `Invalid`.
+        """A new endpoint, which gets messages from now on. Raises `Invalid`.
 
         webhook_url: The URL that receives webhook messages. Required.
         signature_algo: How messages are signed. One of jwt, hmac. Default: jwt.
@@ -363,7 +363,7 @@ class WebhookEndpoints(Resource):
         name: str | None = ...,
         event_types: Sequence[str] | None = ...,
     ) -> WebhookEndpoint:
-        """Change what is sent. Address and algorithm count for attempts still to come, event types for new messages.
+        """Change what is sent. Address and algorithm apply to all further attempts, event types to new messages.
 
         id: Its id.
         webhook_url: The URL that receives webhook messages.
@@ -379,7 +379,7 @@ class WebhookEndpoints(Resource):
         """
 
     def delete(self, id: str) -> WebhookEndpoint:
-        """Remove the endpoint and its messages; those not yet sent are lost.
+        """Delete the endpoint and its messages; those not yet sent are lost.
 
         id: Its id.
         """
@@ -429,7 +429,7 @@ class Webhooks(Resource):
         """
 
     def resend(self, id: str) -> WebhookMessage:
-        """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` if it has succeeded.
+        """Deliver the message again, at once. Raises `NotFound`, and `NotAllowed` if it has succeeded.
 
         id: Its id.
         """
@@ -442,7 +442,7 @@ class Webhooks(Resource):
         from_date: date | str | None = ...,
         to_date: date | str | None = ...,
     ) -> Resent:
-        """Have every message that was given up, or those that are asked for, delivered once more, at once.
+        """Deliver all failed messages that match the request again, at once.
 
         Raises `NotFound` for an unknown endpoint.
 
@@ -453,7 +453,7 @@ class Webhooks(Resource):
         """
 
     def public_key(self) -> str:
-        """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
+        """The public key that verifies `jwt` signatures: base64 of its PEM text, in lines of 60."""
 
     def list(
         self,

@@ -552,14 +552,14 @@ class Subscriptions(Resource):
     ) -> Subscription:
         """Put a customer on a plan.
 
-        With an external id that the customer has no live subscription of, a new subscription: active at once if it
-        starts today or started in the past, pending if it starts later. On the same plan, the existing one unchanged.
-        On another plan an upgrade, at once, if that costs as much a year or more, else a downgrade when the current
-        interval ends. An unknown customer is created.
+        For an external id without a live subscription of the customer, this creates one: active at once if it starts today
+        or started in the past, pending if it starts later. On the same plan, the existing one is returned unchanged. On
+        another plan it is an upgrade, effective at once, if that plan costs at least as much a year, else a downgrade at
+        the end of the current interval. An unknown customer is created.
 
-        With an `authorization`, Stripe has to authorize that amount first, which is neither taken nor held afterwards.
-        There is no subscription if it refuses (`AuthorizationRefused`), if another provider or none collects from the
-        customer (`StripeRequired`), or if there is no payment method (`Invalid`).
+        With an `authorization`, Stripe has to authorize that amount first; it is neither captured nor held afterwards. No
+        subscription is created if Stripe refuses (`AuthorizationRefused`), if Stripe does not collect from the customer
+        (`StripeRequired`), or without a payment method (`Invalid`).
 
         external_customer_id: The customer, by your own id. Required.
         plan_code: The plan, by code. Required.
@@ -600,9 +600,9 @@ class Subscriptions(Resource):
         invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
         status: Literal["pending", "incomplete", "active", "terminated", "canceled"] | None = ...,
     ) -> Subscription:
-        """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
+        """Change the sent fields. Raises `NotFound`, `NotAllowed` or `Invalid`.
 
-        A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
+        The start of a pending subscription can be moved: to a later date, or into the past, which starts it.
 
         external_id: Your own id of it.
         name: A readable name.
@@ -650,7 +650,7 @@ class Subscriptions(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[Subscription]:
-        """The same for one customer. Raises `NotFound` if there is none.
+        """The subscriptions of one customer. Raises `NotFound` for an unknown customer.
 
         current_external_customer_id: The customer, by your own id.
         status: Only those with these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
@@ -673,10 +673,10 @@ class Subscriptions(Resource):
         on_termination_credit_note: Literal["credit", "refund", "offset", "skip"] | None = ...,
         on_termination_invoice: Literal["generate", "skip"] | None = ...,
     ) -> Subscription:
-        """End the active subscription with this external id now, or cancel the pending one if `status` says so.
+        """End the active subscription with this external id now, or cancel the pending one (`status`).
 
-        Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
-        would be given back was taxed.
+        Raises `NotFound`, `Invalid` for unknown options, and `NotAllowed` while the taxes of a fee to be credited are
+        unknown.
 
         external_id: Your own id of it.
         status: The status of the subscription to end, if several share the id. One of pending, incomplete, active, terminated, canceled.
@@ -997,8 +997,7 @@ class Subscriptions(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[Subscription]:
-        """A page of subscriptions, those with the latest `subscription_at` first. Raises `NotFound` for an unknown
-        billing entity code.
+        """Subscriptions, latest `subscription_at` first. Raises `NotFound` for an unknown billing entity code.
 
         status: Only those with these statuses. One of pending, incomplete, active, terminated, canceled. Default: active.
         external_customer_id: The customer, by your own id.

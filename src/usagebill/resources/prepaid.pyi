@@ -286,9 +286,9 @@ class WalletTransactions(Resource):
         payment_method: PaymentMethodChoice | Mapping[str, Any] | None = ...,
         invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
     ) -> list[WalletTransaction]:
-        """Buy, grant and void credits of a wallet, all or nothing: the transactions made, none for zero credits.
+        """Buy, grant and void credits of a wallet, all or none. Returns the transactions, none for zero credits.
 
-        What was due of the customer before is billed first. Raises `Invalid`.
+        The customer's backlog is billed first. Raises `Invalid`.
 
         wallet_id: The wallet, by id. Required.
         paid_credits: Credits to buy; an invoice charges their price. In credits.
@@ -336,7 +336,7 @@ class WalletTransactions(Resource):
     def consumptions(
         self, wallet_transaction_id: str, *, page: int = ..., per_page: int = ...
     ) -> Pages[WalletConsumption]:
-        """What was taken from an inbound transaction, latest first. Raises `NotFound`; `Invalid` for an outbound one.
+        """The draws on an inbound transaction, latest first. Raises `NotFound`, and `Invalid` for an outbound one.
 
         wallet_transaction_id: The wallet transaction, by id.
         page: Which page, from 1 on. Default: 1.
@@ -344,7 +344,7 @@ class WalletTransactions(Resource):
         """
 
     def fundings(self, wallet_transaction_id: str, *, page: int = ..., per_page: int = ...) -> Pages[WalletConsumption]:
-        """What an outbound transaction was paid with, latest first. Raises `NotFound`, `Invalid` for an inbound one.
+        """The draws of an outbound transaction, latest first. Raises `NotFound`, and `Invalid` for an inbound one.
 
         wallet_transaction_id: The wallet transaction, by id.
         page: Which page, from 1 on. Default: 1.
@@ -352,7 +352,7 @@ class WalletTransactions(Resource):
         """
 
     def payment_url(self, wallet_transaction_id: str) -> TopUpPage:
-        """The page on which the customer pays for bought credits at its provider.
+        """The page on which the customer pays for purchased credits at its provider.
 
         Raises `NotFound`, `Invalid` if there is no such page, and `ThirdPartyError` if the provider refuses.
 
@@ -392,7 +392,7 @@ class Wallets(Resource):
         invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
         recurring_transaction_rules: Sequence[RuleFields | Mapping[str, Any]] | None = ...,
     ) -> Wallet:
-        """A new wallet of the customer named; its first credits follow right after. Raises `Invalid` and `NotFound`.
+        """A new wallet of the named customer; its initial top-up follows right after. Raises `Invalid` and `NotFound`.
 
         external_customer_id: The customer, by your own id. Required.
         rate_amount: The value of one credit. In major units. Required.
@@ -497,9 +497,9 @@ class Wallets(Resource):
         invoice_custom_section: CustomSectionChoice | Mapping[str, Any] | None = ...,
         recurring_transaction_rules: Sequence[RuleFields | Mapping[str, Any]] | None = ...,
     ) -> Wallet:
-        """Change an active wallet; its currency, rate and credits never change so.
+        """Change the sent fields of an active wallet, never its currency, rate or credits.
 
-        What was due of the customer before is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
+        The customer's backlog is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
 
         wallet_id: The wallet, by id.
         name: A readable name.
@@ -595,9 +595,9 @@ class Wallets(Resource):
         """
 
     def terminate(self, wallet_id: str) -> Wallet:
-        """End a wallet and its rules. Its credits stay on it and are used no more; one that has ended stays as it is.
+        """End a wallet and its rules. Its credits stay, but are not used any more; an ended one is left unchanged.
 
-        What was due of the customer before is billed first. Raises `NotFound`.
+        The customer's backlog is billed first. Raises `NotFound`.
 
         wallet_id: The wallet, by id.
         """
@@ -612,7 +612,7 @@ class Wallets(Resource):
     def replace_metadata(
         self, wallet_id: str, *, metadata: Mapping[str, str | None] | None = ...
     ) -> Mapping[str, str | None] | None:
-        """Make what is sent the whole metadata of the wallet; without it nothing changes. Raises `NotFound`, `Invalid`.
+        """Replace the metadata of the wallet; if absent, nothing changes. Raises `NotFound` and `Invalid`.
 
         wallet_id: The wallet, by id.
         metadata: Your own values by key, stored and returned with it.
@@ -648,7 +648,7 @@ class Wallets(Resource):
         """
 
     def delete_metadata(self, wallet_id: str) -> None:
-        """Remove the wallet's metadata; nothing to remove is fine. Raises `NotFound`.
+        """Remove the wallet's metadata, if there is any. Raises `NotFound`.
 
         wallet_id: The wallet, by id.
         """
@@ -661,7 +661,7 @@ class Wallets(Resource):
         """
 
     def delete_metadata_key(self, wallet_id: str, key: str) -> Mapping[str, str | None]:
-        """Remove one key, if it is there. Raises `NotFound` for the wallet, and for one without any metadata.
+        """Remove one key, if present. Raises `NotFound` for the wallet, or if it has no metadata.
 
         wallet_id: The wallet, by id.
         key: The key.

@@ -109,7 +109,7 @@ class Events(Resource):
         page: int = ...,
         per_page: int = ...,
     ) -> Pages[UnbilledEvent]:
-        """The events that no charge counts as things stand, each with its reason: latest first, then by transaction id.
+        """The events that no charge currently counts, with their reasons, latest first, then by transaction id.
 
         code: The code that identifies it, unique among its kind.
         external_subscription_id: The subscription, by your own id.
@@ -127,7 +127,7 @@ class Events(Resource):
         timestamp_from: date | str | None = ...,
         timestamp_to: date | str | None = ...,
     ) -> list[UnbilledTally]:
-        """How many events are not billed: for each reason, external subscription id and code, the most first.
+        """Counts of unbilled events by reason, external subscription id and code, the most first.
 
         code: The code that identifies it, unique among its kind.
         external_subscription_id: The subscription, by your own id.

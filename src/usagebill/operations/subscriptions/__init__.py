@@ -1,4 +1,4 @@
-"""Subscriptions: how they are created, changed, ended and billed over time."""
+"""Subscriptions: created, changed, ended and billed over time."""
 
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (

@@ -1,4 +1,4 @@
-"""Subscriptions that waited for their first payment: what follows once it succeeds, fails or times out."""
+"""Subscriptions that wait for their first payment: activated or canceled once it succeeds, fails or times out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["cancel_waiting", "expire_activation", "settle_activation"]
 def settle_activation(work: Work, task: SettleActivation) -> None:
     """Job: the invoice that a subscription waits for was paid, or its payment failed.
 
-    What is overdue of the customer comes first: the plan before it may have a period to bill.
+    The customer's backlog comes first: the previous plan may have a period to bill.
     """
     if _waiting_for(work, task.invoice_id) is None:
         return
@@ -57,14 +57,14 @@ def settle_activation(work: Work, task: SettleActivation) -> None:
 
 
 def expire_activation(work: Work, task: ExpireActivation) -> None:
-    """Job: a subscription has waited for its first payment as long as its rule allows."""
+    """Job: cancel a subscription that has waited for its first payment as long as its rule allows."""
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.INCOMPLETE:
         _give_up(work, subscription, Event.PAYMENT_TIMED_OUT)
 
 
 def cancel_waiting(work: Work, *conditions: Condition) -> None:
-    """Cancel the matching subscriptions that wait for their first payment, which is not wanted any more."""
+    """Cancel the matching subscriptions that wait for their first payment, with that payment."""
     waiting = eq("status", SubscriptionStatus.INCOMPLETE)
     for subscription in work.tx.find(Subscription, waiting, *conditions, order=[asc("created_at"), asc("id")]):
         _give_up(work, subscription, Event.CANCEL)
@@ -116,7 +116,7 @@ def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:
 
 
 def _billed_from_now(work: Work, contract: Contract) -> Contract:
-    """Bill from today on; until today the previous plan was billed. Days that both cover are credited, and if the paid
+    """Bill from today on, as the previous plan was billed until today. Days that both cover are credited; if the paid
     period is over, the current one is billed.
     """
     periods, active = contract.cycle(), contract.subscription
@@ -131,7 +131,7 @@ def _billed_from_now(work: Work, contract: Contract) -> Contract:
 
 
 def _billed_since(work: Work, contract: Contract) -> Contract:
-    """Bill every period that has begun since the subscription started, each as the run of that day would have."""
+    """Bill every period that has begun since the subscription started, as the run of each day would have."""
     periods = contract.cycle()
     for day in billing_days(periods, until=local_date(work.now, periods.tz)):
         entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]

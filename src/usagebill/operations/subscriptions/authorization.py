@@ -1,4 +1,4 @@
-"""The amount that Stripe is to authorize before a subscription is made; its hold is always let go of again."""
+"""Authorization by Stripe before a subscription is created; the hold is always released again."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = ["authorize", "check_authorization"]
 
 
 class Amount(NamedTuple):
-    """What is to be authorized: cents of a currency."""
+    """An amount to authorize: cents of a currency."""
 
     cents: int
     currency: str
 
 
 def check_authorization(sent: AuthorizationInput) -> Amount:
-    """The amount and its currency. Raises `Invalid`."""
+    """The sent amount and currency. Raises `Invalid`."""
     problems: dict[str, object] = {}
     amount, currency = sent.amount_cents, sent.amount_currency
     if not isinstance(amount, int):
@@ -58,11 +58,10 @@ def check_authorization(sent: AuthorizationInput) -> Amount:
 
 
 def authorize(work: Work, subscription: Subscription, sent: AuthorizationInput) -> None:
-    """Have Stripe authorize the amount, with the subscription's method, else the customer's.
+    """Have Stripe authorize the amount with the subscription's method, else the customer's.
 
-    What Stripe holds is let go of at once, in the background; a job that does so is stored before Stripe is asked, so
-    that nothing stays held whatever dies in between. Raises `StripeRequired`, `Invalid` without a method, and
-    `AuthorizationRefused`.
+    The hold is released at once, by a job that is stored before Stripe is asked, so that a crash leaves no hold behind.
+    Raises `StripeRequired`, `Invalid` without a method, and `AuthorizationRefused`.
     """
     wanted = check_authorization(sent)
     customer = customer_of(work, subscription)

@@ -40,7 +40,7 @@ _SECOND = timedelta(seconds=1)
 def change_plan(
     work: Work, current: Subscription, chosen: Overridden, request: SubscriptionInput, entity: BillingEntity | None
 ) -> Subscription:
-    """Change the plan of an active subscription: an upgrade gives the new subscription, a downgrade the current one."""
+    """Change the plan of an active subscription. Returns the new one after an upgrade, else the current one."""
     contract = contract_of(work, current)
     current_plan, plan = contract.plan, chosen.plan
     upgrade = is_upgrade(
@@ -52,7 +52,7 @@ def change_plan(
     )
     work.tx.insert(following)
     if upgrade:
-        return upgrade_to(work, contract, following, asked=True)
+        return upgrade_to(work, contract, following, by_request=True)
     work.emit("subscription.updated", lambda: entitled_subscription(work, current), current.id)
     return current
 
@@ -93,7 +93,7 @@ def _following(
 
 
 def cancel_downgrade(work: Work, current: Subscription) -> bool:
-    """Cancel the downgrade that is to follow `current`, if there is one."""
+    """Cancel the scheduled downgrade of `current`; False if there is none."""
     pending = work.tx.find(
         Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
     )
@@ -103,7 +103,7 @@ def cancel_downgrade(work: Work, current: Subscription) -> bool:
 
 
 def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contract:
-    """The contract of a subscription that has ended, because another one follows from now on."""
+    """The contract of a subscription that has ended now, because another one follows."""
     current = contract.subscription
     check_before_end(work, current)
     last = ended(current, work.now, succession=succession)
@@ -112,36 +112,36 @@ def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contra
     return contract.of(last)
 
 
-def upgrade_to(work: Work, contract: Contract, following: Subscription, *, asked: bool = False) -> Subscription:
-    """End what is current now and start `following` in its place; one invoice closes the one and opens the other.
+def upgrade_to(work: Work, contract: Contract, following: Subscription, *, by_request: bool = False) -> Subscription:
+    """End the current subscription now and start `following` in its place, on one invoice.
 
-    If `following` is to wait for its payment, what is current goes on until that is made.
+    If `following` is to wait for its payment, the current one continues until then.
 
-    What the day of the upgrade closes is billed first, if the run of that day has yet to come. The day itself
-    belongs to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from it.
+    A period that closed with the day of the upgrade is billed first, if its run has yet to come. The day itself belongs
+    to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from that day on.
     """
     waiting = gated(work, following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
     closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
-    _credit_rest(work, closing, asked=asked)
+    _credit_rest(work, closing, by_request=by_request)
     return _succeed(work, closing, waiting, at=work.now + _SECOND)
 
 
 def end_for(work: Work, contract: Contract) -> None:
-    """End what is current for a subscription that has waited for its payment until now; it is billed alone.
+    """End the current subscription, on its own invoice, for a successor that has waited for its payment until now.
 
-    As with an upgrade, the day belongs to what follows, and what was paid in advance of the rest is credited.
+    As with an upgrade, the day belongs to the successor, and prepaid days from then on are credited.
     """
     closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
-    _credit_rest(work, closing, asked=False)
+    _credit_rest(work, closing, by_request=False)
     _bill_end(work, closing)
 
 
-def _credit_rest(work: Work, closing: Contract, *, asked: bool) -> None:
+def _credit_rest(work: Work, closing: Contract, *, by_request: bool) -> None:
     skips = closing.subscription.on_termination_credit_note == TerminationCredit.SKIP
     option = TerminationCredit.SKIP if skips else TerminationCredit.CREDIT
-    credit_unused_time(work, closing, option=option, asked=asked)
+    credit_unused_time(work, closing, option=option, by_request=by_request)
 
 
 def _bill_end(work: Work, closing: Contract) -> None:
@@ -153,15 +153,15 @@ def _bill_end(work: Work, closing: Contract) -> None:
 
 
 def apply_downgrade(work: Work, contract: Contract) -> Subscription:
-    """Job of a run: the current interval is over, and the downgrade that waits for it takes its place."""
+    """End the subscription at the end of its interval, and start its scheduled downgrade; called by a run."""
     current = contract.subscription
     following = work.tx.first(
         Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
     )
     if following is None:
         raise LookupError(f"no downgrade waits for subscription {current.id}")
-    # A run applies it, minutes after the midnight at which the periods of the old plan end, or days if only a new
-    # time zone has put that behind.
+    # A run applies it minutes after the midnight that ends the old plan's periods, or days if only a new time zone has
+    # moved that midnight into the past.
     periods = contract.cycle()
     midnight = day_start(periods.period(local_date(work.now, periods.tz)).start, periods.tz)
     waiting = gated(work, following, work.now)
@@ -189,9 +189,9 @@ def _succeed(
 
 
 def bill_closed_period(work: Work, contract: Contract) -> Contract:
-    """Bill the period that closed before the open one if no run has: the change must not lose it.
+    """Bill the period that closed before the open one, if no run has: the change must not lose it.
 
-    The contract as it is afterwards.
+    Returns the contract afterwards.
     """
     periods = contract.cycle()
     billed = billed_through_day(work, contract, periods)

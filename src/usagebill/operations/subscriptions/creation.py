@@ -1,4 +1,4 @@
-"""POST /subscriptions: a new subscription, the same one again, or a change of plan."""
+"""POST /subscriptions: a new subscription, an unchanged one, or a plan change."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ _NOT_AUTHORIZED = AuthorizationOptions()
 def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions = _NOT_AUTHORIZED) -> Subscription:
     """Put a customer on a plan.
 
-    With an external id that the customer has no live subscription of, a new subscription: active at once if it
-    starts today or started in the past, pending if it starts later. On the same plan, the existing one unchanged.
-    On another plan an upgrade, at once, if that costs as much a year or more, else a downgrade when the current
-    interval ends. An unknown customer is created.
+    For an external id without a live subscription of the customer, this creates one: active at once if it starts today
+    or started in the past, pending if it starts later. On the same plan, the existing one is returned unchanged. On
+    another plan it is an upgrade, effective at once, if that plan costs at least as much a year, else a downgrade at
+    the end of the current interval. An unknown customer is created.
 
-    With an `authorization`, Stripe has to authorize that amount first, which is neither taken nor held afterwards.
-    There is no subscription if it refuses (`AuthorizationRefused`), if another provider or none collects from the
-    customer (`StripeRequired`), or if there is no payment method (`Invalid`).
+    With an `authorization`, Stripe has to authorize that amount first; it is neither captured nor held afterwards. No
+    subscription is created if Stripe refuses (`AuthorizationRefused`), if Stripe does not collect from the customer
+    (`StripeRequired`), or without a payment method (`Invalid`).
     """
     sent = value_or(options.authorization, None)
     if sent is not None:
         check_authorization(sent)
     subscription = _created(work, request)
     if sent is not None:
-        # Last, so that nothing is asked of Stripe that comes to nothing here.
+        # Last, so that Stripe is asked only if nothing else can fail.
         authorize(work, subscription, sent)
     return subscription
 
@@ -101,7 +101,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
 
 
 def _overridden(work: Work, plan: Plan, request: SubscriptionInput) -> Overridden:
-    """The plan that a new subscription is on: its own copy of `plan`, if the request says something differently."""
+    """The plan of a new subscription: an override of `plan` if the request changes something of it."""
     return apply_overrides(work, plan, request.plan_overrides) if request.plan_overrides else Overridden(plan=plan)
 
 
@@ -127,22 +127,22 @@ def _text(value: object) -> str:
 
 
 def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, request: SubscriptionInput) -> Customer:
-    """The customer of this external id, created if there is none, with the plan's currency if it has none."""
+    """The customer with this external id, created if missing; one without a currency gets the plan's."""
     customer = work.tx.first(Customer, eq("external_id", external_id))
     if customer is None:
         customer = customers.upsert(
             work, customers.CustomerInput(external_id=external_id, billing_entity_code=entity.code)
         )
     if customer.currency is None:
-        asked = request.plan_overrides.amount_currency if request.plan_overrides else None
-        currency = asked or plan.amount_currency
+        override_currency = request.plan_overrides.amount_currency if request.plan_overrides else None
+        currency = override_currency or plan.amount_currency
         customer = replace(customer, currency=currency, updated_at=work.now)
         work.tx.replace(customer)
     return customer
 
 
 def _current(reader: Reader, customer: Customer, external_id: str) -> Subscription | None:
-    """The customer's subscription that the request is about: the active one, else the pending one."""
+    """The customer's subscription with this external id: the active one, else the pending one."""
     named = (eq("customer_id", customer.id), eq("external_id", external_id))
     return reader.tx.first(Subscription, *named, eq("status", SubscriptionStatus.ACTIVE)) or reader.tx.first(
         Subscription, *named, eq("status", SubscriptionStatus.PENDING), missing("previous_subscription_id")
@@ -150,7 +150,7 @@ def _current(reader: Reader, customer: Customer, external_id: str) -> Subscripti
 
 
 def _is_used_by_another(work: Work, customer: Customer, external_id: str) -> bool:
-    """Whether another customer has a subscription of this external id, or will: its usage is of one of them."""
+    """Whether another customer has, or will have, a subscription with this external id, which would share its usage."""
     live = within("status", HOLDING_ID)
     others = (eq("external_id", external_id), live, ne("customer_id", customer.id))
     for customer_id in {other.customer_id: None for other in work.tx.find(Subscription, *others)}:
@@ -203,12 +203,12 @@ def _new(
     started_at = started_in_past_at(subscription_at, ends_invoiced(work, external_id))
     if begins is Start.TODAY:
         return begin(work, pending, started_at)
-    # What started in the past is billed by the next run: there is no first payment to wait for.
+    # A start in the past is billed by the next run: there is no first payment to wait for.
     return start(work, replace(pending, activation_rules=()), started_at).subscription
 
 
 def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:
-    """A subscription that has yet to start, on another plan."""
+    """The pending subscription, moved to another plan."""
     chosen = _overridden(work, plan, request)
     changed = replace(
         pending,

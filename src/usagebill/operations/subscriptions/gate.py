@@ -1,4 +1,4 @@
-"""Gates: a subscription that is to wait for its first payment does not become active when it starts."""
+"""Gates: subscriptions that wait for their first payment before they become active."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["activate_due", "begin", "gated"]
 
 
 def begin(work: Work, pending: Subscription, started_at: datetime) -> Subscription:
-    """Start a subscription today and bill what it owes at once, or have it wait for the payment of that."""
+    """Start a subscription today and bill its fees in advance, or have it wait for their payment."""
     waiting = gated(work, pending, started_at)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
@@ -35,10 +35,10 @@ def begin(work: Work, pending: Subscription, started_at: datetime) -> Subscripti
 
 
 def gated(work: Work, pending: Subscription, started_at: datetime) -> Subscription:
-    """The subscription, which waits for the payment of its first invoice if it has a rule that applies.
+    """The subscription, waiting for the payment of its first invoice if it has a rule that applies.
 
-    Its units count, and its period runs, from `started_at`; no usage of it is billed before it is active. An invoice
-    of nothing is as good as paid.
+    Its units count, and its period runs, from `started_at`; no usage is billed before it is active. An invoice of zero
+    counts as paid.
     """
     if not pending.activation_rules:
         return pending
@@ -64,7 +64,7 @@ def gated(work: Work, pending: Subscription, started_at: datetime) -> Subscripti
 
 
 def _owes_something(reader: Reader, contract: Contract) -> bool:
-    """Whether there is something to pay in advance, of a known amount: taxes that others decide are not known yet."""
+    """Whether a known amount is due in advance; taxes from a provider are not known yet."""
     if connection_of(reader, contract.customer) is not None or waits_for_vat_check(reader, contract.customer):
         return False
     started_at = contract.subscription.started_at
@@ -72,7 +72,7 @@ def _owes_something(reader: Reader, contract: Contract) -> bool:
 
 
 def activate_due(work: Work, task: ActivateSubscription) -> None:
-    """Job: the local date of a future subscription has come."""
+    """Job: start a pending subscription on its local start date."""
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.PENDING:
         begin(work, subscription, work.now)

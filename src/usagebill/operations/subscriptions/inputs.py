@@ -25,7 +25,7 @@ __all__ = [
 
 @Input
 class CustomSectionChoice:
-    """Which custom sections the subscription's invoices show; with `skip` none at all."""
+    """The custom sections of the subscription's invoices; with `skip` none at all."""
 
     skip_invoice_custom_sections: Maybe[bool] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
@@ -33,7 +33,7 @@ class CustomSectionChoice:
 
 @Input
 class SubscriptionInput:
-    """A subscription to create, or the plan to change it to. Instants are ISO 8601 texts (or aware datetimes)."""
+    """A subscription to create, or to change to another plan. Instants are ISO 8601 texts (or aware datetimes)."""
 
     external_customer_id: Maybe[str] = ABSENT
     plan_code: Maybe[str] = ABSENT
@@ -55,7 +55,7 @@ class SubscriptionInput:
 
 @Input
 class AuthorizationInput:
-    """An amount that Stripe is to authorize on the customer's payment method: cents of a currency, above zero."""
+    """An amount for Stripe to authorize on the customer's payment method: cents of a currency, above zero."""
 
     amount_cents: Maybe[Annotated[int, limits.AUTHORIZED_AMOUNT]] = ABSENT
     amount_currency: Maybe[str] = ABSENT
@@ -63,7 +63,7 @@ class AuthorizationInput:
 
 @Input
 class AuthorizationOptions:
-    """`authorization`: what is to be authorized before there is a subscription."""
+    """`authorization` is the amount to authorize before the subscription is created."""
 
     authorization: Maybe[AuthorizationInput] = ABSENT
 
@@ -90,14 +90,14 @@ class SubscriptionUpdate:
 
 @Input
 class StatusOptions:
-    """Which of several subscriptions with one external id is meant; the active one unless said otherwise."""
+    """The status of the named subscription, if several share the external id; by default active."""
 
     status: Maybe[str] = ABSENT
 
 
 @Input
 class SubscriptionTermination:
-    """How to end a subscription: `status` pending cancels the one that has not started."""
+    """Options of an end; `status` pending cancels the subscription that has not started."""
 
     status: Maybe[str] = ABSENT
     on_termination_credit_note: Maybe[str] = ABSENT
@@ -106,7 +106,7 @@ class SubscriptionTermination:
 
 @Input
 class SubscriptionFilters:
-    """`status` defaults to the active ones; an unknown value in it drops the filter."""
+    """`status` defaults to active; an unknown value drops the filter."""
 
     status: Maybe[list[str]] = ABSENT
     external_customer_id: Maybe[str] = ABSENT
@@ -119,7 +119,7 @@ class SubscriptionFilters:
 
 
 def instant_of(value: object) -> datetime | None:
-    """The instant that an ISO 8601 text (or a datetime) says; None for anything else."""
+    """The instant in an ISO 8601 text (or a datetime); None for anything else."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return parse_instant(value) if isinstance(value, str) else None

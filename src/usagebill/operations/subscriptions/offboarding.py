@@ -1,4 +1,4 @@
-"""Offboarding: what ends with a customer that was deleted."""
+"""Offboarding of deleted customers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from usagebill.work import Work
 
 __all__ = ["end_customer"]
 
-# Drafts wait a little, so that the last invoices are among them.
+# Drafts are finalized a little later, so that the last invoices are among them.
 _DRAFTS_WAIT = timedelta(minutes=5)
 
 
 def end_customer(work: Work, task: EndCustomer) -> None:
-    """Job: end the subscriptions of a deleted customer as usual, cancel those to come, finalize drafts soon.
+    """Job: end the subscriptions of a deleted customer, cancel pending ones, and finalize drafts soon.
 
-    Its coupons and wallets end too. Each subscription ends in a transaction of its own, so that nobody waits for a
-    customer who has many: the job schedules itself again until none is left.
+    Its coupons and wallets end too. Each subscription ends in its own transaction, so that a customer with many holds
+    up nobody: the job reschedules itself until none is left.
     """
     of_customer = eq("customer_id", task.customer_id)
     order = [asc("created_at"), asc("id")]

@@ -1,4 +1,4 @@
-"""Effects of a changed plan on its subscriptions: added units, another amount, its end."""
+"""Effects of a changed plan on its subscriptions: added units, a new amount, its deletion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALIVE = within("status", UNENDED)
 
 
 def bill_units(work: Work, task: BillFixedChargeUnits) -> None:
-    """Job: units were added at once to fixed charges that a subscription pays in advance."""
+    """Job: bill units that were added at once to fixed charges paid in advance."""
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
@@ -40,7 +40,7 @@ def bill_units(work: Work, task: BillFixedChargeUnits) -> None:
 
 
 def amount_changed(work: Work, task: PlanAmountChanged) -> None:
-    """Job: a plan's amount has changed. Scheduled changes from and to it may now be another kind of change."""
+    """Job: review scheduled changes from and to a plan whose amount has changed: they may be upgrades now."""
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None:
         _cancel_downgrades_from(work, plan)
@@ -49,7 +49,7 @@ def amount_changed(work: Work, task: PlanAmountChanged) -> None:
 
 
 def amount_changed_apart(work: Work, task: PlanAmountChanged) -> None:
-    """Job: the same if it has failed. Each change that happens at once is a job of its own."""
+    """Job: `amount_changed` after a failure. Each change that happens at once gets its own job."""
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None:
         _cancel_downgrades_from(work, plan)
@@ -59,7 +59,7 @@ def amount_changed_apart(work: Work, task: PlanAmountChanged) -> None:
 
 
 def _cancel_downgrades_from(work: Work, plan: Plan) -> None:
-    """Cancel the scheduled changes from the plan that are no downgrades any more."""
+    """Cancel scheduled changes from the plan that are no longer downgrades."""
     for current in work.tx.find(
         Subscription, eq("plan_id", plan.id), eq("status", SubscriptionStatus.ACTIVE), order=_IN_ORDER
     ):
@@ -80,7 +80,7 @@ def _downgrades_to(reader: Reader, plan: Plan) -> list[Subscription]:
 
 
 def upgrade_now(work: Work, task: UpgradeNow) -> None:
-    """Job: a scheduled downgrade may be none any more, since its plan has another amount."""
+    """Job: apply a scheduled downgrade at once if it no longer is one, because its plan's amount has changed."""
     following = work.tx.get(Subscription, task.subscription_id)
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None and following is not None and following.status == SubscriptionStatus.PENDING:
@@ -98,7 +98,7 @@ def _pending_after(reader: Reader, current: Subscription) -> Subscription | None
 
 
 def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
-    """A scheduled downgrade to a plan that now costs as much as the current one, or more, happens at once."""
+    """Apply a scheduled downgrade at once if its plan now costs as much as the current one, or more."""
     current = work.tx.get(Subscription, str(following.previous_subscription_id))
     if current is None or current.status != SubscriptionStatus.ACTIVE:
         return
@@ -114,9 +114,9 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
 
 
 def end_subscriptions(work: Work, plan: Plan) -> None:
-    """Have every subscription on a plan that is being deleted end, and the drafts that bill it finalized.
+    """Schedule the end of all subscriptions on a plan that is being deleted, and the finalization of its drafts.
 
-    Each customer's end in jobs of their own: what cannot be ended for one customer ends for all others.
+    Each customer gets its own job, so that a failure for one does not hold up others.
     """
     alive = work.tx.find(Subscription, eq("plan_id", plan.id), within("status", HOLDING_ID), order=_IN_ORDER)
     drafts = work.tx.find(Invoice, *_drafts_of(plan.id), order=_IN_ORDER)
@@ -126,9 +126,9 @@ def end_subscriptions(work: Work, plan: Plan) -> None:
 
 
 def leave_plan(work: Work, task: LeavePlan) -> None:
-    """Job: end what a customer has on a plan that was deleted, one subscription or draft in each transaction.
+    """Job: end a customer's subscriptions on a deleted plan and finalize its drafts, one per transaction.
 
-    The job schedules itself again until none is left, so that nobody waits for a customer who has many.
+    The job reschedules itself until none is left, so that a customer with many holds up nobody.
     """
     settle_backlog(work, task.customer_id)
     of_customer = eq("customer_id", task.customer_id)

@@ -1,4 +1,4 @@
-"""The end of plans whose deletion was asked for: a job, since every subscription on them ends with it."""
+"""The deletion of plans by a job, because every subscription on them ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["end_plan"]
 
 
 def end_plan(work: Work, task: EndPlan) -> None:
-    """Job: delete a plan and its overrides with what they entitle to; whatever is on them ends in jobs of its own.
+    """Job: delete a plan, its overrides and their entitlements; their subscriptions end in jobs of their own.
 
-    Their charges stay, for what bills them.
+    The charges stay, because last invoices bill them.
     """
     plan = work.tx.get(Plan, task.plan_id)
     if plan is None:

@@ -1,4 +1,4 @@
-"""Finding subscriptions: by external id and status, and in lists."""
+"""Subscriptions by external id and status, and lists of them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _STATUSES = frozenset(SubscriptionStatus)
 
 
 def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> list[Subscription]:
-    """Subscriptions with this external id and one of `statuses` (any, if none is named), the one meant first:
-    those that have not ended, then the latest ended, the latest started.
+    """Subscriptions with this external id and one of `statuses` (by default any), the most likely first: those that
+    have not ended, then by end and start, latest first.
     """
     conditions: list[Condition] = [eq("external_id", external_id)]
     if statuses:
@@ -49,7 +49,7 @@ def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> lis
 
 
 def get_of_status(reader: Reader, external_id: str, status: object = None) -> Subscription:
-    """The subscription with this external id and status (active unless given). Raises `NotFound`."""
+    """The subscription with this external id and status (by default active). Raises `NotFound`."""
     wanted = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
     by_external_id = find_by_external_id(reader, external_id, wanted)
     if not by_external_id:
@@ -63,9 +63,7 @@ def get(reader: Reader, external_id: str, options: StatusOptions) -> Subscriptio
 
 
 def list_all(reader: Reader, options: SubscriptionFilters, paging: Paging) -> Page[Subscription]:
-    """A page of subscriptions, those with the latest `subscription_at` first. Raises `NotFound` for an unknown
-    billing entity code.
-    """
+    """Subscriptions, latest `subscription_at` first. Raises `NotFound` for an unknown billing entity code."""
     conditions = _conditions(reader, options)
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
@@ -75,7 +73,7 @@ def list_all(reader: Reader, options: SubscriptionFilters, paging: Paging) -> Pa
 def list_of_customer(
     reader: Reader, external_customer_id: str, options: SubscriptionFilters, paging: Paging
 ) -> Page[Subscription]:
-    """The same for one customer. Raises `NotFound` if there is none."""
+    """The subscriptions of one customer. Raises `NotFound` for an unknown customer."""
     customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
     if customer is None:
         raise NotFound("customer", external_customer_id)
@@ -88,11 +86,11 @@ _ORDER = (desc("subscription_at"), desc("created_at"))
 
 def _conditions(reader: Reader, options: SubscriptionFilters) -> list[Condition]:
     conditions: list[Condition] = []
-    asked: Sequence[str] = options.status or ()
-    if not asked:
+    statuses: Sequence[str] = options.status or ()
+    if not statuses:
         conditions.append(eq("status", SubscriptionStatus.ACTIVE))
-    elif all(status in _STATUSES for status in asked):
-        conditions.append(within("status", asked))
+    elif all(status in _STATUSES for status in statuses):
+        conditions.append(within("status", statuses))
     if options.external_id:
         conditions.append(eq("external_id", options.external_id))
     if options.plan_code:

@@ -1,7 +1,7 @@
-"""The schedule of a subscription: all jobs that become due with time.
+"""The schedule of a subscription: all its jobs that time makes due.
 
-Their subject is the customer, so that `settle_backlog` finds a customer's overdue jobs. A job whose due instant has
-moved (a new time zone, another `ending_at`) does nothing: the change has scheduled another.
+Their subject is the customer, so that `settle_backlog` finds a customer's overdue jobs. If the due instant moves (a new
+time zone, another `ending_at`), the old job does nothing: the change has scheduled another.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _A_DAY = timedelta(days=1)
 
 
 def schedule(work: Work, contract: Contract, *, overdue: bool = False) -> None:
-    """Schedule all jobs of the subscription in its present state.
+    """Schedule all jobs of the subscription in its current state.
 
-    With `overdue`, jobs that were due before now stay as they are.
+    With `overdue`, jobs that were due before now stay.
     """
     subscription = contract.subscription
     forget(work, subscription, but_overdue=overdue)
@@ -58,7 +58,7 @@ def schedule(work: Work, contract: Contract, *, overdue: bool = False) -> None:
 
 
 def forget(work: Work, subscription: Subscription, *, but_overdue: bool = False) -> None:
-    """Drop the schedule of a subscription. Runs of the customer stay: they look at what is due when they come."""
+    """Drop the jobs of a subscription. Runs of the customer stay: they find out themselves what is due."""
     for task_type in (ActivateSubscription, EndSubscription, EndTrial, AnnounceTermination):
         task = task_type(customer_id=subscription.customer_id, subscription_id=subscription.id)
         waiting = work.tx.jobs.get(task.key) if but_overdue else None
@@ -67,21 +67,21 @@ def forget(work: Work, subscription: Subscription, *, but_overdue: bool = False)
 
 
 def reschedule_customer(work: Work, customer_id: str) -> None:
-    """Move everything the customer's subscriptions wait for, after its time zone has changed.
+    """Reschedule the customer's subscriptions after a change of its time zone.
 
-    What is overdue, because it fails, stays: it is done as of the instant at which it was due in the zone of that time.
+    Overdue (failing) jobs stay: they run as of their due instant in the time zone of that time.
     """
     for subscription in work.tx.find(Subscription, eq("customer_id", customer_id), within("status", UNENDED)):
         schedule(work, contract_of(work, subscription), overdue=True)
 
 
 def schedule_billing(work: Work, contract: Contract) -> None:
-    """Schedule the customer's run at which the subscription is due next, after now."""
+    """Schedule the customer's next run, after now, that bills the subscription."""
     work.schedule(BillCustomer(customer_id=contract.customer.id), next_run(work, contract))
 
 
 def next_run(reader: Reader, contract: Contract) -> datetime:
-    """When the customer's run comes at which the subscription is due next, after now."""
+    """The instant of the customer's next run, after now, that bills the subscription."""
     return _next_run(reader, contract, after=reader.now)
 
 
@@ -91,7 +91,7 @@ def is_due(reader: Reader, contract: Contract) -> bool:
 
 
 def awaits_run(reader: Reader, subscription: Subscription, start: datetime) -> bool:
-    """Whether the run that bills what closed when the period from `start` opened is still to come."""
+    """Whether the run at the opening of the period from `start`, which bills the closed one, is still to come."""
     due = _next_run(reader, contract_of(reader, subscription), after=start - _INSTANT)
     run = BillCustomer(customer_id=subscription.customer_id).job_key("", due)
     return due < start + _A_DAY and reader.tx.jobs.get(run) is not None
@@ -116,7 +116,7 @@ def _schedule_trial_end(work: Work, contract: Contract) -> None:
 
 
 def schedule_alert(work: Work, subscription: Subscription) -> None:
-    """Schedule the next announcement of the subscription's end."""
+    """Schedule the next termination alert of the subscription."""
     ending_at = subscription.ends_at
     if ending_at is None:
         return

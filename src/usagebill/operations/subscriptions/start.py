@@ -1,4 +1,4 @@
-"""Starts: a subscription becomes active, from which instant on, and what is billed at once."""
+"""Starts: subscriptions become active, with their billing at the start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start(
 ) -> Contract:
     """Make a pending subscription active from `started_at` on, and schedule its billing. Bills nothing yet.
 
-    `billed_from` is where billing of the previous plan stopped.
+    `billed_from` is the instant up to which the previous plan was billed.
     """
     active = started(subscription, started_at, work.now, billed_from=billed_from)
     work.tx.replace(active)
@@ -46,7 +46,7 @@ def start(
 
 
 def note_units(work: Work, contract: Contract) -> None:
-    """Begin the time line of every fixed charge's units, unless it has an entry of the day of the start already."""
+    """Begin the timeline of each fixed charge's units, unless it has an entry on the day of the start."""
     subscription, zone = contract.subscription, contract.zone
     if subscription.started_at is None:
         return
@@ -75,9 +75,9 @@ def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
 
 
 def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoice | None:
-    """Bill what a subscription that has just started owes at once: its fee, if it is paid in advance.
+    """Bill the fees in advance of a subscription that has just started.
 
-    The invoice, None if nothing is owed. With `hidden`, nobody sees it until it is paid.
+    Returns the invoice, None if nothing is due. With `hidden` it stays hidden until it is paid.
     """
     started_at = contract.subscription.started_at
     if started_at is None:
@@ -93,7 +93,7 @@ def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoi
 
 
 def owed_at_start(reader: Reader, contract: Contract, at: datetime) -> Trigger | None:
-    """What makes the first invoice of a subscription that starts at `at`; None if it owes nothing in advance."""
+    """The trigger of the first invoice of a subscription that starts at `at`; None if nothing is due in advance."""
     pay_in_advance = contract.plan.pay_in_advance
     return at_start(
         pay_in_advance=pay_in_advance,
@@ -107,7 +107,7 @@ def _fixed_in_advance(reader: Reader, contract: Contract) -> list[FixedCharge]:
 
 
 def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
-    """When the ended subscriptions of this external id, of whatever customer, whose ends were invoiced, ended."""
+    """The ends, if they were invoiced, of former subscriptions with this external id, of any customer."""
     ended = reader.tx.find(
         Subscription,
         eq("external_id", external_id),

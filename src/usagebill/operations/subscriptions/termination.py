@@ -1,4 +1,4 @@
-"""Ends: by request, at `ending_at`, or before a subscription ever started."""
+"""Ends: by request, at `ending_at`, or before the start."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "
 
 @after_backlog(of_subscription)
 def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:
-    """End the active subscription with this external id now, or cancel the pending one if `status` says so.
+    """End the active subscription with this external id now, or cancel the pending one (`status`).
 
-    Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
-    would be given back was taxed.
+    Raises `NotFound`, `Invalid` for unknown options, and `NotAllowed` while the taxes of a fee to be credited are
+    unknown.
     """
     if options.status == SubscriptionStatus.PENDING:
         return cancel_pending(work, get_of_status(work, external_id, SubscriptionStatus.PENDING))
@@ -51,12 +51,12 @@ def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Su
         active,
         credit_note=options.on_termination_credit_note or None,
         invoice=options.on_termination_invoice or None,
-        asked=True,
+        by_request=True,
     )
 
 
 def termination_options(advance: bool, credit_note: object, invoice: object) -> None:
-    """Raises `Invalid` for options that do not exist. In arrears there is nothing to credit, whatever is asked."""
+    """Raises `Invalid` for unknown options. In arrears there is nothing to credit, so that option is not checked."""
     problems = termination_problems(credit_note, invoice, pay_in_advance=advance)
     if problems:
         raise Invalid(problems)
@@ -68,12 +68,11 @@ def terminate(
     *,
     credit_note: str | None = None,
     invoice: str | None = None,
-    asked: bool = False,
+    by_request: bool = False,
 ) -> Subscription:
-    """End an active subscription now: bill what is open, give back what was paid in advance and is left.
+    """End an active subscription now: bill its open periods and credit unused prepaid days.
 
-    The options are the given ones, else those stored on the subscription, else credit and generate. A scheduled
-    downgrade is canceled.
+    Options default to those stored on the subscription, then to credit and generate. A scheduled downgrade is canceled.
     """
     if work.tx.first(
         Subscription, eq("previous_subscription_id", subscription.id), eq("status", SubscriptionStatus.INCOMPLETE)
@@ -83,7 +82,7 @@ def terminate(
     advance = contract.plan.pay_in_advance
     termination_options(advance, credit_note, invoice)
     if run_is_past(contract.cycle(), work.now):
-        # A change of time zone today has put the run off: it would bill the closed period and leave the day to the end.
+        # A change of time zone today has delayed the run that bills the closed period and leaves this day to the end.
         contract = bill_closed_period(work, contract)
     check_before_end(work, subscription)
     chosen = with_termination_options(subscription, credit_note=credit_note, invoice=invoice, pay_in_advance=advance)
@@ -102,7 +101,7 @@ def terminate(
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     if advance:
         credit_unused_time(
-            work, contract, option=last.on_termination_credit_note or TerminationCredit.CREDIT, asked=asked
+            work, contract, option=last.on_termination_credit_note or TerminationCredit.CREDIT, by_request=by_request
         )
     if trigger is not None:
         bill(work, entries, at=work.now, trigger=trigger)
@@ -126,7 +125,7 @@ def cancel_pending(work: Work, pending: Subscription) -> Subscription:
 
 
 def end_due(work: Work, task: EndSubscription) -> None:
-    """Job: the local date of a subscription's `ending_at` has come."""
+    """Job: end a subscription on the local date of its `ending_at`."""
     subscription = work.tx.get(Subscription, task.subscription_id)
     ending_at = None if subscription is None else subscription.ends_at
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE or ending_at is None:
@@ -135,13 +134,13 @@ def end_due(work: Work, task: EndSubscription) -> None:
     if ending_at_instant(ending_at, contract.zone) > work.now:
         schedule(work, contract)
         return
-    # A plan that waits for its payment would have ended with it.
+    # A successor that waits for its payment would have ended with it.
     cancel_waiting(work, eq("previous_subscription_id", subscription.id))
     terminate(work, subscription)
 
 
 def announce_due(work: Work, task: AnnounceTermination) -> None:
-    """Job: an end is so many days ahead that it is announced."""
+    """Job: announce the coming end of a subscription."""
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return

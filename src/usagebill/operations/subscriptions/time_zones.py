@@ -1,4 +1,4 @@
-"""Rescheduling: days begin at other instants in another time zone, and what is scheduled by the day moves along."""
+"""Rescheduling after a change of time zone, which moves the beginnings of days."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["reschedule", "reschedule_entity"]
 
 
 def reschedule(work: Work, task: RescheduleCustomer) -> None:
-    """Job: a customer's time zone has changed."""
+    """Job: reschedule a customer after a change of its time zone."""
     reschedule_customer(work, task.customer_id)
     watch_customer(work, task.customer_id)
 
 
 def reschedule_entity(work: Work, task: RescheduleEntity) -> None:
-    """Job: the time zone of a billing entity has changed, and with it that of the customers without their own."""
+    """Job: reschedule the customers without their own time zone after a change of their billing entity's."""
     waiting = has(Subscription, "customer_id", within("status", UNENDED))
     inheriting = eq("billing_entity_id", task.billing_entity_id), missing("timezone")
     for customer in work.tx.find(Customer, *inheriting, waiting):

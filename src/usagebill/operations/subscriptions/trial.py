@@ -1,4 +1,4 @@
-"""Trials: what happens when the days end in which a subscription's fee is free."""
+"""Ends of trials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["end_trial"]
 
 
 def end_trial(work: Work, task: EndTrial) -> None:
-    """Job: a trial is over. In advance, the rest of the period is billed, unless a run or the start has done so."""
+    """Job: at the end of a trial, bill the rest of the period in advance, unless a run or the start has done so."""
     subscription = work.tx.get(Subscription, task.subscription_id)
     if (
         subscription is None
@@ -54,7 +54,7 @@ def end_trial(work: Work, task: EndTrial) -> None:
 
 
 def _last_run_on(contract: Contract) -> date | None:
-    """The date of the last run, in the time zone that the customer had then."""
+    """The local date of the last run, in the customer's time zone of that time."""
     last = contract.last_run
     return None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
 

@@ -1,4 +1,4 @@
-"""Unused time: what is given back of a fee paid in advance when a subscription ends within its period."""
+"""Unused time: credit for the remaining days of a fee paid in advance when a subscription ends early."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from usagebill.work import Work
 __all__ = ["credit_unused_time"]
 
 
-def credit_unused_time(work: Work, ended: Contract, *, option: str, asked: bool = False) -> None:
-    """Issue the credit note for the days that are left of the ended subscription's fee, as `option` says.
+def credit_unused_time(work: Work, ended: Contract, *, option: str, by_request: bool = False) -> None:
+    """Issue the credit note for the remaining days of the ended subscription's fee, as `option` says.
 
-    While the taxes of the fee's invoice are not known, the note waits for them with the invoice; an end that somebody
-    `asked` for is refused until then (`NotAllowed`).
+    While the taxes of the fee's invoice are unknown, the note waits for them with the invoice; an end by request is
+    refused until then (`NotAllowed`).
     """
     if option == TerminationCredit.SKIP:
         return
     note = credit_notes.on_termination(work, ended, option=option)
-    if asked and note is not None:
+    if by_request and note is not None:
         invoice = work.tx.get(Invoice, note.invoice_id)
         if invoice is not None and invoice.tax_status == TaxStatus.PENDING:
             raise NotAllowed("cannot_terminate_with_pending_taxes")

@@ -1,4 +1,4 @@
-"""PUT /subscriptions: what of a subscription can change without changing its plan."""
+"""PUT /subscriptions: changes of a subscription apart from its plan."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ __all__ = ["find_to_change", "update"]
 
 @after_backlog(of_subscription)
 def update(work: Work, external_id: str, request: SubscriptionUpdate, options: StatusOptions) -> Subscription:
-    """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
+    """Change the sent fields. Raises `NotFound`, `NotAllowed` or `Invalid`.
 
-    A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
+    The start of a pending subscription can be moved: to a later date, or into the past, which starts it.
     """
     to_change = find_to_change(work, external_id, options)
     if to_change.status == SubscriptionStatus.INCOMPLETE:
@@ -88,17 +88,16 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
 
 
 def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> Subscription:
-    """The only subscription with this external id, whatever its status; of several the one of the status given.
+    """The only subscription with this external id, whatever its status; of several, the one with the requested status.
 
     Raises `NotFound`.
     """
-    all_of_them = find_by_external_id(reader, external_id)
-    if len(all_of_them) == 1:
-        return all_of_them[0]
-    asked = options.status in NOT_ACTIVATED
-    wanted = options.status if asked else SubscriptionStatus.ACTIVE
+    subscriptions = find_by_external_id(reader, external_id)
+    if len(subscriptions) == 1:
+        return subscriptions[0]
+    status = options.status if options.status in NOT_ACTIVATED else SubscriptionStatus.ACTIVE
     subscription = reader.tx.first(
-        Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
+        Subscription, eq("external_id", external_id), eq("status", status), order=[desc("subscription_at")]
     )
     if subscription is None:
         raise NotFound("subscription", external_id)
@@ -141,9 +140,9 @@ def _changed(
 
 
 def _started(work: Work, moved: Subscription, begins: Start) -> Subscription:
-    """A pending subscription that was moved to a time that has come starts then; today, its start is billed."""
+    """Start a pending subscription whose start was moved to today, billed at once, or into the past."""
     ends = ends_invoiced(work, moved.external_id)
-    # What started in the past is billed by the next run: there is no first payment to wait for.
+    # A start in the past is billed by the next run: there is no first payment to wait for.
     ungated = replace(moved, activation_rules=())
     contract = start(work, ungated, started_in_past_at(moved.subscription_at, ends))
     if begins is Start.TODAY:

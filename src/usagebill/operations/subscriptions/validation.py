@@ -1,4 +1,4 @@
-"""Validation of requests about subscriptions, and the fields that they set."""
+"""Validation of requests about subscriptions, and the fields they set."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def request_errors(
 ) -> dict[str, object]:
     """Errors in the dates and the payment method of a request, by field.
 
-    `customer_id` is whose method it must be; null for a customer that does not exist yet, who has none.
+    The method must belong to `customer_id`; None for a customer that does not exist yet, who has none.
     """
     starts = instant_of(subscription_at)
     has_ending = bool(request.ending_at)
@@ -47,7 +47,7 @@ def request_errors(
 def _payer_errors(
     reader: Reader, request: SubscriptionInput | SubscriptionUpdate, customer_id: str | None
 ) -> dict[str, object]:
-    """Why nobody can collect the first payment that an activation is to wait for."""
+    """Errors if nobody can collect the first payment that an activation is to wait for."""
     if not request.activation_rules:
         return {}
     method = chosen_method(request.payment_method)
@@ -74,7 +74,7 @@ def _rules(reader: Reader, sent: object) -> tuple[ActivationRule, ...]:
 def choices_of(
     reader: Reader, request: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
 ) -> dict[str, Any]:
-    """The fields that a request's payment method, custom sections, usage thresholds and activation rules set."""
+    """The fields set by a request's payment method, custom sections, usage thresholds and activation rules."""
     fields: dict[str, Any] = {}
     method = chosen_method(request.payment_method)
     if method is not None:
@@ -99,7 +99,7 @@ def choices_of(
 
 
 def purchase_order_number_of(value: object) -> str | None:
-    """The number without blanks around it, None if nothing is left. Raises `Invalid` beyond 255 characters."""
+    """The number without surrounding blanks, None if empty. Raises `Invalid` beyond 255 characters."""
     text = value.strip() if isinstance(value, str) else ""
     if len(text) > _LONGEST_PURCHASE_ORDER_NUMBER:
         raise Invalid(purchase_order_number="value_is_too_long")

@@ -1,4 +1,4 @@
-"""Wallets: how they are created, changed, topped up and ended."""
+"""Wallets: created, changed, topped up and ended."""
 
 from usagebill.operations.wallets.creation import create, create_of_customer
 from usagebill.operations.wallets.inputs import MetadataInput, WalletFilters, WalletInput, WalletOptions, WalletUpdate

@@ -1,4 +1,4 @@
-"""New wallets, and the credits that they begin with."""
+"""New wallets and their initial credits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = ["create", "create_of_customer", "entity_by_code", "is_code_taken", "m
 
 
 def create(work: Work, request: WalletInput) -> Wallet:
-    """A new wallet of the customer named; its first credits follow right after. Raises `Invalid` and `NotFound`."""
+    """A new wallet of the named customer; its initial top-up follows right after. Raises `Invalid` and `NotFound`."""
     return _create(work, work.tx.first(Customer, eq("external_id", request.external_customer_id or "")), request)
 
 
@@ -132,14 +132,14 @@ def _metric_ids(reader: Reader, sent: Maybe[AppliesToInput]) -> tuple[str, ...] 
 
 
 def metric_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...] | None:
-    """The ids of the metrics with these codes, each once; None if one of them is unknown."""
+    """The ids of the metrics with these codes, without repeats; None if one of them is unknown."""
     wanted = tuple(dict.fromkeys(codes))
     ids = {metric.code: metric.id for metric in reader.tx.find(BillableMetric, within("code", wanted))}
     return tuple(ids[code] for code in wanted) if len(ids) == len(wanted) else None
 
 
 def _drafted(work: Work, customer: Customer | None, request: WalletInput, metric_ids: tuple[str, ...]) -> Wallet:
-    """The wallet as it is asked for, before anything of it is checked."""
+    """The requested wallet, before any checks."""
     priority = value_or(request.priority, LOWEST_PRIORITY)
     selection = selection_of(work, request.invoice_custom_section, Selection())
     return Wallet(
@@ -209,7 +209,7 @@ def _first_top_up(
     paid: Decimal,
     granted: Decimal,
 ) -> TopUp:
-    """The credits that the wallet begins with. Raises `Invalid` if they are worth nothing, or break its limits."""
+    """The initial top-up of the wallet. Raises `Invalid` if it is worth nothing, or breaks the wallet's limits."""
     ignoring = bool(value_or(request.ignore_paid_top_up_limits_on_creation, False))
     check_first_credits(wallet, paid, granted, ignores_limits=ignoring)
     name = value_or(request.transaction_name, None)

@@ -27,7 +27,7 @@ __all__ = [
 
 @Input
 class CustomSectionChoice:
-    """Which custom sections the invoices of top-ups show; with `skip` none at all."""
+    """The custom sections of top-up invoices; with `skip` none at all."""
 
     skip_invoice_custom_sections: Maybe[bool] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
@@ -35,7 +35,7 @@ class CustomSectionChoice:
 
 @Input
 class AppliesToInput:
-    """What the wallet pays for: fees of some types, or charges of some metrics. Two empty lists: everything."""
+    """The fee types, or the metrics of charges, that the wallet pays for. Two empty lists: everything."""
 
     fee_types: Maybe[tuple[str, ...]] = ABSENT
     billable_metric_codes: Maybe[tuple[str, ...]] = ABSENT
@@ -43,7 +43,7 @@ class AppliesToInput:
 
 @Input
 class RuleInput:
-    """A recurring top-up, its credits as texts. One with the id of the rule that the wallet has changes it."""
+    """A recurring top-up, with credits as text; with the id of the wallet's rule it changes that."""
 
     svc_id: Maybe[str] = ABSENT
     trigger: Maybe[str] = ABSENT
@@ -67,7 +67,7 @@ class RuleInput:
 
 @Input
 class WalletInput:
-    """A wallet, and the credits that it begins with (texts). `rate_amount` is what a credit is worth in major units."""
+    """A wallet and its initial credits (as text). `rate_amount` is the value of a credit in major units."""
 
     external_customer_id: Maybe[str] = ABSENT
     rate_amount: Maybe[Annotated[Decimal, limits.WALLET_RATE]] = ABSENT
@@ -97,7 +97,7 @@ class WalletInput:
 
 @Input
 class WalletUpdate:
-    """The fields of a wallet that can change. A rule that is not listed ends."""
+    """The changeable fields of a wallet. A rule that is not listed ends."""
 
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
@@ -117,7 +117,7 @@ class WalletUpdate:
 
 @Input
 class WalletFilters:
-    """Billing entities are those of the wallets, else of their customers."""
+    """Filters of lists of wallets. The billing entity is the wallet's own, else its customer's."""
 
     external_customer_id: Maybe[str] = ABSENT
     currency: Maybe[str] = ABSENT
@@ -126,7 +126,7 @@ class WalletFilters:
 
 @Input
 class WalletOptions:
-    """With `current_ongoing_balance` the ongoing values are computed for the answer, not those of the last refresh."""
+    """With `current_ongoing_balance` the ongoing values are computed now, instead of taken from the last refresh."""
 
     current_ongoing_balance: Maybe[bool] = ABSENT
 
@@ -137,7 +137,7 @@ class MetadataInput:
 
 
 def selection_of(reader: Reader, choice: Maybe[CustomSectionChoice], before: Selection) -> Selection:
-    """The sections after a request. Unknown codes count for nothing."""
+    """The sections after a request. Unknown codes are ignored."""
     if not choice:
         return before
     codes = choice.invoice_custom_section_codes

@@ -1,4 +1,4 @@
-"""Top-ups and their invoices: bought credits are invoiced, and come into the wallet once that is paid."""
+"""Invoices of top-ups: purchased credits enter the wallet once their invoice is paid."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _UPDATED = "wallet_transaction.updated"
 
 
 def invoice_top_up(work: Work, task: InvoiceTopUp) -> None:
-    """Job: invoice credits that were bought."""
+    """Job: invoice purchased credits."""
     purchase = wallet_transaction_by_id(work, task.wallet_transaction_id)
     if purchase.invoice_id is None:
         record(work, replace(top_up_bill(work, wallet_of(work, purchase), purchase), message=_ISSUED))
 
 
 def settle_top_up(work: Work, task: SettleTopUp) -> None:
-    """Job: a top-up invoice was paid, or its payment failed. The purchase follows it, and is settled once.
+    """Job: settle the purchase of a top-up invoice that was paid, or whose payment failed, once.
 
-    Credits come in only for a payment: an invoice that a credit note settled brings none, and neither does one that was
-    voided unpaid. One that nobody could see until it was paid is issued now.
+    Only a payment brings credits: an invoice settled by a credit note, or voided unpaid, brings none. A hidden invoice
+    is issued once it is paid.
     """
     invoice = find_invoice(work, task.invoice_id)
     purchase = None if invoice is None else transaction_of_invoice(work, invoice.id)

@@ -1,4 +1,4 @@
-"""Wallets: one, by id or by its code, and lists of them."""
+"""Wallets by id and by code, and lists of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of wallets, by itself."""
+"""The metadata of wallets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def checked_metadata(metadata: object) -> Metadata:
-    """Metadata as stored. Raises `Invalid` if there is too much of it, or of the wrong kind."""
+    """The sent metadata as stored. Raises `Invalid` for too much of it, or wrong types."""
     sent = dict(metadata) if isinstance(metadata, dict) else {}
     problems = metadata_errors(sent)
     if problems:
@@ -44,7 +44,7 @@ def _stored(work: Work, wallet: Wallet, metadata: Metadata | None) -> Metadata |
 
 
 def replace_metadata(work: Work, wallet_id: str, request: MetadataInput) -> Metadata | None:
-    """Make what is sent the whole metadata of the wallet; without it nothing changes. Raises `NotFound`, `Invalid`."""
+    """Replace the metadata of the wallet; if absent, nothing changes. Raises `NotFound` and `Invalid`."""
     return _replaced(work, wallet_by_id(work, wallet_id), request)
 
 
@@ -77,7 +77,7 @@ def _merged(work: Work, wallet: Wallet, request: MetadataInput) -> Metadata | No
 
 
 def delete_metadata(work: Work, wallet_id: str) -> None:
-    """Remove the wallet's metadata; nothing to remove is fine. Raises `NotFound`."""
+    """Remove the wallet's metadata, if there is any. Raises `NotFound`."""
     _stored(work, wallet_by_id(work, wallet_id), None)
 
 
@@ -87,7 +87,7 @@ def delete_metadata_of_customer(work: Work, external_id: str, code: str) -> None
 
 
 def delete_metadata_key(work: Work, wallet_id: str, key: str) -> Metadata:
-    """Remove one key, if it is there. Raises `NotFound` for the wallet, and for one without any metadata."""
+    """Remove one key, if present. Raises `NotFound` for the wallet, or if it has no metadata."""
     return _without(work, wallet_by_id(work, wallet_id), key)
 
 

@@ -1,4 +1,4 @@
-"""Recurring rules of wallets: read from requests, stored, and carried out when their moment has come."""
+"""Recurring rules of wallets: parsed from requests, stored, and carried out."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ __all__ = [
     "watch_customer",
 ]
 
-# How long a top-up of a threshold rule waits, so that several changes of one moment make one.
+# The delay of a threshold rule's top-up, so that several changes at one moment make one top-up.
 _THRESHOLD_DELAY = timedelta(seconds=2)
 
 
 def sent_rules(
     reader: Reader, wallet: Wallet, sent: Sequence[RuleInput], *, paid: Decimal = ZERO, granted: Decimal = ZERO
 ) -> list[RecurringTransactionRule]:
-    """The rules that a request gives the wallet. A fixed one that says nothing of credits takes `paid` and `granted`.
+    """The sent rules of the wallet. A fixed one without credits takes `paid` and `granted`.
 
-    Raises `Invalid` for more than one, and for one that cannot work.
+    Raises `Invalid` for more than one rule, and for one that cannot work.
     """
     check_number_of_rules(sent)
     running = running_rule(reader, wallet)
@@ -82,7 +82,7 @@ def sent_rules(
 
 
 def keep_rules(work: Work, wallet: Wallet, rules: Sequence[RecurringTransactionRule]) -> None:
-    """Make these the rules of the wallet: a running rule that is not among them ends."""
+    """Store these as the rules of the wallet; a running rule that is not among them ends."""
     kept = {rule.id for rule in rules}
     for former in _active_rules(work, wallet):
         if former.id not in kept:
@@ -96,7 +96,7 @@ def keep_rules(work: Work, wallet: Wallet, rules: Sequence[RecurringTransactionR
 
 
 def end_rules(work: Work, wallet: Wallet) -> None:
-    """End the rules of a wallet, and what they have ordered and not brought yet."""
+    """End the rules of a wallet, with their pending top-ups."""
     for rule in _active_rules(work, wallet):
         _end(work, wallet, rule)
 
@@ -116,7 +116,7 @@ def _at_interval(wallet: Wallet, rule: RecurringTransactionRule) -> TopUpAtInter
 
 
 def _watch(work: Work, wallet: Wallet, rule: RecurringTransactionRule, first_day: date) -> None:
-    """Have the rule act at its next interval, on `first_day` or later, and no longer when it was to before."""
+    """Reschedule the rule to its next interval, on `first_day` or later."""
     work.cancel(_at_interval(wallet, rule))
     zone = zone_of(work, customer_of(work, wallet))
     latest = work.tx.first(
@@ -132,7 +132,7 @@ def _watch(work: Work, wallet: Wallet, rule: RecurringTransactionRule, first_day
 
 
 def watch_customer(work: Work, customer_id: str) -> None:
-    """Have the interval rules of a customer act on the days of its time zone, which has changed."""
+    """Reschedule a customer's interval rules after a change of its time zone."""
     for wallet in work.tx.find(Wallet, eq("customer_id", customer_id), eq("status", WalletStatus.ACTIVE)):
         rule = running_rule(work, wallet)
         if rule is not None and rule.trigger == RuleTrigger.INTERVAL:
@@ -140,7 +140,7 @@ def watch_customer(work: Work, customer_id: str) -> None:
 
 
 def top_up_at_interval(work: Work, task: TopUpAtInterval) -> None:
-    """Job: the day has come on which a rule tops up its wallet. The next one is scheduled with it."""
+    """Job: top up a wallet by its interval rule, and schedule the next time."""
     rule = work.tx.get(RecurringTransactionRule, task.rule_id)
     wallet = wallet_by_id(work, task.wallet_id)
     if rule is None or not is_running(rule, work.now) or wallet.status != WalletStatus.ACTIVE:
@@ -148,7 +148,7 @@ def top_up_at_interval(work: Work, task: TopUpAtInterval) -> None:
     zone = zone_of(work, customer_of(work, wallet))
     today = local_date(work.now, zone)
     if next_top_up(rule, wallet, zone, first_day=today, now=work.now) != work.now:
-        # The customer's days begin elsewhere than when this was scheduled.
+        # The customer's time zone has changed since this was scheduled.
         _watch(work, wallet, rule, today)
         return
     _carry_out(work, wallet, rule, TransactionSource.INTERVAL)
@@ -177,9 +177,9 @@ def _carry_out(work: Work, wallet: Wallet, rule: RecurringTransactionRule, sourc
 
 
 def check_threshold(work: Work, wallet: Wallet) -> None:
-    """Order what the wallet's threshold rule adds, if its ongoing balance, which has just changed, is low enough.
+    """Order the top-up of the wallet's threshold rule, if its changed ongoing balance is low enough.
 
-    Purchases that wait for their payment count. After a purchase of its own has failed, the rule buys nothing for an
+    Purchases that wait for their payment count. After one of its purchases has failed, the rule buys nothing for an
     hour, unless some purchase is paid before.
     """
     rule = running_rule(work, wallet)

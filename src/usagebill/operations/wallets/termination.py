@@ -1,4 +1,4 @@
-"""Wallets that end: by request, when they expire, and with their customer."""
+"""Ends of wallets: by request, by expiry, and with their customer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["end_wallet", "end_wallets", "expire", "terminate", "terminate_of_cus
 
 
 def terminate(work: Work, wallet_id: str) -> Wallet:
-    """End a wallet and its rules. Its credits stay on it and are used no more; one that has ended stays as it is.
+    """End a wallet and its rules. Its credits stay, but are not used any more; an ended one is left unchanged.
 
-    What was due of the customer before is billed first. Raises `NotFound`.
+    The customer's backlog is billed first. Raises `NotFound`.
     """
     wallet = wallet_by_id(work, wallet_id)
     settle_backlog(work, wallet.customer_id, needed=False)
@@ -30,7 +30,7 @@ def terminate_of_customer(work: Work, external_id: str, code: str) -> Wallet:
 
 
 def end_wallet(work: Work, wallet: Wallet) -> Wallet:
-    """End an active wallet; one that has ended stays as it is."""
+    """End an active wallet; an ended one is left unchanged."""
     if wallet.status == WalletStatus.TERMINATED:
         return wallet
     ended = terminated(wallet, work.now)
@@ -53,12 +53,12 @@ def _expiration(wallet: Wallet) -> ExpireWallet:
 
 
 def watch_expiration(work: Work, wallet: Wallet) -> None:
-    """Have the wallet end when it expires, and no longer when it was to before."""
+    """Reschedule the end of the wallet to its expiry."""
     work.cancel(_expiration(wallet))
     if wallet.expiration_at is not None:
         work.schedule(_expiration(wallet), max(wallet.expiration_at, work.now))
 
 
 def expire(work: Work, task: ExpireWallet) -> None:
-    """Job: a wallet has expired."""
+    """Job: end a wallet at its expiry."""
     end_wallet(work, wallet_by_id(work, task.wallet_id))

@@ -1,4 +1,4 @@
-"""Top-ups: credits that are bought for a wallet, or granted to it, by request or by a recurring rule."""
+"""Top-ups: credits purchased for a wallet, or granted to it, by request or by a recurring rule."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = [
 
 
 def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
-    """Add credits to an active wallet: bought ones once they are paid, granted ones at once. None of nothing.
+    """Add credits to an active wallet: granted ones at once, purchased ones after payment; no transaction for zero.
 
-    The invoice of bought ones follows right after. Raises `Invalid` if they break the limits of the wallet.
+    The invoice of purchased ones follows right after. Raises `Invalid` if they break the limits of the wallet.
     """
     made: list[WalletTransaction] = []
     paid_cents, paid_credits = whole_cent_credits(order.paid, wallet.rate_amount, wallet.currency)
@@ -57,12 +57,12 @@ def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
 
 
 def queue_top_up(work: Work, wallet: Wallet, order: TopUp, due_at: datetime) -> None:
-    """Have the wallet topped up at `due_at`, unless another top-up from the same source waits."""
+    """Schedule a top-up of the wallet at `due_at`, unless one from the same source is pending."""
     work.schedule(_task(wallet, order), due_at)
 
 
 def withdraw_top_up(work: Work, wallet: Wallet, source: TransactionSource) -> None:
-    """Have the wallet not topped up by what waits from this source."""
+    """Cancel the pending top-up from this source."""
     work.cancel(_task(wallet, TopUp(source=source)))
 
 
@@ -76,18 +76,18 @@ def _task(wallet: Wallet, order: TopUp) -> TopUpWallet:
 
 
 def perform_top_up(work: Work, task: TopUpWallet) -> None:
-    """Job: top up a wallet. One that has ended meanwhile gets nothing."""
+    """Job: top up a wallet, unless it has ended meanwhile."""
     top_up_if_possible(work, wallet_by_id(work, task.wallet_id), msgspec.convert(task.top_up, TopUp, strict=False))
 
 
 def top_up_if_possible(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
-    """Top up a wallet that nobody waits for; the log says why it gets nothing, if that is so."""
+    """Top up a wallet in the background; if it breaks the limits, only the log says so."""
     if wallet.status != WalletStatus.ACTIVE:
         _log.warning("top_up_dropped", wallet_id=wallet.id, source=order.source, reason="wallet_is_terminated")
         return []
     try:
         return top_up(work, wallet, order)
     except Invalid as problem:
-        # The limits were checked when it was ordered, and have changed since.
+        # The limits were checked when it was ordered, but have changed since.
         _log.warning("top_up_dropped", wallet_id=wallet.id, source=order.source, reason=str(problem))
         return []

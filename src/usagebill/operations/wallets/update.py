@@ -1,4 +1,4 @@
-"""Wallets changed: what is sent is set, what is not sent stays."""
+"""Changes of wallets: sent fields are set, others stay."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["update", "update_of_customer"]
 
 
 def update(work: Work, wallet_id: str, request: WalletUpdate) -> Wallet:
-    """Change an active wallet; its currency, rate and credits never change so.
+    """Change the sent fields of an active wallet, never its currency, rate or credits.
 
-    What was due of the customer before is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
+    The customer's backlog is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
     """
     settle_backlog(work, wallet_by_id(work, wallet_id).customer_id, needed=False)
     wallet = wallet_by_id(work, wallet_id)
@@ -81,7 +81,7 @@ def update_of_customer(work: Work, external_id: str, code: str, request: WalletU
 
 
 def _limited(work: Work, wallet: Wallet, request: WalletUpdate) -> Wallet:
-    """The wallet with its new limitations: each list that is sent takes the place of the former one."""
+    """The wallet with the sent limitations; each sent list replaces the former one."""
     limits = request.applies_to
     if not limits:
         return wallet
