@@ -1,4 +1,8 @@
-"""Calls: jobs that ask somebody outside a question each, leased together, asked in parallel and noted together."""
+"""Calls: charges and errands, leased jobs that make a single request to a payment provider each.
+
+Their requests are made in parallel, by a few threads, and many jobs share a commit. Webhook messages go through
+`delivery` instead, which paces each endpoint by itself; other leased jobs run one at a time (`outside`).
+"""
 
 from __future__ import annotations
 

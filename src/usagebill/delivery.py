@@ -1,4 +1,8 @@
-"""Delivery of webhook messages: each endpoint at its own pace, so that none holds up another."""
+"""Delivery of webhook messages: each endpoint at its own pace, so that none holds up another.
+
+A window per endpoint limits the requests under way to it, and deliveries yield to the requests that this installation
+serves. Charges and errands have a single, well-known endpoint per provider and go through `calls`.
+"""
 
 from __future__ import annotations
 

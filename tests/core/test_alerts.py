@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ from usagebill.core.alerts import (
     crossed_thresholds,
     definition_errors,
     evaluated,
+    has_started_again,
     threshold_errors,
     usage_value,
 )
@@ -270,3 +271,28 @@ def test_an_alert_needs_a_code_and_the_metric_that_its_type_watches() -> None:
     assert definition_errors(alert(alert_type=AlertType.METRIC_CURRENT_USAGE_UNITS)) == {
         "billable_metric": ["value_is_mandatory"]
     }
+
+
+@pytest.mark.parametrize(
+    ("alert_type", "checked", "measured_from", "subscription_id", "has_started"),
+    [
+        ("current_usage_amount", False, NOW, "other", False),
+        ("current_usage_amount", True, NOW, "same", False),
+        ("current_usage_amount", True, NOW - timedelta(days=31), "same", True),
+        # A plan that changes minutes after midnight takes over the period that began with the day.
+        ("current_usage_amount", True, NOW, "other", False),
+        ("lifetime_usage_amount", True, NOW - timedelta(days=31), "other", False),
+        ("billable_metric_lifetime_usage_units", True, NOW - timedelta(days=31), "same", False),
+        ("billable_metric_lifetime_usage_units", True, NOW, "other", True),
+    ],
+)
+def test_usage_starts_again_with_a_period_and_carried_usage_with_a_subscription(
+    alert_type: str, checked: bool, measured_from: datetime, subscription_id: str, has_started: bool
+) -> None:
+    watching = alert(
+        alert_type=alert_type,
+        last_processed_at=NOW if checked else None,
+        measured_from=measured_from,
+        measured_subscription_id="same",
+    )
+    assert has_started_again(watching, subscription_id, NOW) is has_started

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import fee
 from tests.money import share
 
 from usagebill.core.commitments import (
     Settlement,
     commitment_due,
     counts_toward,
+    fee_counts,
     settlement,
     true_up,
     true_up_precise,
@@ -198,3 +201,39 @@ def test_two_parts_of_a_period_owe_as_much_as_the_whole(
     right = replace(whole, start=day_start(days[1], UTC))
     assert commitment_due(amount, whole, UTC) == amount
     assert commitment_due(amount, left, UTC) + commitment_due(amount, right, UTC) - amount in (0, 1)
+
+
+JANUARY = Window(start=instant("2024-01-01"), end=instant("2024-01-31T23:59:59"), duration=31)
+IN, OUT = (instant("2024-01-01"), instant("2024-01-31")), (instant("2023-12-01"), instant("2023-12-31"))
+
+
+@pytest.mark.parametrize(
+    ("fee_type", "fee_window", "charges_window", "is_counted"),
+    [
+        ("subscription", IN, (None, None), True),
+        ("subscription", OUT, (None, None), False),
+        ("subscription", (None, None), (None, None), False),
+        ("fixed_charge", IN, (None, None), True),
+        ("charge", IN, IN, True),
+        ("charge", OUT, IN, True),
+        # A renewal shows the period that closed, and counts in the one it was renewed for.
+        ("charge", IN, OUT, True),
+        ("charge", (None, None), OUT, False),
+        ("commitment", IN, IN, False),
+        ("add_on", IN, IN, False),
+    ],
+)
+def test_fees_count_toward_the_commitment_of_the_period_they_bill(
+    fee_type: str,
+    fee_window: tuple[datetime | None, datetime | None],
+    charges_window: tuple[datetime | None, datetime | None],
+    is_counted: bool,
+) -> None:
+    fields: dict[str, Any] = {
+        "fee_type": fee_type,
+        "from_datetime": fee_window[0],
+        "to_datetime": fee_window[1],
+        "charges_from_datetime": charges_window[0],
+        "charges_to_datetime": charges_window[1],
+    }
+    assert fee_counts(fee(100, **fields), JANUARY) is is_counted

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.builders import invoice
+from tests.core.builders import invoice, parties
 
 from usagebill.core.dunning import (
     DunningCampaign,
     DunningProgress,
     DunningThreshold,
+    applicable_campaign_id,
     attempted,
     campaign_errors,
     currencies_to_attempt,
@@ -192,3 +193,21 @@ def test_one_request_to_each_billing_entity_if_enough_can_be_paid_now(
 
 def test_nobody_is_asked_in_a_currency_that_the_campaign_leaves_out() -> None:
     assert requested_together(campaign((1, "EUR")), "USD", [overdue(100, currency="USD")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("customer", "entity", "campaign_id"),
+    [
+        ({}, {}, None),
+        ({}, {"applied_dunning_campaign_id": "entity's"}, "entity's"),
+        ({"applied_dunning_campaign_id": "own"}, {"applied_dunning_campaign_id": "entity's"}, "own"),
+        ({"exclude_from_dunning_campaign": True}, {"applied_dunning_campaign_id": "entity's"}, None),
+        ({"account_type": "partner", "applied_dunning_campaign_id": "own"}, {}, None),
+        ({"deleted_at": NOW, "applied_dunning_campaign_id": "own"}, {}, None),
+    ],
+)
+def test_a_customer_is_dunned_by_its_own_campaign_or_its_entitys(
+    customer: dict[str, Any], entity: dict[str, Any], campaign_id: str | None
+) -> None:
+    invoiced = parties(entity=entity, **customer)
+    assert applicable_campaign_id(invoiced.customer, invoiced.entity) == campaign_id

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import invoice
 
 from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.content import Content, Party
@@ -16,6 +17,7 @@ from usagebill.core.emails import (
     addresses,
     email_texts,
     file_name,
+    is_sent_on_issue,
     list_problems,
     message_id,
     one_line,
@@ -143,3 +145,11 @@ def test_every_language_says_all_of_it(locale: str) -> None:
         assert passage in page
     assert "Lumen" in subject
     assert "#N-1" in subject
+
+
+@pytest.mark.parametrize(
+    ("invoice_type", "cents", "is_sent"),
+    [("subscription", 100, True), ("one_off", 1, True), ("subscription", 0, False), ("advance_charges", 100, False)],
+)
+def test_invoices_that_ask_for_nothing_are_not_sent(invoice_type: str, cents: int, is_sent: bool) -> None:
+    assert is_sent_on_issue(invoice(invoice_type=invoice_type, fees_amount_cents=cents)) is is_sent

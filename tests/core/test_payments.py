@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.core.builders import NOW, invoice
+from tests.core.builders import NOW, invoice, note
 
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.payment_receipts import remaining_cents
-from usagebill.core.payments import Payment, money_back_word, payment_event, refunded_payment
+from usagebill.core.payments import Payment, is_refund_due, money_back_word, payment_event, refunded_payment
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 
@@ -101,3 +101,21 @@ def test_what_a_receipt_says_is_left(invoices: list[tuple[int, int]], requested:
         invoice(status="finalized", total_amount_cents=total, total_paid_amount_cents=paid) for total, paid in invoices
     ]
     assert remaining_cents(payment(), paid, requested) == remaining
+
+
+@pytest.mark.parametrize(
+    ("refund_cents", "refund_status", "is_disputed", "is_due"),
+    [
+        (100, "pending", False, True),
+        (100, "failed", False, True),
+        (100, "succeeded", False, False),
+        (0, None, False, False),
+        (100, "pending", True, False),
+    ],
+)
+def test_a_refund_is_paid_back_once_and_not_after_a_lost_dispute(
+    refund_cents: int, refund_status: str | None, is_disputed: bool, is_due: bool
+) -> None:
+    refunding = note("note", 0, refund_amount_cents=refund_cents, refund_status=refund_status)
+    credited = invoice(payment_dispute_lost_at=NOW if is_disputed else None)
+    assert is_refund_due(refunding, credited) is is_due

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.builders import invoice
+from tests.core.documents.builders import period
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
 from usagebill.core.subscriptions import subscription_at
-from usagebill.core.unbilled import Closing, Reason, Service, Stretch, stretch_at, stretches_of
+from usagebill.core.unbilled import (
+    Closing,
+    Reason,
+    Service,
+    Stretch,
+    closed_before,
+    closes_usage,
+    open_from,
+    stretch_at,
+    stretches_of,
+    without_overlaps,
+)
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -130,3 +144,84 @@ def test_events_before_a_charge_in_advance_are_recognized_by_when_they_came() ->
     event = at(NOW + DAY, received=NOW + DAY)
     assert stretch_at(stretches, event).reason is Reason.PERIOD_CLOSED
     assert stretch_at(stretches, event._replace(created_at=since)) == Stretch(None, NOW, None, since)
+
+
+SECOND, MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "ends", "reason", "is_closed"),
+    [
+        ({"status": "finalized"}, NOW + DAY, "subscription_periodic", True),
+        ({"status": "voided"}, NOW + DAY, "subscription_periodic", True),
+        ({"status": "closed"}, NOW + DAY, "subscription_periodic", True),
+        ({"status": "draft"}, NOW + DAY, "subscription_periodic", False),
+        ({"status": "finalized", "skip_charges": True}, NOW + DAY, "subscription_periodic", False),
+        ({"status": "finalized"}, None, "subscription_periodic", False),
+        ({"status": "finalized"}, NOW, "subscription_starting", False),
+        ({"status": "finalized"}, NOW, "subscription_terminating", True),
+    ],
+)
+def test_an_issued_invoice_closes_the_usage_it_bills(
+    fields: dict[str, Any], ends: datetime | None, reason: str, is_closed: bool
+) -> None:
+    billed = period("sub", NOW, charges_to_datetime=ends, invoicing_reason=reason)
+    assert closes_usage(billed, invoice(**fields)) is is_closed
+
+
+@pytest.mark.parametrize(
+    ("closings", "tiled"),
+    [
+        ([], []),
+        # The whole second of a start belongs to the subscription.
+        ([(NOW + SECOND / 2, NOW + DAY)], [(NOW, NOW + DAY)]),
+        ([(NOW, NOW + DAY), (NOW, NOW + DAY)], [(NOW, NOW + DAY)]),
+        (
+            [(NOW, NOW + DAY), (NOW, NOW + 2 * DAY)],
+            [(NOW, NOW + DAY), (NOW + DAY + MICROSECOND, NOW + 2 * DAY)],
+        ),
+        ([(NOW, NOW + DAY), (NOW + 2 * DAY, NOW + 3 * DAY)], [(NOW, NOW + DAY), (NOW + 2 * DAY, NOW + 3 * DAY)]),
+    ],
+)
+def test_what_one_invoice_has_closed_no_later_one_closes_again(
+    closings: list[tuple[datetime, datetime]], tiled: list[tuple[datetime, datetime]]
+) -> None:
+    without = without_overlaps(Closing(start, end, NOW) for start, end in closings)
+    assert [(closing.earliest, closing.latest) for closing in without] == tiled
+
+
+@pytest.mark.parametrize(
+    ("billing_from", "billed_until", "closed"),
+    [
+        (None, None, None),
+        (NOW, None, None),
+        (NOW + DAY, None, NOW + DAY),
+        (None, NOW + DAY, NOW + DAY + MICROSECOND),
+        (NOW + 2 * DAY, NOW + DAY, NOW + 2 * DAY),
+        (NOW + DAY, NOW + 2 * DAY, NOW + 2 * DAY + MICROSECOND),
+    ],
+)
+def test_what_was_billed_or_began_before_a_charge_was_defined_is_closed(
+    billing_from: datetime | None, billed_until: datetime | None, closed: datetime | None
+) -> None:
+    assert closed_before(NOW, billing_from=billing_from, billed_until=billed_until) == closed
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "billed_until", "billing_from", "opening"),
+    [
+        (None, None, None, NOW),
+        (None, None, NOW + DAY, NOW + DAY),
+        (None, NOW + DAY, None, NOW + DAY + MICROSECOND),
+        (NOW + 2 * DAY, NOW + DAY, None, NOW + DAY + MICROSECOND),
+        (NOW + 2 * DAY, NOW + 2 * DAY, None, None),
+        # Ends are billed to the millisecond.
+        (NOW + 2 * DAY + MICROSECOND, NOW + 2 * DAY, None, None),
+    ],
+)
+def test_usage_is_open_after_what_has_been_billed(
+    ended_at: datetime | None, billed_until: datetime | None, billing_from: datetime | None, opening: datetime | None
+) -> None:
+    started_at = NOW + SECOND / 2
+    actual = open_from(started_at, ended_at=ended_at, billed_until=billed_until, billing_from=billing_from)
+    assert actual == opening

@@ -35,6 +35,7 @@ __all__ = [
     "crossed_thresholds",
     "definition_errors",
     "evaluated",
+    "has_started_again",
     "read_thresholds",
     "removed",
     "threshold_errors",
@@ -311,3 +312,16 @@ def evaluated(
     return seen, Crossing(
         id=crossing_id, alert=alert, previous_value=previous, current_value=value, thresholds=crossed, at=now
     )
+
+
+def has_started_again(alert: Alert, subscription_id: str, start: datetime) -> bool:
+    """Whether the watched usage has started over at `start`, with a period or a plan, since the last check.
+
+    `subscription_id` is the subscription that is measured now. A plan that changes minutes after midnight takes over
+    the period that began with the day.
+    """
+    if alert.last_processed_at is None or alert.alert_type == AlertType.LIFETIME_USAGE_AMOUNT:
+        return False
+    if alert.alert_type in CARRIED_TYPES:
+        return alert.measured_subscription_id != subscription_id
+    return alert.measured_from != start

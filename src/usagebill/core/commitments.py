@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.days import calendar_days, local_date
+from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract, total
 from usagebill.core.periods import (
     Boundaries,
@@ -28,6 +29,7 @@ __all__ = [
     "Settlement",
     "commitment_due",
     "counts_toward",
+    "fee_counts",
     "settlement",
     "true_up",
     "true_up_precise",
@@ -104,3 +106,16 @@ def true_up(due_cents: int, counted_cents: Iterable[int]) -> int:
 def true_up_precise(due_cents: int, counted_cents: Iterable[Decimal]) -> Decimal:
     """The same from unrounded amounts, unrounded."""
     return max(subtract(Decimal(due_cents), total(counted_cents)), ZERO)
+
+
+def fee_counts(fee: Fee, period: Window) -> bool:
+    """Whether the fee counts toward the commitment of `period`."""
+    if fee.fee_type not in COMMITTED_TYPES:
+        return False
+    start, end = fee.from_datetime, fee.to_datetime
+    if fee.fee_type == FeeType.CHARGE:
+        start, end = fee.charges_from_datetime, fee.charges_to_datetime
+        if start is not None and end is not None and fee.from_datetime is not None and fee.from_datetime > end:
+            # A renewal of recurring usage counts in the period it was renewed for.
+            start = end = fee.from_datetime
+    return start is not None and end is not None and counts_toward(period, start, end)

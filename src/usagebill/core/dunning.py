@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contacts import is_email
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.customers import AccountType, Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.limits import DUNNING_ATTEMPTS, DUNNING_DAYS, DUNNING_THRESHOLD
 from usagebill.core.periods.schedule import dunning_run_at
@@ -16,6 +18,7 @@ __all__ = [
     "DunningCampaign",
     "DunningProgress",
     "DunningThreshold",
+    "applicable_campaign_id",
     "attempted",
     "campaign_errors",
     "currencies_to_attempt",
@@ -197,3 +200,15 @@ def is_finished(campaign: DunningCampaign, attempts: Mapping[str, int], balances
     """Whether no attempt is left in any currency that was asked for and is still overdue."""
     counts = [count for currency, count in attempts.items() if currency in balances]
     return bool(counts) and min(counts) >= campaign.max_attempts
+
+
+def applicable_campaign_id(customer: Customer, entity: BillingEntity) -> str | None:
+    """The id of the campaign that duns the customer: its own, else its billing entity's; None if it is not dunned.
+
+    Partners are not dunned: their invoices are ours to pay.
+    """
+    if customer.exclude_from_dunning_campaign or customer.deleted_at is not None:
+        return None
+    if customer.account_type == AccountType.PARTNER:
+        return None
+    return customer.applied_dunning_campaign_id or entity.applied_dunning_campaign_id

@@ -13,6 +13,8 @@ from usagebill.core.contacts import is_email, normalized_email
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import Words
+from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import Invoice
 
 __all__ = [
     "CREDIT_NOTE_CREATED",
@@ -26,6 +28,7 @@ __all__ = [
     "addresses",
     "email_texts",
     "file_name",
+    "is_sent_on_issue",
     "list_problems",
     "message_id",
     "one_line",
@@ -221,3 +224,8 @@ def _listed(words: Words, invoices: Sequence[OverdueInvoice]) -> str:
         cell = f'<td style="padding-right:2em">{number}</td><td align="right">{html.escape(invoice.due)}</td>'
         rows.append(f"<tr>{cell}</tr>\n")
     return "".join(rows)
+
+
+def is_sent_on_issue(invoice: Invoice) -> bool:
+    """Whether an issued invoice is worth an e-mail: not if its fees are zero, or were already paid one by one."""
+    return invoice.invoice_type != InvoiceType.ADVANCE_CHARGES and invoice.fees_amount_cents != 0

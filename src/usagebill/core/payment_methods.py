@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["PaidBy", "PaymentMethodChoice", "chosen_method", "is_payment_method"]
+__all__ = ["BY_HAND", "PaidBy", "PaymentMethodChoice", "chosen_method", "first_named", "is_payment_method"]
 
 
 class PaidBy(StrEnum):
@@ -55,3 +55,12 @@ def chosen_method(sent: object) -> PaymentMethodChoice | None:
     return PaymentMethodChoice(
         kind=kind if isinstance(kind, str) else PaidBy.PROVIDER, id=id if isinstance(id, str) else None
     )
+
+
+BY_HAND = PaymentMethodChoice(kind=PaidBy.HAND)
+
+
+def first_named(choices: Iterable[PaymentMethodChoice | None]) -> PaymentMethodChoice | None:
+    """The first choice that names a method or payment by hand; None if all leave it to the customer's default."""
+    named = (choice for choice in choices if choice is not None and (choice.is_by_hand or choice.id is not None))
+    return next(named, None)

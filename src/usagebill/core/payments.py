@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
@@ -27,6 +28,7 @@ __all__ = [
     "ProviderNotice",
     "RefundAttempt",
     "SurplusBack",
+    "is_refund_due",
     "money_back_word",
     "payment_by_hand",
     "payment_errors",
@@ -274,3 +276,9 @@ def money_back_word(payment: Payment, cents: int, refund: PaymentStatus) -> Mone
         PaymentStatus.SUCCEEDED: words.DONE,
         PaymentStatus.FAILED: words.OWED,
     }[refund]
+
+
+def is_refund_due(note: CreditNote, invoice: Invoice) -> bool:
+    """Whether the note's refund is still to be paid back: never for an invoice whose dispute the customer won."""
+    is_open = note.refund_amount_cents > 0 and note.refund_status != PaymentStatus.SUCCEEDED
+    return is_open and invoice.payment_dispute_lost_at is None

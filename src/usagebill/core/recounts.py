@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
 from usagebill.core.audit import Finding
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import group_text
+from usagebill.core.events import Event
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import ISSUED
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, parse_decimal, round_cents, round_to
+from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscription_fees import prorated
+from usagebill.core.subscriptions import Subscription, subscription_at
 
 __all__ = [
     "AGAIN_BY_HAND",
@@ -29,11 +36,17 @@ __all__ = [
     "WHILE_MADE",
     "Left",
     "differences",
+    "is_alone",
+    "is_changed_beside",
     "judged",
     "kind_of",
     "line_key",
     "own_copies",
+    "touched",
 ]
+
+# A plan change counts from the midnight before the job that makes it: in between, either plan may have billed an event.
+_PLAN_CHANGE = timedelta(hours=26)
 
 # The kinds of line that are recounted, as reports name them.
 KINDS: Final[Mapping[str, str]] = {
@@ -185,3 +198,28 @@ def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
 def _whole(value: object) -> int | None:
     number = value if isinstance(value, Decimal) else parse_decimal(str(value))
     return int(number) if number is not None and number == number.to_integral_value() else None
+
+
+def touched(record: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> bool:
+    """Whether the record may have changed since `at`."""
+    return record.updated_at >= at or record.created_at >= at
+
+
+def is_changed_beside(other: Invoice, invoice: Invoice, at: datetime) -> bool:
+    """Whether another invoice of the customer may count differently for `invoice` now than at `at`."""
+    if other.status not in ISSUED or other.created_at == invoice.created_at:
+        return True
+    return any(instant is not None and instant >= at for instant in (other.finalized_at, other.voided_at))
+
+
+def is_alone(subscriptions: Sequence[Subscription], subscription: Subscription, event: Event) -> bool:
+    """Whether the event is the subscription's, and no other one of the same external id can have been billed for it."""
+    if subscription_at(subscriptions, event.timestamp, event.created_at) != subscription:
+        return False
+    return not any(
+        other.id != subscription.id
+        and other.started_at is not None
+        and other.started_at <= event.timestamp + _PLAN_CHANGE
+        and (other.terminated_at is None or other.terminated_at >= event.timestamp - _PLAN_CHANGE)
+        for other in subscriptions
+    )

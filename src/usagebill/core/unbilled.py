@@ -16,6 +16,8 @@ from typing import NamedTuple
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
+from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, InvoicingReason
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 
 __all__ = [
     "ABOUT_CODES",
@@ -25,12 +27,16 @@ __all__ = [
     "Stretch",
     "UnbilledEvent",
     "UnbilledTally",
+    "closed_before",
+    "closes_usage",
     "is_uncounted",
     "keeps_history",
     "message_of",
+    "open_from",
     "property_reason",
     "stretch_at",
     "stretches_of",
+    "without_overlaps",
 ]
 
 _INSTANT = timedelta(microseconds=1)
@@ -131,6 +137,59 @@ class UnbilledTally:
     external_subscription_id: str | None
     code: str
     events_count: int
+
+
+def closes_usage(period: BillingPeriod, invoice: Invoice) -> bool:
+    """Whether the invoice bills the usage of its billing period for good."""
+    start, end = period.charges_from_datetime, period.charges_to_datetime
+    if start is None or end is None or invoice.skip_charges or invoice.status not in CLOSING_PERIODS:
+        return False
+    # A start bills no usage; an end at the very start of a period still bills that instant.
+    return start != end or period.invoicing_reason == InvoicingReason.TERMINATING
+
+
+def without_overlaps(closings: Iterable[Closing]) -> tuple[Closing, ...]:
+    """The closings, which come in the order of their starts, each without the time that an earlier one has closed.
+
+    So the first of several that bill a period decides: one regenerated after a void counts nothing again.
+    """
+    tiled: list[Closing] = []
+    for closing in closings:
+        # The second in which a subscription starts is its own.
+        start = cut_to_seconds(closing.earliest)
+        if tiled and start <= tiled[-1].latest:
+            start = tiled[-1].latest + _INSTANT
+        if start <= closing.latest:
+            tiled.append(closing._replace(earliest=start))
+    return tuple(tiled)
+
+
+def closed_before(
+    started_at: datetime, *, billing_from: datetime | None, billed_until: datetime | None
+) -> datetime | None:
+    """The start of the first period whose usage was or will be billed with today's definitions; None if that is all.
+
+    `billing_from` is where billing begins if the subscription was created with a start in the past, `billed_until` the
+    last instant that was billed before the definitions were made.
+    """
+    starts = [] if billing_from is None or billing_from <= started_at else [billing_from]
+    if billed_until is not None:
+        starts.append(billed_until + _INSTANT)
+    return max(starts, default=None)
+
+
+def open_from(
+    started_at: datetime, *, ended_at: datetime | None, billed_until: datetime | None, billing_from: datetime | None
+) -> datetime | None:
+    """The first instant from which usage can still be billed; None if the end has been billed.
+
+    `billed_until` is the last instant billed, `billing_from` where billing begins if that is after the start.
+    """
+    if billed_until is None:
+        return billing_from or cut_to_seconds(started_at)
+    if ended_at is not None and billed_until >= cut_to_milliseconds(ended_at):
+        return None
+    return billed_until + _INSTANT
 
 
 def keeps_history(metric: BillableMetric) -> bool:

@@ -42,10 +42,12 @@ __all__ = [
     "UsageCount",
     "ceiling_cents",
     "charge_count",
+    "counted_until",
     "grown",
     "is_volatile",
     "names_of",
     "received_after",
+    "renewed",
 ]
 
 _PERCENT = Decimal("0.01")
@@ -169,6 +171,21 @@ def names_of(noted: Iterable[NewUsage]) -> list[str] | None:
 def received_after(noted: Iterable[NewUsage], known_at: datetime | None) -> list[NewUsage]:
     """What was received after a count that knew of everything until `known_at`; None: of everything."""
     return [] if known_at is None else [new for new in noted if new.created_at > known_at]
+
+
+def counted_until(noted: Iterable[NewUsage], *, is_recount: bool) -> datetime | None:
+    """The latest arrival that the next count includes; None: it includes everything.
+
+    A recount includes the `noted` events. Before the first count none were noted, so that one includes everything.
+    """
+    return max((new.created_at for new in noted), default=None) if is_recount else None
+
+
+def renewed(stored: UsageCount | None, count: UsageCount, now: datetime) -> UsageCount:
+    """The record that keeps `count` in place of `stored`, which stays as it is if nothing has changed."""
+    if stored is None or count == stored:
+        return count
+    return replace(count, id=stored.id, created_at=stored.created_at, updated_at=now)
 
 
 def is_volatile(charge: Charge, metric: BillableMetric) -> bool:

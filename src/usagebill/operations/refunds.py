@@ -12,7 +12,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
-from usagebill.core.payments import Payment, RefundAttempt, money_back_word, refunded_payment
+from usagebill.core.payments import Payment, RefundAttempt, is_refund_due, money_back_word, refunded_payment
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
 from usagebill.core.statuses import PaymentStatus
 from usagebill.queries.customers import customer_of
@@ -34,10 +34,8 @@ def order_refund(work: Work, note: CreditNote) -> None:
 
     Nothing is ordered for an invoice that is unpaid, or has a lost dispute.
     """
-    if note.refund_amount_cents <= 0 or note.refund_status == PaymentStatus.SUCCEEDED:
-        return
     invoice = work.tx.get(Invoice, note.invoice_id)
-    if invoice is None or invoice.payment_dispute_lost_at is not None:
+    if invoice is None or not is_refund_due(note, invoice):
         return
     payment = refunded_payment(payments_of_invoice(work, invoice.id))
     if payment is None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core.events import Event
 from usagebill.core.periods.schedule import change_follow_up_at
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
-from usagebill.core.usage_ceiling import MOST_EVENTS, NewUsage, UsageCount, names_of, received_after
+from usagebill.core.usage_ceiling import (
+    MOST_EVENTS,
+    NewUsage,
+    UsageCount,
+    counted_until,
+    names_of,
+    received_after,
+    renewed,
+)
 from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_count
 from usagebill.storage.conditions import Condition, eq
 from usagebill.work import Reader, Work
@@ -65,12 +73,11 @@ def amount_if(
     matters: Callable[[int], bool],
     foresee: Callable[[int], None] = lambda cents: None,
 ) -> int | None:
-    """What all usage of the running charges period comes to so far, in cents without taxes, if that `matters`.
+    """The amount of all usage so far in the running charges period, in cents without taxes, if it `matters`.
 
-    None if it is certain that it does not, which mostly takes no count. An amount that matters does so still where
-    it is larger. It is counted on a snapshot, before the lock of the writer is taken: what comes in meanwhile does not
-    undo that while it cannot have made it matter. `foresee` is given an amount that matters, before anything is
-    written.
+    None if it certainly does not, which mostly takes no count. If an amount matters, every larger one must too. Usage
+    is counted on a snapshot, before the write lock is taken; events that come in meanwhile are counted only if they may
+    have made the amount matter. `foresee` is called with an amount that matters, before anything is written.
     """
     stored = work.tx.first(UsageCount, eq("subscription_id", subscription.id))
     noted = _noted(work, subscription.id)
@@ -79,8 +86,7 @@ def amount_if(
         if ceiling is not None and not matters(ceiling.cents):
             _keep(work, stored, ceiling.count, noted)
             return None
-    # The first count is of everything: no events were noted before it.
-    known_at = max((new.created_at for new in noted), default=None) if stored is not None else None
+    known_at = counted_until(noted, is_recount=stored is not None)
     counted = work.worked_out(
         ("usage count", subscription.id),
         lambda reader: _Counted(usage_count(reader, subscription, known_at=known_at), known_at),
@@ -116,9 +122,10 @@ def _ceiling(
 
 
 def _keep(work: Work, stored: UsageCount | None, count: UsageCount, noted: Sequence[NewUsage]) -> None:
-    """Store a count that all of the `noted` events are in."""
+    """Store a count that includes all of the `noted` events."""
     work.tx.delete(*noted)
+    record = renewed(stored, count, work.now)
     if stored is None:
-        work.tx.insert(count)
-    elif count != stored:
-        work.tx.replace(replace(count, id=stored.id, created_at=stored.created_at, updated_at=work.now))
+        work.tx.insert(record)
+    elif record != stored:
+        work.tx.replace(record)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from usagebill.core.customers import AccountType, Customer
-from usagebill.core.dunning import DunningCampaign, DunningProgress
+from usagebill.core.customers import Customer
+from usagebill.core.dunning import DunningCampaign, DunningProgress, applicable_campaign_id
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.queries.customers import entity_of
@@ -29,11 +29,7 @@ def campaign_code(reader: Reader, campaign_id: str | None) -> str | None:
 
 def applicable_campaign(reader: Reader, customer: Customer) -> DunningCampaign | None:
     """The campaign that duns the customer: its own, else its billing entity's; None if it is not to be dunned."""
-    if customer.exclude_from_dunning_campaign or customer.deleted_at is not None:
-        return None
-    if customer.account_type == AccountType.PARTNER:
-        return None
-    id = customer.applied_dunning_campaign_id or entity_of(reader, customer).applied_dunning_campaign_id
+    id = applicable_campaign_id(customer, entity_of(reader, customer))
     return None if id is None else reader.tx.get(DunningCampaign, id)
 
 

@@ -9,7 +9,7 @@ from usagebill.core.customers import Address, Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import SUBSCRIPTION_TYPES, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payment_methods import PaidBy, PaymentMethodChoice, is_payment_method
+from usagebill.core.payment_methods import BY_HAND, PaymentMethodChoice, first_named, is_payment_method
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_requests import Payer
@@ -125,8 +125,6 @@ def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, 
 
 # With what
 
-_BY_HAND = PaymentMethodChoice(kind=PaidBy.HAND)
-
 
 def choice_for(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
     """The payment method of the invoice, else that of its first subscription or of its top-up.
@@ -139,7 +137,7 @@ def choice_for(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
         periods = periods_of(reader, invoice)
         subscription = None if not periods else reader.tx.get(Subscription, periods[0].subscription_id)
         if subscription is None:
-            return _BY_HAND
+            return BY_HAND
         return PaymentMethodChoice(kind=subscription.payment_method_type, id=subscription.payment_method_id)
     if invoice.invoice_type == InvoiceType.CREDIT:
         return _choice_of_top_up(reader, invoice)
@@ -160,8 +158,7 @@ def _choice_of_top_up(reader: Reader, invoice: Invoice) -> PaymentMethodChoice |
         )
         choices.append(None if rule is None else rule.payment_method)
     choices.append(wallet_of(reader, purchase).payment_method)
-    named = (choice for choice in choices if choice is not None and (choice.is_by_hand or choice.id is not None))
-    return next(named, None)
+    return first_named(choices)
 
 
 def method_chosen(reader: Reader, customer_id: str, choice: PaymentMethodChoice | None) -> PaymentMethod | None:

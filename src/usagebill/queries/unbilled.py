@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds
+from usagebill.core.events import Event
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, WHOLE_REASONS, InvoicingReason
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
 from usagebill.core.subscriptions import ACTIVATED, Subscription, subscription_at
@@ -18,23 +18,26 @@ from usagebill.core.unbilled import (
     Service,
     Stretch,
     UnbilledEvent,
+    closed_before,
+    closes_usage,
     is_uncounted,
     message_of,
+    open_from,
     property_reason,
     stretch_at,
     stretches_of,
+    without_overlaps,
 )
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.storage.conditions import asc, desc, eq, less, present, related, within
+from usagebill.storage.conditions import Condition, asc, desc, eq, less, present, related, within
 from usagebill.work import Reader
 
 __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
 
 # Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000
-_INSTANT = timedelta(microseconds=1)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
@@ -108,25 +111,14 @@ def _closings(reader: Reader, subscription: Subscription) -> tuple[Closing, ...]
     )
     ids = {period.invoice_id for period in periods}
     invoices = {invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", sorted(ids)))} if ids else {}
-    closings: list[Closing] = []
-    for period in periods:
-        start, end = period.charges_from_datetime, period.charges_to_datetime
-        invoice = invoices.get(period.invoice_id)
-        if start is None or end is None or invoice is None:
-            continue
-        if invoice.skip_charges or invoice.status not in CLOSING_PERIODS:
-            continue
-        if start == end and period.invoicing_reason != InvoicingReason.TERMINATING:
-            # A start bills no usage.
-            continue
-        # The second in which a subscription starts is its own.
-        start = cut_to_seconds(start)
-        # The first of several that bill a period decides: one that takes the place of a void one counts nothing again.
-        if closings and start <= closings[-1].latest:
-            start = closings[-1].latest + _INSTANT
-        if start <= end:
-            closings.append(Closing(start, end, _counted_at(reader, invoice)))
-    return tuple(closings)
+    return without_overlaps(
+        Closing(period.charges_from_datetime, period.charges_to_datetime, _counted_at(reader, invoice))
+        for period in periods
+        if (invoice := invoices.get(period.invoice_id)) is not None
+        and closes_usage(period, invoice)
+        and period.charges_from_datetime is not None
+        and period.charges_to_datetime is not None
+    )
 
 
 def _counted_at(reader: Reader, invoice: Invoice) -> datetime:
@@ -140,41 +132,47 @@ def _counted_at(reader: Reader, invoice: Invoice) -> datetime:
 
 
 def _closed_before(reader: Reader, subscription: Subscription, since: datetime) -> datetime | None:
-    """Where the first period begins that was billed, or will be, when the definitions made at `since` were there.
-
-    None if that is all of them: neither did the subscription start in the past, nor was anything defined later.
-    """
+    """The start of the first period billed with the definitions that were made at `since`; None if that is all."""
     started_at = subscription.started_at or subscription.created_at
-    closed: list[datetime] = []
-    begun = subscription.activated_at or subscription.created_at
-    if started_at < begun:
-        # It was made with a start in the past: billing begins with the period of that day, or with the one before it if
-        # that was a billing day.
-        contract = contract_of(reader, subscription)
-        charges = running_boundaries(reader, contract, cycle_at(contract, begun), begun).charges
-        first = reader.tx.first(
-            BillingPeriod,
-            eq("subscription_id", subscription.id),
-            present("charges_from_datetime"),
-            order=[asc("charges_from_datetime")],
-        )
-        starts = [] if charges is None else [charges.start]
-        if first is not None and first.charges_from_datetime is not None:
-            starts.append(first.charges_from_datetime)
-        if starts and min(starts) > started_at:
-            closed.append(min(starts))
+    billed_until = None
     if since > started_at:
-        billed = reader.tx.first(
-            BillingPeriod,
-            eq("subscription_id", subscription.id),
-            within("invoicing_reason", WHOLE_REASONS),
-            present("charges_to_datetime"),
-            related(Invoice, "invoice_id", less("finalized_at", since)),
-            order=[desc("charges_to_datetime")],
-        )
-        if billed is not None and billed.charges_to_datetime is not None:
-            closed.append(billed.charges_to_datetime + _INSTANT)
-    return max(closed, default=None)
+        billed_until = _billed_until(reader, subscription, less("finalized_at", since))
+    return closed_before(started_at, billing_from=_billing_from(reader, subscription), billed_until=billed_until)
+
+
+def _billing_from(reader: Reader, subscription: Subscription) -> datetime | None:
+    """The instant at which billing begins for a subscription that was created with a start in the past, else None.
+
+    That is the period of the day it was created on, or the one before it if that day was a billing day.
+    """
+    begun = subscription.activated_at or subscription.created_at
+    if (subscription.started_at or subscription.created_at) >= begun:
+        return None
+    contract = contract_of(reader, subscription)
+    charges = running_boundaries(reader, contract, cycle_at(contract, begun), begun).charges
+    first = reader.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        present("charges_from_datetime"),
+        order=[asc("charges_from_datetime")],
+    )
+    starts = [] if charges is None else [charges.start]
+    if first is not None and first.charges_from_datetime is not None:
+        starts.append(first.charges_from_datetime)
+    return min(starts, default=None)
+
+
+def _billed_until(reader: Reader, subscription: Subscription, finalized: Condition) -> datetime | None:
+    """The last instant of usage that invoices of which `finalized` holds have billed, None if there is none."""
+    last = reader.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        within("invoicing_reason", WHOLE_REASONS),
+        present("charges_to_datetime"),
+        related(Invoice, "invoice_id", finalized),
+        order=[desc("charges_to_datetime")],
+    )
+    return None if last is None else last.charges_to_datetime
 
 
 def why_unbilled(reader: Reader, event: Event) -> Reason | None:
@@ -227,25 +225,16 @@ def _period_is_open(reader: Reader, event: Event) -> bool | None:
     subscription = subscription_at(served, event.timestamp, event.created_at)
     if subscription is None:
         return None
-    opens = reader.cached(("open from", subscription.id), lambda: _open_from(reader, subscription))
-    return opens is not None and event.timestamp >= opens
+    opening = reader.cached(("open from", subscription.id), lambda: _open_from(reader, subscription))
+    return opening is not None and event.timestamp >= opening
 
 
 def _open_from(reader: Reader, subscription: Subscription) -> datetime | None:
     """The first instant from which usage of the subscription can still be billed; None if its end has been billed."""
-    last = reader.tx.first(
-        BillingPeriod,
-        eq("subscription_id", subscription.id),
-        within("invoicing_reason", WHOLE_REASONS),
-        present("charges_to_datetime"),
-        related(Invoice, "invoice_id", present("finalized_at")),
-        order=[desc("charges_to_datetime")],
-    )
-    end = subscription.terminated_at
-    if last is not None and last.charges_to_datetime is not None:
-        if end is not None and last.charges_to_datetime >= cut_to_milliseconds(end):
-            return None
-        return last.charges_to_datetime + _INSTANT
-    return _closed_before(reader, subscription, _BEGINNING) or cut_to_seconds(
-        subscription.started_at or subscription.created_at
+    billed_until = _billed_until(reader, subscription, present("finalized_at"))
+    return open_from(
+        subscription.started_at or subscription.created_at,
+        ended_at=subscription.terminated_at,
+        billed_until=billed_until,
+        billing_from=None if billed_until is not None else _closed_before(reader, subscription, _BEGINNING),
     )

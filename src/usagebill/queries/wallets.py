@@ -12,6 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.lost_credits import is_lost
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus, is_running
 from usagebill.core.wallet_transactions import (
@@ -162,10 +163,7 @@ def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransacti
 
 
 def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
-    """The credits spent on invoices voided, or closed unpaid, that an ended wallet was not given back.
-
-    Where a credit note gave back what was prepaid, nothing is lost.
-    """
+    """The credits that an ended wallet spent on invoices voided, or closed unpaid, and did not get back."""
     if wallet.status == WalletStatus.ACTIVE:
         return ZERO
     transactions = reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id))
@@ -175,12 +173,9 @@ def lost_credits(reader: Reader, wallet: Wallet) -> Decimal:
         if spent.is_inbound or spent.invoice_id is None or spent.invoice_id in returned:
             continue
         invoice = reader.tx.get(Invoice, spent.invoice_id)
-        if invoice is None or invoice.status not in NOT_TO_BE_PAID:
-            continue
-        notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id))
-        given_back = sum(note.total_amount_cents for note in notes)
-        if given_back < spent.amount_cents and all(note.created_at != invoice.voided_at for note in notes):
-            lost = add(lost, spent.credit_amount)
+        if invoice is not None and invoice.status in NOT_TO_BE_PAID:
+            notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id))
+            lost = add(lost, spent.credit_amount) if is_lost(spent, invoice, notes) else lost
     return lost
 
 

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from usagebill.core.aggregation import Window
-from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType, UsageLine, usage_value
+from usagebill.core.alerts import Alert, AlertType, UsageLine, has_started_again, usage_value
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.work import Reader
 
-__all__ = ["Measurement", "has_started_again", "measure"]
+__all__ = ["Measurement", "measure"]
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -33,18 +33,6 @@ class Measurement:
     values: dict[str, Decimal] = field(default_factory=dict)
     closings: dict[str, Decimal] = field(default_factory=dict)
     openings: dict[str, Decimal] = field(default_factory=dict)
-
-
-def has_started_again(alert: Alert, subscription: Subscription, start: datetime) -> bool:
-    """Whether the watched usage has started over at `start`, with a period or a plan, since the last check.
-
-    A plan that changes minutes after midnight takes over the period that began with the day.
-    """
-    if alert.last_processed_at is None or alert.alert_type == AlertType.LIFETIME_USAGE_AMOUNT:
-        return False
-    if alert.alert_type in CARRIED_TYPES:
-        return alert.measured_subscription_id != subscription.id
-    return alert.measured_from != start
 
 
 def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert]) -> Measurement:
@@ -77,7 +65,7 @@ def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[A
     again = [
         alert
         for alert in alerts
-        if has_started_again(alert, subscription, measured.window.start)
+        if has_started_again(alert, subscription.id, measured.window.start)
         and alert.measured_subscription_id == subscription.id
     ]
     if not again or subscription.started_at is None or subscription.started_at > end:
@@ -100,7 +88,7 @@ def _add_values(
     window: Window,
     measured: Measurement,
 ) -> None:
-    again = [alert for alert in alerts if has_started_again(alert, subscription, measured.window.start)]
+    again = [alert for alert in alerts if has_started_again(alert, subscription.id, measured.window.start)]
     now = _lines(reader, subscription, charges, window)
     began = (
         _lines(reader, subscription, _watched(charges, again), window, counted_until=window.start - _INSTANT)

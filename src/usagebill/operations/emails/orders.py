@@ -15,9 +15,9 @@ from usagebill.core.emails import (
     EmailSubject,
     Recipients,
     addresses,
+    is_sent_on_issue,
     message_id,
 )
-from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.tasks import SendEmail
@@ -74,9 +74,7 @@ def email_on_issue(work: Work, subject: Documented) -> None:
     """
     if not work.mailing:
         return
-    if isinstance(subject, Invoice) and (
-        subject.invoice_type == InvoiceType.ADVANCE_CHARGES or subject.fees_amount_cents == 0
-    ):
+    if isinstance(subject, Invoice) and not is_sent_on_issue(subject):
         return
     entity = entity_of_subject(work, subject)
     sender = sender_of(work, entity)

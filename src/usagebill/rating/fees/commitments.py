@@ -10,7 +10,7 @@ from decimal import Decimal
 from usagebill.core.commitments import (
     COMMITMENT_NAME,
     commitment_due,
-    counts_toward,
+    fee_counts,
     settlement,
     true_up,
     true_up_precise,
@@ -22,7 +22,6 @@ from usagebill.core.invoices.life_cycle import BILLED, InvoiceStatus, InvoiceTyp
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_to
-from usagebill.core.periods import Window
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fees.subscription import subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
@@ -44,7 +43,7 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
     if settled is None:
         return None
     due = commitment_due(commitment.amount_cents, settled.window, context.cycle.tz)
-    counted = [fee for fee in (*_earlier_fees(reader, context), *fees) if _counts(fee, settled.period)]
+    counted = [fee for fee in (*_earlier_fees(reader, context), *fees) if fee_counts(fee, settled.period)]
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
     if cents == 0:
@@ -116,15 +115,3 @@ def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bo
         # The period's invoice bills that usage too, and credits what was billed progressively.
         return False
     return invoice.status in BILLED
-
-
-def _counts(fee: Fee, period: Window) -> bool:
-    if fee.fee_type not in COMMITTED_TYPES:
-        return False
-    start, end = fee.from_datetime, fee.to_datetime
-    if fee.fee_type == FeeType.CHARGE:
-        start, end = fee.charges_from_datetime, fee.charges_to_datetime
-        if start is not None and end is not None and fee.from_datetime is not None and fee.from_datetime > end:
-            # A renewal of recurring usage counts in the period it was renewed for.
-            start = end = fee.from_datetime
-    return start is not None and end is not None and counts_toward(period, start, end)

@@ -10,10 +10,9 @@ from usagebill.core.aggregation import lower_bound
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import share_second
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, PlanDefinition
-from usagebill.core.recounts import SAME_INSTANT
+from usagebill.core.recounts import SAME_INSTANT, is_changed_beside
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import BillingContext, billing_context
 from usagebill.storage.conditions import asc, at_least, at_most, eq, ne, within
@@ -27,7 +26,6 @@ __all__ = [
     "has_moved",
     "is_followed_since",
     "question",
-    "touched",
     "units_doubt",
 ]
 
@@ -66,11 +64,6 @@ def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinitio
         charges=tuple(charge for charge in whole.charges if was_there(charge)),
         fixed_charges=tuple(charge for charge in whole.fixed_charges if was_there(charge)),
     )
-
-
-def touched(record: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> bool:
-    """Whether the record may have changed since `at`."""
-    return record.updated_at >= at or record.created_at >= at
 
 
 def _plan_then(
@@ -128,9 +121,6 @@ def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:
     """Whether other invoices or fees of the customer have changed since `at`."""
     of_customer = eq("customer_id", invoice.customer_id)
     others = reader.tx.find(Invoice, of_customer, ne("id", invoice.id), at_most("created_at", at))
-    for other in others:
-        if other.status not in ISSUED or other.created_at == invoice.created_at:
-            return True
-        if any(instant is not None and instant >= at for instant in (other.finalized_at, other.voided_at)):
-            return True
+    if any(is_changed_beside(other, invoice, at) for other in others):
+        return True
     return reader.tx.first(Fee, of_customer, at_least("deleted_at", at), deleted=True) is not None

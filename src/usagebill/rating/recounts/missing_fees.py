@@ -11,7 +11,8 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_seconds
 from usagebill.core.fees import Fee
 from usagebill.core.plans import Charge
-from usagebill.core.subscriptions import Subscription, subscription_at
+from usagebill.core.recounts import is_alone
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import ProcessEvents
 from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery
@@ -20,8 +21,6 @@ from usagebill.work import Reader
 __all__ = ["lost_events"]
 
 _INSTANT = timedelta(microseconds=1)
-# A plan change counts from the midnight before the job that makes it: in between, either plan may have billed an event.
-_CHANGE = timedelta(hours=26)
 
 
 def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]:
@@ -35,7 +34,7 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
     charges = reader.tx.find(Charge, eq("plan_id", subscription.plan_id), eq("pay_in_advance", True))
     if not charges:
         return
-    known = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
+    of_same_id = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     billed = {
         (fee.charge_id, fee.event_transaction_id)
         for fee in reader.tx.each(
@@ -58,7 +57,7 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
                 event.created_at > since
                 and (charge.id, event.transaction_id) not in billed
                 and billable_in_advance(metric, event)
-                and _is_alone(known, subscription, event)
+                and is_alone(of_same_id, subscription, event)
                 and not _waits(reader, event)
             ):
                 yield Finding(
@@ -69,19 +68,6 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
                     expected="a fee in advance",
                     found="none",
                 )
-
-
-def _is_alone(known: list[Subscription], subscription: Subscription, event: Event) -> bool:
-    """Whether no other subscription of `known` can have been billed for the event."""
-    if subscription_at(known, event.timestamp, event.created_at) != subscription:
-        return False
-    return not any(
-        other.id != subscription.id
-        and other.started_at is not None
-        and other.started_at <= event.timestamp + _CHANGE
-        and (other.terminated_at is None or other.terminated_at >= event.timestamp - _CHANGE)
-        for other in known
-    )
 
 
 def _waits(reader: Reader, event: Event) -> bool:

@@ -13,7 +13,16 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.recounts import CHANGED, INVOICES_CHANGED, LEVEL_CHANGED, MOVED, SAME_INSTANT, WHILE_MADE, judged
+from usagebill.core.recounts import (
+    CHANGED,
+    INVOICES_CHANGED,
+    LEVEL_CHANGED,
+    MOVED,
+    SAME_INSTANT,
+    WHILE_MADE,
+    judged,
+    touched,
+)
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.adjustments import of_draft, with_adjustments
 from usagebill.rating.fees import charges as usage
@@ -28,7 +37,6 @@ from usagebill.rating.recounts.as_of import (
     has_moved,
     is_followed_since,
     question,
-    touched,
     units_doubt,
 )
 from usagebill.rating.recounts.report import Recounts
