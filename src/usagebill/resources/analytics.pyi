@@ -41,7 +41,7 @@ class Analytics(Resource):
     ) -> list[InvoiceCollection]:
         """The finalized invoices of each month by payment status and currency, in that order; oldest month first.
 
-        A month without any has a row of its own, unless a currency is asked for. Self-billed invoices and lost disputes are
+        A month without invoices has an empty row, unless filtered by currency. Self-billed invoices and lost disputes are
         left out.
 
         currency: The currency, ISO 4217.
@@ -78,8 +78,8 @@ class Analytics(Resource):
     ) -> list[RecurringRevenue]:
         """Monthly recurring revenue: subscription fees of finalized invoices after coupons, with taxes, spread over time.
 
-        Oldest month first; a month without any has a row of its own, unless a currency is asked for. Self-billed invoices
-        and lost disputes are left out.
+        Oldest month first; a month without fees has an empty row, unless filtered by currency. Self-billed invoices and
+        lost disputes are left out.
 
         currency: The currency, ISO 4217.
         months: The number of months, including the current one. In months. Default: 12.
@@ -122,8 +122,8 @@ class Analytics(Resource):
     ) -> list[UsageOfMetric]:
         """The usage of each metric and currency by day, week or month: oldest first, then by code.
 
-        What was not used has no row. Raises `Invalid` for dates and granularities that make no sense, and for more than 400
-        periods.
+        A metric without usage has no row. Raises `Invalid` for dates and granularities that make no sense, and for more
+        than 400 periods.
 
         time_granularity: The length of a row's period. One of daily, weekly, monthly. Default: daily.
         currency: The currency, ISO 4217.

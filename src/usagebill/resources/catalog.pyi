@@ -397,7 +397,7 @@ class Plans(Resource):
         """
 
     def get(self, code: str) -> Plan:
-        """The plan with this code; overrides have none of their own. Raises `NotFound`.
+        """The plan with this code, never an override. Raises `NotFound`.
 
         code: Its code.
         """

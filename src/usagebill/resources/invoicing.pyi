@@ -286,7 +286,7 @@ class Fees(Resource):
         """
 
     def events(self, fee_id: str, *, page: int = ..., per_page: int = ...) -> Pages[ExplainedEvent]:
-        """The events that a usage fee counts, in order of time: those received before it became final.
+        """The events that a usage fee counts, by timestamp: those received before it became final.
 
         Other fees and true-ups have none. Raises `NotFound`.
 
@@ -349,7 +349,7 @@ class Invoices(Resource):
     views: ClassVar[Views]
     messages: ClassVar[Messages]
     def get(self, invoice_id: str) -> Invoice:
-        """The invoice with this id. Raises `NotFound` for one that no caller may see.
+        """The invoice with this id. Raises `NotFound` if it is hidden from callers.
 
         invoice_id: The invoice, by id.
         """
@@ -678,7 +678,7 @@ class Invoices(Resource):
         """
 
     def explain(self, invoice_id: str) -> ExplainedInvoice:
-        """How each line of the invoice and its total came about. Raises `NotFound`.
+        """An explanation of each line of the invoice and of its total. Raises `NotFound`.
 
         Amounts, discounts and taxes are the stored ones. Events are looked up again: those of the line's
         period, filter and group that had been received when the line was computed.

@@ -222,7 +222,7 @@ class Usage(Resource):
         skip_grouping: bool | None = ...,
         full_usage: bool | None = ...,
     ) -> CurrentUsage:
-        """What the customer's active subscription has used in the charges period that contains now.
+        """The usage of the customer's active subscription in the charges period that contains now.
 
         Raises `NotFound` for the customer or the requested charges, `NotAllowed` (`no_active_subscription`,
         `full_usage_not_allowed`).
@@ -246,7 +246,7 @@ class Usage(Resource):
     def projected(
         self, external_customer_id: str, *, external_subscription_id: str | None = ..., apply_taxes: bool | None = ...
     ) -> CurrentUsage:
-        """Current usage, and its projection to the end of the period at the same pace.
+        """Current usage, projected to the end of the period at the same pace.
 
         external_customer_id: The customer, by your own id.
         external_subscription_id: The subscription, by your own id.
