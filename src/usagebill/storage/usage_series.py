@@ -78,7 +78,7 @@ WORTH_A_SERIES: Final = 10_000
 MAX_SERIES: Final = 16
 # Most properties by which states are keyed.
 _MAX_KEYS: Final = 8
-# Longest definition of filters that is stored with a series, in characters, and most keys that these filters name.
+# Longest definition of filters that is stored with a series, in characters, and most keys in these filters.
 _MAX_DEFINITION: Final = 20_000
 _MAX_FILTER_KEYS: Final = 50
 # A series needs at least this many events per state to pay off; fewer if it is keyed by properties.

@@ -1,7 +1,7 @@
 """Events: appended, never changed; read by subscription, code and time.
 
-Each has its place in the order of arrival, of its organization alone: `sequence`, given out under the organization's
-lock and therefore in the order of commits.
+Each organization numbers its events in the order of arrival: `sequence`, assigned under the organization's lock and
+therefore in commit order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _events_of(buckets: Buckets) -> int:
 
 
 class PostgresEvents:
-    """See `storage.ports.EventStore`. `opened_for` an organization; across all, only `stored` can be asked."""
+    """See `storage.ports.EventStore`. Opened for one organization; across all, only `stored` works."""
 
     def __init__(
         self,
@@ -117,14 +117,15 @@ class PostgresEvents:
         return []
 
     def _keep_up(self, last: int, done: int | None) -> None:
-        """Bring running states closer to the last event, `done` being rolled up."""
+        """Roll up events towards the `last`, if many wait; `done` is rolled up already."""
         keep_up(self._connection, self._organization_id, self._known.missing_series, done, last)
 
     def _store(
         self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]
     ) -> tuple[int, int | None]:
-        """Store the events; returns the place of the last one, and of the last one in running states, if there are
-        any."""
+        """Store the events; returns the sequence number of the last one, and of the last one in running states (None:
+        no states).
+        """
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?) ON CONFLICT (organization_id, name)"
             " DO UPDATE SET value = sequences.value + excluded.value"
@@ -221,7 +222,7 @@ class PostgresEvents:
         )
         yield from map(event_of, rows)
 
-    # Questions
+    # Queries
 
     def scan(self, question: EventQuery) -> Iterator[Event]:
         sql = rows_sql(COLUMNS, self._organization_id, question)

@@ -33,8 +33,8 @@ __all__ = [
     "results",
 ]
 
-# Of the values of a filter's key that no filter accepts, all are the same: they are told apart if fewer than this are
-# accepted.
+# All values of a key that no filter accepts count as one if at most this many are accepted; otherwise they stay
+# distinct.
 _ACCEPTED_AT_MOST = 5_000
 _LATEST = "timestamp DESC, created_at DESC, id DESC"
 
@@ -200,7 +200,7 @@ def _rows(
 
 
 def held_at(question: EventQuery) -> str:
-    """The instant from which the change of a weighted sum counts."""
+    """The instant from which an event's change of a weighted sum counts, as SQL."""
     if question.held_from is None:
         return "timestamp"
     return f"greatest(timestamp, {microseconds(question.held_from)})"

@@ -1,8 +1,8 @@
-"""Conversion between events and rows.
+"""Rows of events.
 
 `properties` is the JSON of the properties as they were sent. If some of them are not texts, `texts` is JSON of the text
-forms (`core.events.property_text`) of those that have one. `numbers` is JSON of the texts of those that count as
-numbers (`core.events.numeric_value`), so that SQL never has to decide that. Both are NULL if they would be empty.
+forms (`core.events.property_text`) of those that have one. `numbers` is JSON of the texts of those that are numbers
+(`core.events.numeric_value`), so that SQL never has to decide that. Both are NULL if they would be empty.
 """
 
 from __future__ import annotations

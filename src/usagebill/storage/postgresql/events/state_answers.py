@@ -1,8 +1,7 @@
 """Aggregations from running states, as `storage.sqlite.events.state_answers` makes them.
 
-Slices that count as a whole come from their states; events of other slices, and those that are not rolled up yet, one
-by one; a single statement brings them together. If states cannot answer the query, or that saves nothing, the result is
-None and the events are counted.
+A single statement merges the states of whole slices with the events of other slices and those that are not rolled up
+yet. If states cannot answer the query, or would save nothing, the result is None and the events are counted.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _DAYS_AT_MOST: Final = 20
 
 @dataclass(slots=True)
 class KnownStates:
-    """What a transaction has learnt of states: the series it missed, and whether an organization has none at all."""
+    """A transaction's knowledge of states: the series it lacked, and whether an organization has none at all."""
 
     missing_series: MissingSeries | None = None
     stateless: dict[str, bool] = field(default_factory=dict)
@@ -283,7 +282,7 @@ class StateAnswers:
         return {slot: bool(reaches_in) for slot, reaches_in in rows}
 
     def _fill_in_latest(self, question: EventQuery, filters: FilterIndex | None, buckets: Buckets) -> None:
-        """Give each tally its latest value, which is that of an event at its latest instant."""
+        """Set the latest value of each tally, from an event at its latest instant."""
         tallies = [tally for bucket in buckets.values() for tally in bucket.values()]
         instants = sorted({tally.latest[0] for tally in tallies if tally.latest is not None})
         values = latest_at(self._connection, self._organization_id, question, filters, instants) if instants else {}

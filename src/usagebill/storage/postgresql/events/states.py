@@ -95,7 +95,7 @@ _DROP_EDITED: Final = (
 
 
 def _trigger(name: str, fires: str, body: str) -> tuple[str, str]:
-    """The statements for a trigger, whose function finds our tables wherever it is fired from."""
+    """The statements for a trigger; its function finds our tables in any schema."""
     return (
         f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT"
         f" AS $$ BEGIN {body} RETURN NULL; END $$",
@@ -258,7 +258,7 @@ def _begin(connection: Connection, pair: Pair, shape: Shape, width: int) -> None
 
 
 def begin_again(connection: Connection, pair: Pair, columns: tuple[str, str, str], width: int = HOUR) -> None:
-    """Begin a series whose shape has these `columns`, unless it is there; the organization has a position.
+    """Begin a series with a shape of these `columns`, unless it exists; the organization has a position.
 
     A shape that is keyed by positions of filters, as those of files are, becomes one by the properties that they name.
     """
@@ -291,7 +291,9 @@ def rebuild(connection: Connection, organization_id: str) -> int:
 def keep_up(
     connection: Connection, organization_id: str, missing: MissingSeries | None, done: int | None, last: int
 ) -> None:
-    """Roll up within the transaction that stores events, if nobody else has for long; `done` is rolled up of `last`."""
+    """Roll up within the transaction that stores events, if nobody else has for long: of `last` events, `done` are
+    rolled up.
+    """
     if missing and organization_id in missing.organizations():
         _start_missing(connection, organization_id, missing)
     if done is not None and done != EDITED and last - done >= MAX_WAITING:

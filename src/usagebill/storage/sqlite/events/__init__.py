@@ -86,7 +86,7 @@ class SqliteEvents:
                 raise PermissionError(
                     f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
                 )
-        # If one is refused, rows are deleted one by one: a savepoint would copy every changed page.
+        # If one is refused, the rows are deleted: a savepoint would copy every changed page.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
             if in_advance or uncounted or declared:
@@ -216,8 +216,8 @@ class SqliteEvents:
         return [(row[0], event_of(row[1:])) for row in rows]
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
-        # Events are stored in the order they are received, so the search ends where earlier ones begin; the
-        # plus keeps SQLite from scanning all events of the organization instead.
+        # Events are stored in the order of receipt, so the search ends at the last earlier one; the plus keeps SQLite
+        # from scanning all events of the organization instead.
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE +organization_id = ? AND created_at >= ? AND created_at < ?"
             " AND sequence > coalesce((SELECT MAX(sequence) FROM events WHERE created_at < ?), 0)",
@@ -231,9 +231,9 @@ class SqliteEvents:
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         states = self._states()
-        known = states.tallies(question)
-        if known is not None:
-            return known
+        from_states = states.tallies(question)
+        if from_states is not None:
+            return from_states
         tallies = answer(self._connection, self._organization_id, question)
         states.note(question, None, sum(tally.events_count for tally in tallies.values()))
         return tallies
@@ -251,9 +251,9 @@ class SqliteEvents:
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         states = self._states()
-        known = states.tallies_by_bucket(question, filters)
-        if known is not None:
-            return known
+        from_states = states.tallies_by_bucket(question, filters)
+        if from_states is not None:
+            return from_states
         buckets = answer_by_bucket(self._connection, self._organization_id, question, filters)
         states.note(
             question, filters, sum(tally.events_count for tallies in buckets.values() for tally in tallies.values())

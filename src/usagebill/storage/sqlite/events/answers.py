@@ -1,6 +1,6 @@
 """Aggregations over events as single SQL queries, exact to the last digit.
 
-No event becomes a Python object. Numbers are added up as whole millionths; the few that do not fit go through the
+No event becomes a Python object. Numbers are added up as whole millionths; the few that do not fit are added up by the
 aggregate functions below, which keep every digit.
 """
 
@@ -28,8 +28,8 @@ from usagebill.storage.sqlite.events.rows import member_in
 __all__ = [
     "BILLION",
     "MILLION",
-    "Asked",
     "EventSql",
+    "Selection",
     "answer",
     "changes_sql",
     "from_millionths",
@@ -293,7 +293,7 @@ def from_millionths(value: int | None) -> Decimal:
     return CONTEXT.normalize(CONTEXT.scaleb(Decimal(value), -6)) if millionths else Decimal(whole)
 
 
-class Asked:
+class Selection:
     """One query over the events of one organization."""
 
     # The FROM clause.
@@ -317,13 +317,13 @@ class Asked:
             self.keys = ["external_subscription_id"]
         self.where = _where(self.query, question, organization_id, external_ids)
 
-    def among_events(self, source: str, condition: str) -> Asked:
+    def among_events(self, source: str, condition: str) -> Selection:
         """The same query over part of the events: those of `source` that also meet `condition`."""
         part = copy(self)
         part.source, part.where = source, f"{self.where} AND {condition}"
         return part
 
-    def among_rows(self, source: str, columns: Mapping[str, str], positions: str | None = None) -> Asked:
+    def among_rows(self, source: str, columns: Mapping[str, str], positions: str | None = None) -> Selection:
         """The same query over rows that represent many events each, with their properties in `columns`.
 
         `source` selects them by time and arrival. `positions` is the column of the positions of filters, if there is
@@ -344,7 +344,7 @@ class Asked:
         return self._connection.execute(sql, self.query.values)
 
     def amounts(self, counted: str = "1") -> str:
-        """SQL for the sum of the prices of the events for which `counted` holds."""
+        """SQL for the sum of the prices of events that meet `counted`."""
         if not self._question.amounts:
             return "NULL"
         return (
@@ -374,7 +374,7 @@ class Asked:
 
     @property
     def held_at(self) -> str:
-        """The instant from which the change of a weighted sum counts."""
+        """The instant from which an event's change of a weighted sum counts, as SQL."""
         held_from = self._question.held_from
         return "timestamp" if held_from is None else f"max(timestamp, {microseconds(held_from)})"
 
@@ -414,7 +414,7 @@ def changes_sql(
         return sql, query.values
     low, high = sorted((since.order, order))
     until_high = f"timestamp <= {microseconds(high[0])} AND {place} <= {query.order(high)}"
-    # Each half is a search in an index of its own, which the planner would not choose for both.
+    # Each half is a search in its own index; the planner would not choose both.
     stored = (
         f"SELECT {columns} FROM events INDEXED BY events_stored{where} AND in_advance = 1"
         f" AND sequence > {int(since.sequence)}"
@@ -434,7 +434,7 @@ def answer(connection: sqlite3.Connection, organization_id: str, question: Event
     ask = _ANSWERS.get(question.aggregation_type)
     if ask is None:
         raise ValueError(f"no query answers {question.aggregation_type}")
-    by_group = ask(Asked(connection, organization_id, question), question.field_name)
+    by_group = ask(Selection(connection, organization_id, question), question.field_name)
     return by_group or {(None,) * len(question.group_keys): AggregateResult()}
 
 
@@ -442,35 +442,35 @@ def answer_of(
     connection: sqlite3.Connection, organization_id: str, question: EventQuery, external_ids: Sequence[str]
 ) -> dict[str, AggregateResult]:
     """See `storage.ports.EventStore.tallies_of`."""
-    asked = Asked(connection, organization_id, question, external_ids)
-    counted = _ANSWERS[question.aggregation_type](asked, question.field_name)
+    selection = Selection(connection, organization_id, question, external_ids)
+    counted = _ANSWERS[question.aggregation_type](selection, question.field_name)
     return {id: counted.get((id,)) or AggregateResult() for id in external_ids}
 
 
-def _count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
+def _count(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
     return {
         group: AggregateResult(units=Decimal(count), events_count=count, amount_cents=_number(amount))
-        for group, (count, amount) in asked.per_group("COUNT(*)", asked.amounts()).items()
+        for group, (count, amount) in selection.per_group("COUNT(*)", selection.amounts()).items()
     }
 
 
-def _sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
-    short, long = asked.numbers(field)
+def _sum(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
+    short, long = selection.numbers(field)
     counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     columns = (
         f"COUNT({short})",
         f"COUNT({long})",
         f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)",
-        asked.amounts(counting),
+        selection.amounts(counting),
     )
     try:
-        by_group = asked.per_group(*columns, f"SUM({short})", "0", counting=counting)
+        by_group = selection.per_group(*columns, f"SUM({short})", "0", counting=counting)
     except sqlite3.OperationalError as problem:
         if "overflow" not in str(problem):
             raise
         # To stay within 64 bits, billions and the remainder are summed separately.
         halves = (f"SUM({short} % {BILLION})", f"SUM({short} / {BILLION})")
-        by_group = asked.per_group(*columns, *halves, counting=counting)
+        by_group = selection.per_group(*columns, *halves, counting=counting)
     return {
         group: AggregateResult(
             units=add(from_millionths((low or 0) + (high or 0) * BILLION), _number(rest)),
@@ -481,15 +481,15 @@ def _sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     }
 
 
-def _max(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
-    short, long = asked.numbers(field)
+def _max(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
+    short, long = selection.numbers(field)
     counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    by_group = asked.per_group(
+    by_group = selection.per_group(
         f"COUNT({short})",
         f"COUNT({long})",
         f"MAX({short})",
         f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)",
-        asked.amounts(counting),
+        selection.amounts(counting),
         counting=counting,
     )
     tallies = {}
@@ -502,22 +502,22 @@ def _max(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     return tallies
 
 
-def _latest(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
-    short, long = asked.numbers(field)
+def _latest(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
+    short, long = selection.numbers(field)
     is_number = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    by_group = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number), counting=is_number)
+    by_group = selection.per_group(f"COUNT({short}) + COUNT({long})", selection.amounts(is_number), counting=is_number)
     order = "timestamp DESC, created_at DESC, id DESC"
-    where = f"{asked.where} AND ({is_number})"
-    if asked.keys:
-        names = [f"g{place}" for place in range(len(asked.keys))]
-        keys = ", ".join(f"{key} AS {name}" for key, name in zip(asked.keys, names, strict=True))
-        last = asked.rows(
+    where = f"{selection.where} AND ({is_number})"
+    if selection.keys:
+        names = [f"g{place}" for place in range(len(selection.keys))]
+        keys = ", ".join(f"{key} AS {name}" for key, name in zip(selection.keys, names, strict=True))
+        last = selection.rows(
             f"SELECT {', '.join(names)}, short, long FROM (SELECT {keys}, {short} AS short, {long} AS long,"
-            f" row_number() OVER (PARTITION BY {', '.join(asked.keys)} ORDER BY {order}) AS place"
+            f" row_number() OVER (PARTITION BY {', '.join(selection.keys)} ORDER BY {order}) AS place"
             f" FROM events{where}) WHERE place = 1"
         )
     else:
-        last = asked.rows(f"SELECT {short}, {long} FROM events{where} ORDER BY {order} LIMIT 1")
+        last = selection.rows(f"SELECT {short}, {long} FROM events{where} ORDER BY {order} LIMIT 1")
     values = {tuple(row[:-2]): from_millionths(row[-2]) if row[-1] is None else Decimal(row[-1]) for row in last}
     return {
         group: AggregateResult(
@@ -527,13 +527,13 @@ def _latest(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     }
 
 
-def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
-    value = "NULL" if field is None else f"({asked.query.text(field)})"
+def _unique_count(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
+    value = "NULL" if field is None else f"({selection.query.text(field)})"
     # Hardly any event has an operation type; without one, it adds its value.
-    by_group = asked.per_group(
+    by_group = selection.per_group(
         f"COUNT(DISTINCT {value})",
         "MAX(instr(properties, '\"operation_type\"'))",
-        asked.amounts(f"{value} IS NOT NULL"),
+        selection.amounts(f"{value} IS NOT NULL"),
         counting=f"{value} IS NOT NULL",
     )
     if not any(spoken for _, spoken, _ in by_group.values()):
@@ -542,15 +542,15 @@ def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResul
             for group, (units, _, amount) in by_group.items()
         }
     # A value counts if its latest event adds it.
-    operation = f"coalesce({asked.query.text('operation_type')}, 'add')"
+    operation = f"coalesce({selection.query.text('operation_type')}, 'add')"
     counts = f"{value} IS NOT NULL AND {operation} IN ('add', 'remove')"
-    names = [f"g{place}" for place in range(len(asked.keys))]
-    keys = "".join(f"{key} AS {name}, " for key, name in zip(asked.keys, names, strict=True))
+    names = [f"g{place}" for place in range(len(selection.keys))]
+    keys = "".join(f"{key} AS {name}, " for key, name in zip(selection.keys, names, strict=True))
     chosen = "".join(f"{name}, " for name in names)
     by = f" GROUP BY {places_sql(len(names))}" if names else ""
-    rows = asked.rows(
+    rows = selection.rows(
         f"SELECT {chosen}SUM(operation = 'add') FROM (SELECT {keys}{value} AS value, {operation} AS operation,"
-        f" MAX(printf('%020d%020d', timestamp + {_YEAR_1}, created_at + {_YEAR_1}) || id) FROM events{asked.where}"
+        f" MAX(printf('%020d%020d', timestamp + {_YEAR_1}, created_at + {_YEAR_1}) || id) FROM events{selection.where}"
         f" AND {counts} GROUP BY {places_sql(len(names) + 1)}){by}"
     )
     units = {tuple(row[:-1]): row[-1] or 0 for row in rows}
@@ -558,19 +558,19 @@ def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResul
         group: AggregateResult(
             units=Decimal(units.get(group, 0)), events_count=units.get(group, 0), amount_cents=_number(amount)
         )
-        for group, (amount,) in asked.per_group(asked.amounts(counts), counting=counts).items()
+        for group, (amount,) in selection.per_group(selection.amounts(counts), counting=counts).items()
     }
 
 
-def _weighted_sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
-    number, is_number = asked.number(field), asked.is_number(field)
+def _weighted_sum(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
+    number, is_number = selection.number(field), selection.is_number(field)
     numbers = f"FILTER (WHERE {is_number})"
-    by_group = asked.per_group(
+    by_group = selection.per_group(
         f"COUNT(*) {numbers}",
         f"exact_sum({number}) {numbers}",
-        f"exact_moment({number}, {asked.held_at}) {numbers}",
+        f"exact_moment({number}, {selection.held_at}) {numbers}",
         f"MAX(timestamp) {numbers}",
-        asked.amounts(is_number),
+        selection.amounts(is_number),
         counting=is_number,
     )
     return {
@@ -586,7 +586,7 @@ def _weighted_sum(asked: Asked, field: str | None) -> dict[Group, AggregateResul
     }
 
 
-_ANSWERS: Mapping[str, Callable[[Asked, str | None], dict[Group, AggregateResult]]] = {
+_ANSWERS: Mapping[str, Callable[[Selection, str | None], dict[Group, AggregateResult]]] = {
     CountedAs.COUNT: _count,
     CountedAs.SUM: _sum,
     CountedAs.MAX: _max,

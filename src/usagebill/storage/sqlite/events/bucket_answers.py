@@ -17,7 +17,7 @@ from usagebill.storage.event_rows import instant
 from usagebill.storage.sqlite.events.answers import (
     BILLION,
     MILLION,
-    Asked,
+    Selection,
     from_millionths,
     places_sql,
 )
@@ -26,7 +26,7 @@ from usagebill.storage.sqlite.events.filter_values import counts_of
 
 __all__ = ["Cell", "Place", "Spread", "answer_by_bucket", "fill_in_latest"]
 
-# Most combinations of properties whose places are cached.
+# Most cached combinations of properties.
 _PLACES_AT_MOST: Final = 100_000
 # SQLite joins 64 tables at most; the values of further keys are compared as text.
 _JOINED_AT_MOST: Final = 40
@@ -41,10 +41,10 @@ def answer_by_bucket(
 ) -> dict[int, dict[Group, AggregateResult]]:
     """See `storage.ports.EventStore.tallies_by_bucket`."""
     counts = counts_of(connection, organization_id, question, filters)
-    asked = Asked(connection, organization_id, question)
-    if counts is not None and counts.others is not None:
-        asked = asked.among_events("events INDEXED BY events_usage", counts.others)
-    spread = Spread(asked, question, filters)
+    selection = Selection(connection, organization_id, question)
+    if counts is not None and counts.uncounted is not None:
+        selection = selection.among_events("events INDEXED BY events_usage", counts.uncounted)
+    spread = Spread(selection, question, filters)
     match question.aggregation_type:
         case CountedAs.LATEST:
             cells = _latest_cells(spread)
@@ -53,7 +53,7 @@ def answer_by_bucket(
         case CountedAs.WEIGHTED_SUM:
             cells = _weighted_cells(spread)
         case _ if counts is not None:
-            cells = _added_cells(spread) if counts.others is not None else {}
+            cells = _added_cells(spread) if counts.uncounted is not None else {}
             for positions, count in counts.by_positions.items():
                 for position in positions:
                     cells.setdefault((position, ()), Cell()).count(count)
@@ -109,8 +109,10 @@ class Spread:
     With the filters' `definition` that is the text of their positions, otherwise the values of their keys.
     """
 
-    def __init__(self, asked: Asked, question: EventQuery, filters: FilterIndex, definition: str | None = None) -> None:
-        self.asked = asked
+    def __init__(
+        self, selection: Selection, question: EventQuery, filters: FilterIndex, definition: str | None = None
+    ) -> None:
+        self.selection = selection
         self.question = question
         self.filters = filters
         self._groups = len(question.group_keys)
@@ -122,19 +124,19 @@ class Spread:
         if definition is None:
             self._join_values()
         else:
-            texts = [] if asked.positions else [asked.query.text(key) for key in filters.keys]
-            self._columns.append(asked.positions or positions_sql(asked.query, definition, texts))
+            texts = [] if selection.positions else [selection.query.text(key) for key in filters.keys]
+            self._columns.append(selection.positions or positions_sql(selection.query, definition, texts))
         self._count = self._groups + len(self._columns)
         self._places: dict[tuple[Any, ...], tuple[Place, ...]] = {}
 
     def _join_values(self) -> None:
-        filters, asked = self.filters, self.asked
+        filters, selection = self.filters, self.selection
         # Values that no filter accepts count as one, so few combinations remain however many values there are.
         self._accepted = [filters.accepted_values(key) for key in filters.keys]
         self._numbered = min(len(filters.keys), _JOINED_AT_MOST)
         lists = [f"a{place}" for place in range(self._numbered)]
         self._with = ", ".join(
-            f"{name} (value, n) AS MATERIALIZED (SELECT value, key + 1 FROM json_each({asked.query.json(values)}))"
+            f"{name} (value, n) AS MATERIALIZED (SELECT value, key + 1 FROM json_each({selection.query.json(values)}))"
             for name, values in zip(lists, self._accepted, strict=False)
         )
         self._joins = self._joined(lists)
@@ -151,11 +153,11 @@ class Spread:
                 self._columns.append(number)
                 self._packed.append([size])
         for key, values in list(zip(filters.keys, self._accepted, strict=True))[self._numbered :]:
-            text = asked.query.text(key)
-            self._columns.append(f"CASE WHEN {text} IN {asked.query.listed(values)} THEN {text} END")
+            text = selection.query.text(key)
+            self._columns.append(f"CASE WHEN {text} IN {selection.query.listed(values)} THEN {text} END")
 
     def places(self, key: tuple[Any, ...]) -> tuple[Place, ...]:
-        """The buckets and groups of the events whose columns are `key`."""
+        """The buckets and groups of events with these deciding columns."""
         known = self._places.get(key)
         if known is None:
             group, columns = key[: self._groups], key[self._groups :]
@@ -174,7 +176,7 @@ class Spread:
         first = keys.index(decides) if decides in keys[: len(lists)] else None
         joins = ""
         for place in sorted(range(len(lists)), key=lambda place: place != first):
-            text = self.asked.query.text(keys[place])
+            text = self.selection.query.text(keys[place])
             if first not in (None, place):
                 # Properties that do not matter are not looked up.
                 text = f"CASE WHEN a{first}.n THEN {text} END"
@@ -182,7 +184,7 @@ class Spread:
         return joins
 
     def _texts(self, columns: tuple[Any, ...]) -> list[str | None]:
-        """The accepted values of each key that the columns stand for."""
+        """The accepted values that the columns encode, one per key."""
         numbers: list[int] = []
         for packed, sizes in zip(columns, self._packed, strict=False):
             unpacked = []
@@ -200,19 +202,19 @@ class Spread:
     ) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """The aggregates `columns` per bucket and group, in order of the groups' first events.
 
-        `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`) or `number`, which
-        is its text, and the instant from which it counts `held_at`.
+        In `columns` and `counting`, the number in `field` is named `short` and `long` (`Selection.numbers`), or
+        `number` as text; the instant from which it counts is `held_at`.
         """
-        short, long = self.asked.numbers(field)
+        short, long = self.selection.numbers(field)
         counted = f" WHERE {counting}" if self._groups else ""
         in_order = " ORDER BY MIN(timestamp), MIN(sequence)" if self._groups else ""
-        others = {"short": short, "long": long}
-        others |= {"number": self.asked.number(field), "held_at": self.asked.held_at}
-        others |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
+        columns_by_name = {"short": short, "long": long}
+        columns_by_name |= {"number": self.selection.number(field), "held_at": self.selection.held_at}
+        columns_by_name |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
         # Unnamed columns would still be read for every event. A query needs a column, and the sequence is free.
         named = " ".join((*columns, counted, in_order, "sequence"))
         yield from self._rows(
-            {name: column for name, column in others.items() if name in named},
+            {name: column for name, column in columns_by_name.items() if name in named},
             lambda names, rows: (
                 f"SELECT {', '.join((*names, *columns))} FROM ({rows}){counted}"
                 f"{f' GROUP BY {places_sql(len(names))}' if names else ''}{in_order}"
@@ -222,48 +224,48 @@ class Spread:
 
     def events(self, *columns: str, condition: str = "1") -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """`columns` of each event that meets the condition, in order of time."""
-        others = {f"c{place}": column for place, column in enumerate(columns)}
-        shown = ", ".join(others)
+        columns_by_name = {f"c{place}": column for place, column in enumerate(columns)}
+        shown = ", ".join(columns_by_name)
         order = "timestamp, created_at, id"
-        others |= {name: name for name in order.split(", ")}
+        columns_by_name |= {name: name for name in order.split(", ")}
         yield from self._rows(
-            others,
+            columns_by_name,
             lambda names, rows: f"SELECT {', '.join((*names, shown))} FROM ({rows}) ORDER BY {order}",
             condition,
         )
 
     def distinct(self, *columns: str) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """Distinct `columns` of the events, in no order."""
-        others = {f"c{place}": column for place, column in enumerate(columns)}
-        yield from self._rows(others, lambda names, rows: f"SELECT DISTINCT * FROM ({rows})")
+        columns_by_name = {f"c{place}": column for place, column in enumerate(columns)}
+        yield from self._rows(columns_by_name, lambda names, rows: f"SELECT DISTINCT * FROM ({rows})")
 
     @property
     def names(self) -> list[str]:
         """The columns of `rows` that determine the bucket and group; `places` takes their values."""
         return [f"k{place}" for place in range(self._count)]
 
-    def rows(self, others: Mapping[str, str], condition: str = "1") -> str:
-        """The query for one row per event: `names`, and `others`, SQL by name. The limit keeps SQLite from merging it
-        into the outer query, so each value is computed once per event.
+    def rows(self, columns_by_name: Mapping[str, str], condition: str = "1") -> str:
+        """The query for a row per event: `names`, and `columns_by_name` (SQL by name). The limit keeps SQLite from
+        merging it into the outer query, so that each value is computed once per event.
         """
-        keys = [f"{key} AS k{place}" for place, key in enumerate(self.asked.keys)]
+        keys = [f"{key} AS k{place}" for place, key in enumerate(self.selection.keys)]
         keys += [f"{column} AS k{self._groups + place}" for place, column in enumerate(self._columns)]
-        named = [f"{column} AS {name}" for name, column in others.items()]
+        named = [f"{column} AS {name}" for name, column in columns_by_name.items()]
         return (
-            f"SELECT {', '.join((*keys, *named))} FROM {self.asked.source}{self._joins}{self.asked.where}"
+            f"SELECT {', '.join((*keys, *named))} FROM {self.selection.source}{self._joins}{self.selection.where}"
             f" AND {condition} LIMIT -1"
         )
 
     def ask(self, sql: str) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
         """The places of each row of `sql`, which begins with `names`, and its other columns."""
-        for row in self.asked.each(f"WITH {self._with} {sql}" if self._with else sql):
+        for row in self.selection.each(f"WITH {self._with} {sql}" if self._with else sql):
             yield self.places(row[: self._count]), row[self._count :]
 
     def _rows(
-        self, others: Mapping[str, str], asks: Callable[[Sequence[str], str], str], condition: str = "1"
+        self, columns_by_name: Mapping[str, str], asks: Callable[[Sequence[str], str], str], condition: str = "1"
     ) -> Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]:
-        """What `asks` makes of `names` and of `rows`."""
-        yield from self.ask(asks(self.names, self.rows(others, condition)))
+        """The rows of the query that `asks` makes from `names` and `rows`."""
+        yield from self.ask(asks(self.names, self.rows(columns_by_name, condition)))
 
     @property
     def amount(self) -> str:
@@ -272,17 +274,17 @@ class Spread:
 
 def _added_cells(spread: Spread) -> dict[Place, Cell]:
     """Counts, sums and maxima: pre-aggregated by the database, then merged."""
-    asked, question = spread.asked, spread.question
+    selection, question = spread.selection, spread.question
     if question.aggregation_type == CountedAs.COUNT:
         cells: dict[Place, Cell] = {}
-        for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
+        for places, (count, amount) in spread.grouped("COUNT(*)", selection.amounts(), counting="1"):
             for place in places:
                 cell = cells.setdefault(place, Cell())
                 cell.count(count)
                 cell.pay(amount)
         return cells
     counting = "(short IS NOT NULL OR long IS NOT NULL)"
-    columns = ("COUNT(short)", "COUNT(long)", asked.amounts(counting))
+    columns = ("COUNT(short)", "COUNT(long)", selection.amounts(counting))
     field = question.field_name
     if question.aggregation_type == CountedAs.MAX:
         largest = "exact_max(long) FILTER (WHERE long IS NOT NULL)"
@@ -333,11 +335,11 @@ def _largest(rows: Iterator[tuple[tuple[Place, ...], tuple[Any, ...]]]) -> dict[
 
 def _latest_cells(spread: Spread) -> dict[Place, Cell]:
     """Latest values: first their instants, with the counts, then the few events at these instants."""
-    question, asked = spread.question, spread.asked
+    question, selection = spread.question, spread.selection
     cells: dict[Place, Cell] = {}
     last_at: dict[Place, int] = {}
-    columns = ("COUNT(*)", asked.amounts(), "MAX(timestamp)")
-    is_number = asked.is_number(question.field_name)
+    columns = ("COUNT(*)", selection.amounts(), "MAX(timestamp)")
+    is_number = selection.is_number(question.field_name)
     for places, (count, amount, at) in spread.grouped(*columns, counting="1", condition=is_number):
         if not count:
             continue
@@ -352,13 +354,13 @@ def _latest_cells(spread: Spread) -> dict[Place, Cell]:
 
 def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping[Place, int]) -> None:
     """Set the latest value of each cell, from an event at the instant `last_at`."""
-    asked = spread.asked
-    values = asked.query.json(sorted(set(last_at.values())))
+    selection = spread.selection
+    values = selection.query.json(sorted(set(last_at.values())))
     # Joined, so that each instant is looked up in the index: as a condition it would be tested on every event.
     instants = f"(SELECT value AS instant FROM json_each({values})) CROSS JOIN events INDEXED BY events_usage"
-    of_instants = asked.among_events(instants, "timestamp = instant")
+    of_instants = selection.among_events(instants, "timestamp = instant")
     few = Spread(of_instants, spread.question, spread.filters, spread.definition)
-    for places, (at, short, long) in few.events("timestamp", *asked.numbers(spread.question.field_name)):
+    for places, (at, short, long) in few.events("timestamp", *selection.numbers(spread.question.field_name)):
         if short is None and long is None:
             continue
         for place in places:
@@ -368,10 +370,10 @@ def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping
 
 def _weighted_cells(spread: Spread) -> dict[Place, Cell]:
     cells: dict[Place, Cell] = {}
-    columns = ("COUNT(*)", spread.asked.amounts(), "exact_sum(number)", "exact_moment(number, held_at)")
+    columns = ("COUNT(*)", spread.selection.amounts(), "exact_sum(number)", "exact_moment(number, held_at)")
     field = spread.question.field_name
     rows = spread.grouped(
-        *columns, "MAX(timestamp)", counting="1", field=field, condition=spread.asked.is_number(field)
+        *columns, "MAX(timestamp)", counting="1", field=field, condition=spread.selection.is_number(field)
     )
     for places, (count, amount, change, moment, last_at) in rows:
         if not count:
@@ -385,9 +387,9 @@ def _weighted_cells(spread: Spread) -> dict[Place, Cell]:
 
 
 def _unique_cells(spread: Spread) -> dict[Place, Cell]:
-    query, field = spread.asked.query, spread.question.field_name
+    query, field = spread.selection.query, spread.question.field_name
     value = "NULL" if field is None else query.text(field)
-    # Hardly any event says what it does to its value, and then it adds it.
+    # Few events have an operation type; others add their value.
     says = "instr(properties, '\"operation_type\"')"
     operation = f"CASE WHEN {says} THEN coalesce({query.text('operation_type')}, 'add') ELSE 'add' END"
     if not spread.question.group_keys and not spread.question.amounts:
@@ -400,7 +402,7 @@ def _unique_cells(spread: Spread) -> dict[Place, Cell]:
                     added.setdefault(place, set()).add(text)
         else:
             return {place: _counted(len(values)) for place, values in added.items()}
-    # Each value counts where its latest event adds it.
+    # A value counts in the places in which its latest event adds it.
     active: dict[Place, dict[str, bool]] = {}
     amounts: dict[Place, Decimal] = {}
     for places, (text, done, amount) in spread.events(value, operation, spread.amount):

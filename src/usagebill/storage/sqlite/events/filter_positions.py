@@ -1,7 +1,6 @@
-"""Positions of filters in SQL: which filters of a charge price an event, as one text such as `3` or `3,7`.
+"""Positions of filters in SQL: the filters of a charge that price an event, as a text such as `3` or `3,7`.
 
-States that are keyed by positions are at most one for each filter and slice, however many keys the filters name and
-whatever values events have.
+With states keyed by positions there are few per slice, whatever keys the filters name and values events have.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def index_of(definition: str) -> FilterIndex:
 
 @lru_cache(maxsize=10_000)
 def positions_of(text: str) -> tuple[int, ...]:
-    """The positions that the text stands for."""
+    """The positions in the text."""
     return tuple(map(int, text.split(",")))
 
 

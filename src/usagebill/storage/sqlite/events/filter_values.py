@@ -23,7 +23,7 @@ import msgspec
 from usagebill.core.events import Event, property_text
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import CountedAs, EventQuery
-from usagebill.storage.sqlite.events.answers import Asked
+from usagebill.storage.sqlite.events.answers import Selection
 
 __all__ = ["FILTER_VALUE_TABLES", "FILTER_VALUE_TRIGGER", "Counts", "counts_of", "number_of"]
 
@@ -127,12 +127,12 @@ def number_of(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts by the positions from `FilterIndex.of_values`. `others` is the SQL condition for events that are not
-    counted and must be read; None if there are none.
+    """Counts by the positions from `FilterIndex.of_values`. `uncounted` is the SQL condition for events that must be
+    read instead; None if there are none.
     """
 
     by_positions: Mapping[tuple[int, ...], int]
-    others: str | None
+    uncounted: str | None
 
 
 def counts_of(
@@ -146,12 +146,14 @@ def counts_of(
     has_any = "SELECT 1 FROM event_filter_values WHERE organization_id = ? LIMIT 1"
     if not filters.keys or connection.execute(has_any, (organization_id,)).fetchone() is None:
         return None
-    asked = Asked(connection, organization_id, question)
+    selection = Selection(connection, organization_id, question)
     # All as one text: SQLite would sort them to group them, and fetching rows costs as much again.
-    [(text,)] = asked.rows(f"SELECT json_group_array(filter_values) FROM events INDEXED BY events_usage{asked.where}")
+    [(text,)] = selection.rows(
+        f"SELECT json_group_array(filter_values) FROM events INDEXED BY events_usage{selection.where}"
+    )
     numbers = Counter(msgspec.json.decode(text, type=list[int | None]))
     by_positions: dict[tuple[int, ...], int] = {}
-    known: list[tuple[int, int]] = []
+    counted: list[tuple[int, int]] = []
     has_others = None in numbers
     waiting = sorted(number for number in numbers if number is not None)
     while waiting:
@@ -164,7 +166,7 @@ def counts_of(
         numbering = _numbering(declared)
         is_known = row is not None and numbering.tells_apart(filters)
         if is_known:
-            known.append((base, base + size - 1))
+            counted.append((base, base + size - 1))
         while waiting and waiting[-1] >= base:
             number = waiting.pop()
             if not is_known or number >= base + size:
@@ -175,5 +177,5 @@ def counts_of(
             by_positions[positions] = by_positions.get(positions, 0) + numbers[number]
     if not has_others:
         return Counts(by_positions, None)
-    inside = "".join(f" OR filter_values BETWEEN {int(first)} AND {int(last)}" for first, last in known)
+    inside = "".join(f" OR filter_values BETWEEN {int(first)} AND {int(last)}" for first, last in counted)
     return Counts(by_positions, f"NOT coalesce(0{inside}, 0)")

@@ -1,9 +1,11 @@
 """Lists of events: total counts and deep pages without reading the events that are skipped.
 
 `event_counts` has the number of events by hour and code, for each organization and for each subscription with many
-events. It is updated every so many events, by the transaction that stores them; newer events are counted directly.
-Events are never changed or deleted, so counts stay valid. Each count also names its first and last event, by sequence
-number: an hour with one or two events need not be scanned. Counts written by older versions lack them.
+events. It is updated in batches, by the transaction that stores the last event of a batch; newer events are counted
+directly. Events are never changed or deleted, so counts stay valid.
+
+Each count also names its first and last event, by sequence number, so that an hour with one or two events need not be
+scanned. Counts of older versions lack them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _HOUR: Final = 3_600_000_000
 _SLOT: Final = f"(timestamp - (timestamp % {_HOUR} + {_HOUR}) % {_HOUR}) / {_HOUR}"
 # Events are counted in batches of this size.
 _EVERY: Final = 10_000
-# A subscription with this many events gets counts of its own. The subscription of one in this many events is checked.
+# A subscription with this many events gets its own counts. The subscription of one in this many events is checked.
 _MANY: Final = 10_000
 _LOOKED_AT: Final = 2_000
 # The counts of an hour name this many of its events.
@@ -122,7 +124,7 @@ class EventLists:
         self._organization_id = organization_id
 
     def has_counts(self, external_subscription_id: str | None) -> bool:
-        """Whether the events of the subscription (None: all of the organization) have counts of their own."""
+        """Whether the subscription (None: the whole organization) has its own counts."""
         row = self._connection.execute(
             "SELECT 1 FROM event_counts WHERE organization_id = ? AND external_subscription_id = ? LIMIT 1",
             (self._organization_id, _own_key(external_subscription_id)),
@@ -130,7 +132,7 @@ class EventLists:
         return row is not None
 
     def has_many(self, external_subscription_id: str) -> bool:
-        """Whether the subscription has so many events that it should."""
+        """Whether the subscription has enough events for its own counts."""
         counted = self._connection.execute(
             "SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE organization_id = ? AND external_subscription_id = ?"
             " LIMIT ?)",
@@ -139,7 +141,7 @@ class EventLists:
         return bool(counted.fetchone()[0] >= _MANY)
 
     def count(self, event_filter: EventFilter) -> int:
-        """How many events match; only where `has_counts`."""
+        """The number of events that match; only if `has_counts`."""
         first, last = _bounds(event_filter)
         done = _counted_up_to(self._connection)
         # The hours wholly between both instants: from the first to the one before the last.
@@ -166,7 +168,7 @@ class EventLists:
         return int(number) + int(since)
 
     def find(self, event_filter: EventFilter, limit: int, offset: int) -> list[Event]:
-        """The events that match, as `EventLog.find` orders them; only where `has_counts`."""
+        """The events that match, in the order of `EventLog.find`; only if `has_counts`."""
         first, last = _bounds(event_filter)
         slots: dict[int, int] = {}
         reached = 0
@@ -232,10 +234,10 @@ class EventLists:
         )
         return {slot: {first, last} for slot, n, first, last in rows if n == slots[slot] and first is not None}
 
-    # What is counted
+    # Counts
 
     def _slots(self, event_filter: EventFilter, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The hours between both instants in which events match, latest first, and how many do."""
+        """The hours between both instants in which events match, latest first, and their number."""
         by_code, code_test, code_values = _of_code(event_filter)
         counts = self._connection.execute(
             f"SELECT slot, SUM(n) FROM event_counts{by_code}"
@@ -271,13 +273,13 @@ class EventLists:
                 yield slot, number
 
     def _cut(self, event_filter: EventFilter, first: int, last: int, done: int) -> int:
-        """The events of a part of an hour, of those that the counts include."""
+        """The number of events in part of an hour that the counts include."""
         source, values = self._source(event_filter, first, last)
         return int(
             self._connection.execute(f"SELECT COUNT(*) {source} AND sequence <= ?", (*values, done)).fetchone()[0]
         )
 
-    # Where events are
+    # Events
 
     def _codes(self, event_filter: EventFilter, first: int, last: int) -> list[str]:
         """The codes of a subscription's events between both instants, and perhaps some more."""

@@ -133,7 +133,7 @@ def count_in_ranges(
 
 
 def has_code(connection: sqlite3.Connection, organization_id: str, code: str) -> bool:
-    """Whether any event has the code: from the counts of lists, and the few events that are not counted yet."""
+    """Whether any event has the code, by the counts of lists and the few events not counted yet."""
     listed = connection.execute(
         "SELECT 1 FROM event_counts WHERE organization_id = ? AND external_subscription_id = '' AND code = ? LIMIT 1",
         (organization_id, code),
@@ -167,7 +167,7 @@ def mark(
 
 
 def mark_all(connection: sqlite3.Connection, tests: dict[tuple[str, str], Callable[[Event], bool]]) -> None:
-    """Mark all events of a file that has no marks yet; `tests` by organization and code say which."""
+    """Mark the events of a file without marks that meet their test, by organization and code."""
     uncounted = [
         (sequence,)
         for *columns, sequence in connection.execute(f"SELECT {COLUMNS}, sequence FROM events")

@@ -1,4 +1,4 @@
-"""Conversion between events and rows, with the columns by which SQL compares and adds up properties exactly.
+"""Rows of events, with the columns by which SQL compares and adds up properties exactly.
 
 `properties` is the JSON of the properties as they were sent. If some of them are not texts, `texts` is JSON of the text
 forms (`core.events.property_text`). `millionths` is JSON of the properties that are numbers

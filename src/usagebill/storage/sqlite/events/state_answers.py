@@ -1,9 +1,9 @@
 """Aggregations from running states: whole slices as stored, and the events of partial slices one by one.
 
-A slice is used as stored if nothing in it can be outside the query: all its events are within the bounds, none was
-received after `known_at`, none is in a second that two subscriptions share. Events of other slices are read, and so are
-those that are not rolled up yet. If that saves nothing, or states cannot answer the query, the result is None and the
-events are counted.
+A slice is used as stored if all its events belong to the query: they are within the bounds, were received by
+`known_at`, and none is in a second that two subscriptions share. Events of other slices are read, as are those that are
+not rolled up yet. If states cannot answer the query, or would save nothing, the result is None and the events are
+counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.event_queries import CountedAs, EventQuery, Group
-from usagebill.storage.sqlite.events.answers import BILLION, MILLION, Asked, from_millionths, places_sql
+from usagebill.storage.sqlite.events.answers import BILLION, MILLION, Selection, from_millionths, places_sql
 from usagebill.storage.sqlite.events.bucket_answers import Cell, Place, Spread, fill_in_latest
 from usagebill.storage.sqlite.events.lists import EventLists
 from usagebill.storage.sqlite.events.states import FORM, rolled_up_to, slices_of
@@ -147,22 +147,22 @@ class StateAnswers:
     ) -> dict[Place, Cell] | None:
         """The aggregates of sums and extremes, from these columns of states.
 
-        Raises `_LongNumbers` if there are numbers that stand in none of them.
+        Raises `_LongNumbers` if these columns do not hold all numbers.
         """
-        asked = Asked(self._connection, self._organization_id, question)
-        whole_slots = self._whole_slots(series, shape, Bounds(question), asked)
+        selection = Selection(self._connection, self._organization_id, question)
+        whole_slots = self._whole_slots(series, shape, Bounds(question), selection)
         if whole_slots is None:
             return None
         slots, stretches = whole_slots
         if question.group_keys:
             columns = (*columns, *_FIRST_EVENT)
-        spread = Spread(asked, question, filters, shape.filters)
+        spread = Spread(selection, question, filters, shape.filters)
         states = " UNION ALL ".join(f"SELECT dims, {', '.join(columns)} FROM usage_states WHERE {at}" for at in slots)
         merged = ", ".join(f"{_MERGED[name]} AS {name}" for name in columns)
         kept = f"(SELECT dims, {merged} FROM ({states}) GROUP BY dims) AS s"
-        whole = Spread(_among_states(asked, kept, shape), question, filters, shape.filters)
+        whole = Spread(_among_states(selection, kept, shape), question, filters, shape.filters)
         parts = [_listed(whole, columns, whole.rows(_of_states(columns)))]
-        read = self._read(asked, stretches)
+        read = self._read(selection, stretches)
         parts.extend(_each_event(Spread(events, question, filters, shape.filters), shape, columns) for events in read)
         sums = [_MERGED[name] if name in columns else "0" if name == "longs" else "NULL" for name in _SUMS]
         has_long = set(columns).issuperset(_LONG[question.aggregation_type])
@@ -183,12 +183,12 @@ class StateAnswers:
         return cells
 
     def _whole_slots(
-        self, series: _Series, shape: Shape, bounds: Bounds, asked: Asked
+        self, series: _Series, shape: Shape, bounds: Bounds, selection: Selection
     ) -> tuple[list[str], list[tuple[int, int]]] | None:
-        """The conditions for the states that count as they are kept, and the stretches of time to read event by event.
+        """The conditions for states of whole slices, and the stretches of time to read event by event; None if there
+        are too many.
 
-        The widest slices come first; those that do not count as a whole are looked at in narrower ones. None if there
-        are too many stretches.
+        The widest slices come first; partial ones are replaced by narrower ones.
         """
         id, width = series
         slices = [
@@ -212,7 +212,7 @@ class StateAnswers:
                 continue
             # Range by range: given a list of hours, SQLite would scan a whole month for those of a day.
             slots += [
-                _slots(asked, number, f"slot BETWEEN {start // wide} AND {end // wide}", partial)
+                _slots(selection, number, f"slot BETWEEN {start // wide} AND {end // wide}", partial)
                 for start, end in ranges
             ]
             ranges = [
@@ -259,15 +259,15 @@ class StateAnswers:
             unclear = "1" if question.group_keys else f"last_at > {bounds.latest}"
             if self._connection.execute(f"{kept} AND first_at < {bounds.earliest} AND {unclear} LIMIT 1").fetchone():
                 return None
-        asked = Asked(self._connection, self._organization_id, question)
-        spread = Spread(asked, question, filters, shape.filters)
+        selection = Selection(self._connection, self._organization_id, question)
+        spread = Spread(selection, question, filters, shape.filters)
         columns = ("spoken", "value", "first_at", "first_sequence")
-        whole = Spread(_among_states(asked, f"({kept}) AS s", shape), question, filters, shape.filters)
+        whole = Spread(_among_states(selection, f"({kept}) AS s", shape), question, filters, shape.filters)
         parts = [_listed(whole, columns, whole.rows({**_of_states(columns), "spoken": "0"}))]
-        for events in self._read(asked, []):
+        for events in self._read(selection, []):
             rows = {
                 "spoken": "instr(properties, '\"operation_type\"') > 0",
-                "value": f"({asked.query.text(question.field_name or '')})",
+                "value": f"({selection.query.text(question.field_name or '')})",
                 "first_at": "timestamp",
                 "first_sequence": "sequence",
             }
@@ -294,16 +294,16 @@ class StateAnswers:
             counts = {place: len(texts) for place, texts in values.items()}
         return {place: Cell(millionths=count * MILLION, events=count) for place, count in counts.items()}
 
-    def _read(self, asked: Asked, stretches: list[tuple[int, int]]) -> list[Asked]:
+    def _read(self, selection: Selection, stretches: list[tuple[int, int]]) -> list[Selection]:
         """The events that are read one by one: those in partial slots, and all that are not rolled up."""
         done = rolled_up_to(self._connection)
         parts = [
-            asked.among_events(
+            selection.among_events(
                 "events INDEXED BY events_usage", f"timestamp BETWEEN {first} AND {last} AND +sequence <= {done}"
             )
             for first, last in stretches
         ]
-        return [*parts, asked.among_events("events NOT INDEXED", f"sequence > {done}")]
+        return [*parts, selection.among_events("events NOT INDEXED", f"sequence > {done}")]
 
 
 def _is_large(connection: sqlite3.Connection, organization_id: str, external_subscription_id: str) -> bool:
@@ -311,15 +311,15 @@ def _is_large(connection: sqlite3.Connection, organization_id: str, external_sub
     return EventLists(connection, organization_id).has_counts(external_subscription_id)
 
 
-def _slots(asked: Asked, series: int, among: str, without: Collection[int]) -> str:
+def _slots(selection: Selection, series: int, among: str, without: Collection[int]) -> str:
     """The condition for the states of a series in some of its slots, `without` others."""
-    left_out = f" AND slot NOT IN {asked.query.listed_numbers(list(without))}" if without else ""
+    left_out = f" AND slot NOT IN {selection.query.listed_numbers(list(without))}" if without else ""
     return f"series = {series} AND {among}{left_out}"
 
 
 _SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "moment", "paid", "last_at")
 _FIRST_EVENT: Final = ("first_at", "first_sequence")
-# How the columns of states are put together.
+# How columns of states are merged.
 _MERGED: Final[Mapping[str, str]] = {
     "n": "SUM(n)",
     "low": "SUM(low)",
@@ -334,8 +334,8 @@ _MERGED: Final[Mapping[str, str]] = {
     "moment": "exact_sum(moment) FILTER (WHERE moment IS NOT NULL)",
     "paid": "exact_sum(paid) FILTER (WHERE paid IS NOT NULL)",
 }
-# The columns that an aggregation needs; long numbers have others, which cost more than all the rest and hardly ever
-# hold anything.
+# The columns that an aggregation needs; columns of long numbers are separate, since they cost more than all others and
+# are rarely used.
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     CountedAs.COUNT: ("n",),
     CountedAs.SUM: ("n", "low", "high", "longs"),
@@ -358,14 +358,14 @@ def _columns_of(question: EventQuery) -> tuple[str, ...]:
 
 
 class _LongNumbers(Exception):
-    """There are numbers of more digits than the columns that were asked for hold."""
+    """Some numbers have more digits than the requested columns hold."""
 
 
-def _among_states(asked: Asked, states: str, shape: Shape) -> Asked:
+def _among_states(selection: Selection, states: str, shape: Shape) -> Selection:
     """The query over states of this shape."""
     has_positions = shape.filters is not None
     columns = {key: f"(s.dims ->> '$[{place}]')" for place, key in enumerate(shape.keys, int(has_positions))}
-    return asked.among_rows(states, columns, "(s.dims ->> '$[0]')" if has_positions else None)
+    return selection.among_rows(states, columns, "(s.dims ->> '$[0]')" if has_positions else None)
 
 
 def _of_states(names: Sequence[str]) -> dict[str, str]:
@@ -388,11 +388,11 @@ def _grouped(names: Sequence[str], columns: Sequence[str], parts: Sequence[str],
 
 def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
     """One row per event, with these columns of states."""
-    short, long = spread.asked.numbers(shape.field)
+    short, long = spread.selection.numbers(shape.field)
     read = {"timestamp": "timestamp", "sequence": "sequence"}
     if shape.kind == WEIGHTED_NUMBERS:
-        short, long = "NULL", spread.asked.number(shape.field)
-        read["held_at"] = spread.asked.held_at
+        short, long = "NULL", spread.selection.number(shape.field)
+        read["held_at"] = spread.selection.held_at
     elif shape.kind == PRICED_NUMBERS:
         read["price"] = "precise_total_amount_cents"
     read |= {"short": short, "long": long}

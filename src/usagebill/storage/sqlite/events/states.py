@@ -6,9 +6,8 @@ order of storing, so that everything up to `usage_rolled_up` is in them and the 
 A new series takes part from then on; what was stored before is added slice by slice, and until that is done the series
 answers nothing.
 
-Series by the hour are kept by the day as well, so that a month of hours is not added up for each answer, and those that
-tell events apart by 8 and by 64 days, so that neither is a month of days for each of their values: `slices_of` says
-where.
+Hourly series are also kept by day, so that an answer need not add up a month of hours; keyed series also by 8 and 64
+days, so that it need not add up a month of days per key (`slices_of`).
 
 Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and events are
 counted until the series are rebuilt.
@@ -96,8 +95,8 @@ CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1
 _ROLLED_UP: Final = "(SELECT sequence FROM usage_rolled_up WHERE id = 1)"
 # After events were edited, no position holds: freed sequence numbers may be reused by events nobody notices.
 _DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequence = {EDITED}; END"
-# There is none for what is inserted, which costs 3 % of ingestion: while no event is gone, all places are taken.
-# Marks do not affect counts.
+# There is none for inserts, which would cost 3 % of ingestion: sequence numbers only become free once events are
+# deleted. Marks do not affect counts.
 _COUNTED_COLUMNS: Final = (
     "sequence, id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
     " precise_total_amount_cents, created_at, texts, millionths, long_numbers"
@@ -140,7 +139,7 @@ def _series_of(row: tuple[int, str, str, str, str, str, str, int, int, int, int 
 
 
 def slices_of(id: int, width: int, shape: Shape) -> list[tuple[int, int]]:
-    """The numbers under which the slices of a series are kept, and their widths, from its own slices to the widest."""
+    """The numbers under which slices of a series are kept, with their widths, narrowest first."""
     slices = [(id, width)]
     if shape.kind == VALUES:
         return slices
