@@ -1,11 +1,12 @@
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usagebill.core.days import calendar_days, days_between, local_date, next_time_of_day
+from usagebill.core.days import calendar_days, days_between, local_date, next_time_of_day, stretches_of_days
 
 PARIS = ZoneInfo("Europe/Paris")
 NEW_YORK = ZoneInfo("America/New_York")
@@ -80,3 +81,46 @@ def test_a_span_split_at_a_local_midnight_keeps_its_calendar_days(tz: ZoneInfo, 
 )
 def test_the_next_time_that_it_is_six_o_clock(now: str, expected: str) -> None:
     assert next_time_of_day(time(6, tzinfo=UTC), datetime.fromisoformat(now)) == datetime.fromisoformat(expected)
+
+
+# St. John's set its clock back at 00:01, so that the day before went on; Havana and Beirut at midnight; Apia skipped a
+# day, Sao Paulo the first hour of one.
+ODD_ZONES = st.sampled_from(
+    [
+        (ZoneInfo(name), datetime.fromisoformat(change).replace(tzinfo=UTC))
+        for name, change in (
+            ("America/St_Johns", "2010-11-07T02:31"),
+            ("America/Havana", "2023-11-05T05:00"),
+            ("Asia/Beirut", "2023-10-28T21:00"),
+            ("Pacific/Apia", "2011-12-30T10:00"),
+            ("America/Sao_Paulo", "2018-11-04T03:00"),
+            ("America/Scoresbysund", "2024-03-31T01:00"),
+            ("Asia/Kathmandu", "2024-03-31T01:00"),
+            ("UTC", "2024-02-29T00:00"),
+        )
+    ]
+)
+HOURS = st.integers(-50 * 3_600_000_000, 50 * 3_600_000_000).map(lambda number: timedelta(microseconds=number))
+MINUTES = st.integers(-200, 200).map(lambda number: timedelta(minutes=number))
+
+
+@given(ODD_ZONES, st.one_of(HOURS, MINUTES), st.one_of(HOURS, MINUTES), st.lists(st.one_of(HOURS, MINUTES), max_size=5))
+def test_stretches_of_days_lie_on_one_date_each(
+    odd: tuple[ZoneInfo, datetime], one_end: timedelta, other_end: timedelta, within: list[timedelta]
+) -> None:
+    zone, change = odd
+    first, last = sorted((change + one_end, change + other_end))
+    stretches = list(stretches_of_days(first, last, zone))
+    assert (stretches[0][0], stretches[-1][1]) == (first, last)
+    for (_, end), (begin, _) in pairwise(stretches):
+        assert begin - end == timedelta(microseconds=1)
+        assert local_date(begin, zone) != local_date(end, zone)
+    for begin, end in stretches:
+        inside = [min(max(change + place, begin), end) for place in within]
+        assert {local_date(instant, zone) for instant in (begin, end, *inside)} == {local_date(begin, zone)}
+
+
+def test_a_day_that_is_returned_to_is_two_stretches() -> None:
+    zone = ZoneInfo("America/St_Johns")
+    stretches = list(stretches_of_days(utc(2010, 11, 6, 12), utc(2010, 11, 7, 12), zone))
+    assert [local_date(begin, zone).day for begin, _ in stretches] == [6, 7, 6, 7]

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -17,11 +18,14 @@ from usagebill.core.aggregation import (
     in_scope,
     lacks_property,
     lower_bound,
+    prorated_by_day,
     round_units,
     running_totals,
     usage,
 )
+from usagebill.core.days import stretches_of_days
 from usagebill.core.events import Event, JsonValue
+from usagebill.core.numbers import total
 
 D = Decimal
 MAY = datetime(2023, 5, 1, tzinfo=UTC)
@@ -164,6 +168,32 @@ class TestProratedSum:
     def prorated(self, *values: Event, window: Window = WINDOW) -> tuple[Decimal, Decimal]:
         used = usage(self.METRIC, values, window, is_prorated=True)
         return used.units, used.shown_units
+
+    @given(
+        st.lists(
+            st.tuples(st.sampled_from(["1", "-2.5", "0.10", "9" * 40, "-" + "0." + "7" * 40]), st.integers(-400, 800))
+        ),
+        st.sampled_from(["UTC", "Asia/Kathmandu", "America/New_York"]),
+        st.booleans(),
+    )
+    def test_it_follows_from_the_sums_of_local_days(
+        self, numbers: list[tuple[str, int]], zone: str, ended_by_upgrade: bool
+    ) -> None:
+        start = MAY + timedelta(hours=7, microseconds=3)
+        window = Window(
+            start=start, end=WINDOW.end, period_days=31, tz=ZoneInfo(zone), ended_by_upgrade=ended_by_upgrade
+        )
+        history = [event(number, value, MAY + timedelta(hours=hour)) for number, (value, hour) in enumerate(numbers)]
+        history = [event for event in history if event.timestamp <= window.end]
+        counted = usage(self.METRIC, history, window, is_prorated=True)
+
+        def sum_of(first: datetime, last: datetime) -> Decimal:
+            return total(D(str(event.properties["value"])) for event in history if first <= event.timestamp <= last)
+
+        begins = start.replace(microsecond=0)
+        before = sum_of(datetime.min.replace(tzinfo=UTC), begins - timedelta(microseconds=1))
+        days = [(first, sum_of(first, last)) for first, last in stretches_of_days(begins, window.end, window.tz)]
+        assert prorated_by_day(before, days, window).units == counted.units
 
     def test_what_was_there_before_counts_in_full_and_events_from_their_day_on(self) -> None:
         history = (*dated(D("2.5"), D("2.5"), first_day=-20), *dated(12, first_day=25))

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 
 from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.days import calendar_days, local_date
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
-from usagebill.core.numbers import ONE, ZERO, add, ceil_to, divide, multiply, ratio, round_to, subtract, total
+from usagebill.core.numbers import (
+    ONE,
+    ZERO,
+    add,
+    ceil_to,
+    divide,
+    multiply,
+    multiply_exactly,
+    ratio,
+    round_to,
+    subtract,
+    total,
+)
 from usagebill.core.usage import ProrationStep
 
-__all__ = ["Prorated", "persisted_units", "prorated_sum", "prorated_unique_count"]
+__all__ = ["Prorated", "persisted_units", "prorated_by_day", "prorated_sum", "prorated_unique_count"]
 
 _UNIT_DECIMALS = 5
 _RATIO_DECIMALS = 20
@@ -57,6 +69,18 @@ def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window
     return Prorated(
         units=ceil_to(total(stretch.prorated for stretch in stretches), _UNIT_DECIMALS), stretches=stretches
     )
+
+
+def prorated_by_day(before: Decimal, sums: Iterable[tuple[datetime, Decimal]], window: Window) -> Prorated:
+    """What `prorated_sum` returns, without stretches, from the sum before the window and those of its local days, each
+    with an instant of that day.
+    """
+    parts = [] if before.is_zero() else [persisted_units(before, window)]
+    for at, value in sums:
+        share = ratio(calendar_days(at, window.end, window.tz), window.period_days)
+        # Exact: sums may be longer than the numbers of single events.
+        parts.append(multiply_exactly(value, share))
+    return Prorated(units=ceil_to(total(parts), _UNIT_DECIMALS), stretches=())
 
 
 def prorated_unique_count(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
