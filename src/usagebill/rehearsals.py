@@ -142,7 +142,7 @@ class Together:
         either.
         """
         jobs = [planned.job for planned in self.invoices]
-        if not tx.jobs.stand(instant, jobs):
+        if not tx.jobs.are_claimable(instant, jobs):
             known = {job.key: job for job in tx.jobs.named([job.key for job in jobs])}
             if any(known.get(job.key) != job for job in jobs):
                 raise GoneToOthers

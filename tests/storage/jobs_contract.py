@@ -59,23 +59,23 @@ class JobsContract(Contract):
         tenant.write(lambda tx: tx.jobs.complete(*jobs[:2]))
         assert tenant.read(lambda tx: [job.key for job in tx.jobs.ready(NOW, 9)]) == ["c", "d"]
 
-    def test_jobs_stand_while_each_would_be_claimed_by_its_key_unchanged(self, tenant: Tenant, other: Tenant) -> None:
+    def test_jobs_are_claimable_while_each_is_unchanged_and_the_first_of_its_subject(self, tenant: Tenant, other: Tenant) -> None:
         jobs = [tenant.job(key, subject_id=key) for key in "abc"]
         self.add(tenant, *jobs)
         self.add(other, other.job(subject_id="a", at=second(-1)))
 
-        def stand(*jobs: Job, now: datetime = NOW) -> bool:
-            return tenant.write(lambda tx: tx.jobs.stand(now, jobs))
+        def are_claimable(*jobs: Job, now: datetime = NOW) -> bool:
+            return tenant.write(lambda tx: tx.jobs.are_claimable(now, jobs))
 
-        assert stand(*jobs)
-        assert not stand(*jobs, now=second(-1))
-        assert not stand(replace(jobs[0], id="dropped and added again"), jobs[1])
+        assert are_claimable(*jobs)
+        assert not are_claimable(*jobs, now=second(-1))
+        assert not are_claimable(replace(jobs[0], id="dropped and added again"), jobs[1])
         self.add(tenant, tenant.job(subject_id="b", at=second(1)), tenant.job(subject_id="c", at=second(-1)))
-        assert stand(*jobs[:2])
-        assert not stand(*jobs)
+        assert are_claimable(*jobs[:2])
+        assert not are_claimable(*jobs)
         tenant.write(lambda tx: tx.jobs.complete(jobs[0]))
-        assert not stand(*jobs[:2])
-        assert stand(jobs[1])
+        assert not are_claimable(*jobs[:2])
+        assert are_claimable(jobs[1])
 
     def test_ready_jobs_can_be_read_from_some_way_on_among_those_of_the_first_instant(self, tenant: Tenant) -> None:
         assert tenant.read(lambda tx: tx.jobs.first_of_one_instant(NOW, 9)) == 0

@@ -27,7 +27,7 @@ from usagebill.storage.ports import Observation, Snapshot
 
 __all__ = ["Ids", "NotedSnapshot", "Notes", "Question"]
 
-# Replacements for each id: by the id, or by column and value if the value may mean something else in another column.
+# Replacements for each id: by the id, or by column and id if the id may mean something else in another column.
 Ids = Mapping[object, Sequence[object]]
 
 R = TypeVar("R")

@@ -83,7 +83,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Any of `columns` contains `text`, whatever its case; `%` and `_` are ordinary characters."""
+    """Any of `columns` contains `text`, ignoring case; `%` and `_` are ordinary characters."""
 
     columns: tuple[str, ...]
     text: str

@@ -98,7 +98,7 @@ class WaitingJobs(Protocol):
         """The first jobs without a lane that are ready to run, in order of `due_at`, after the first `skip`."""
 
     def first_of_one_instant(self, now: datetime, at_most: int) -> int:
-        """How many of those jobs are due at the same instant as the first one, counted up to `at_most`."""
+        """The number of those jobs that are due at the same instant as the first one, at most `at_most`."""
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
@@ -127,7 +127,7 @@ class JobQueue(WaitingJobs, Protocol):
         together.
         """
 
-    def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
+    def are_claimable(self, now: datetime, jobs: Sequence[Job]) -> bool:
         """Whether `claim` would give each of these jobs of the organization by its key, unchanged."""
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
@@ -178,10 +178,10 @@ class EventLog(Protocol):
         """The events that match, by timestamp descending, then by transaction id ascending."""
 
     def count(self, event_filter: EventFilter) -> int:
-        """How many events match."""
+        """The number of events that match."""
 
     def stored(self) -> int:
-        """How many events were stored so far, of all organizations."""
+        """The number of events stored so far, in all organizations."""
 
     def latest(self) -> int:
         """The sequence number of the newest event, which may be another organization's."""
@@ -225,7 +225,9 @@ class EventLog(Protocol):
         """
 
     def size(self, question: EventQuery, *, at_most: int) -> int:
-        """An estimate of how many events match, by code, subscription id and time alone; at most `at_most` are read."""
+        """An estimate of the number of events that match, by code, subscription id and time alone; at most `at_most`
+        are read.
+        """
 
     def senders(
         self, *, external_subscription_id: str | None = None, code: str | None = None, uncounted: bool = False
@@ -239,7 +241,7 @@ class EventLog(Protocol):
         """The events in any of the disjoint ranges, ordered as by `find`, each with the position of its range."""
 
     def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
-        """How many events are in each range, of those received at that instant or later."""
+        """The number of events in each range that were received at `received_from` or later."""
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         """The sequence number up to which all events were received by the query's `known_at`; at least `sequence`.
@@ -337,7 +339,7 @@ class Snapshot(Protocol):
         """The matching records, streamed one by one. Nothing may be written while the stream is open."""
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
-        """How many records satisfy all conditions."""
+        """The number of records that satisfy all conditions."""
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         """The sum of an integer column over the records that match; 0 if none does."""
@@ -476,7 +478,7 @@ class Store(Protocol):
 
     @property
     def group_size(self) -> int:
-        """How many customers of one run who are billed alike are computed and stored together. A larger group takes
+        """The number of customers billed alike in one run that are computed and stored together. A larger group takes
         fewer statements per invoice, but other writers wait longer while it is stored.
         """
 

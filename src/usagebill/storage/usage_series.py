@@ -187,7 +187,7 @@ def counts_by_keys(shape: Shape) -> bool:
 
 
 def min_events(shape: Shape, dense: int) -> int:
-    """How many events a series of the shape needs to pay off; `dense` are enough for any shape."""
+    """The number of events that a series of the shape needs to pay off; `dense` are enough for any shape."""
     return min(dense, _DENSE_BY_KEYS) if counts_by_keys(shape) else dense
 
 

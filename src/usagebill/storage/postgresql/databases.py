@@ -83,6 +83,6 @@ def temporary_database(url: str) -> Iterator[str]:
 
     The user of `url` must be allowed to create databases.
     """
-    # The lock is released when this session ends, in whichever way.
+    # The lock is released when this session ends, however it ends.
     with psycopg.connect(url, autocommit=True) as server:
         yield database_url(url, _claimed(server, url))

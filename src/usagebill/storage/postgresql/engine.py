@@ -43,7 +43,7 @@ _WAIT_SECONDS = 60.0
 _PREPARED = 1_000
 # The weight of the latest write in the moving average of lock contention.
 _LAST_WRITE = 1 / 8
-# Customers who are billed together. Statements cost a round trip and a plan each, whatever they are about.
+# The number of customers billed together: each statement costs a round trip and a plan.
 _GROUP_SIZE = 64
 # Most attempts of a write: the server aborts one of two that deadlock.
 _MOST_RUNS = 5
@@ -185,7 +185,7 @@ class PostgresStore:
         driver.execute(statement.encode())
 
     def now(self) -> datetime:
-        """The server's time: the same for everyone who writes to the database, whatever their machines' clocks show."""
+        """The server's time, which all writers to the database share, whatever their machines' clocks show."""
         driver = getattr(self._own, "driver", None)
         if driver is not None and driver.info.transaction_status == TransactionStatus.INTRANS:
             return self._server_time(driver)

@@ -43,7 +43,7 @@ class Claims:
         self.touched.add(subject_id)
 
     def touch_subject_of(self, key: str) -> None:
-        """The job with this key is gone, in whichever organization."""
+        """The job with this key is gone, in any organization."""
         self.touched.update(jobs[key].subject_id for jobs in self.first.values() if key in jobs)
 
     def forget(self) -> None:
@@ -94,7 +94,7 @@ class PostgresJobs(JobQueries[Connection]):
         for organization_id, key in keys:
             self._claims.expected.setdefault(organization_id, (now, []))[1].append(key)
 
-    def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
+    def are_claimable(self, now: datetime, jobs: Sequence[Job]) -> bool:
         return all(self.claim(now, key=job.key) == job for job in jobs)
 
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:

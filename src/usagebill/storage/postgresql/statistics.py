@@ -1,4 +1,4 @@
-"""Planner statistics: how many rows the server believes an organization has.
+"""Planner statistics: the server's estimates of the rows of an organization.
 
 The server plans by samples (ANALYZE). It assumes a single row for an organization added since the last one, so it takes
 any index, and a bill reads all events of the organization.
@@ -32,7 +32,7 @@ class Statistics:
     """Runs ANALYZE when an organization has many events that the server's statistics miss."""
 
     def __init__(self) -> None:
-        # How many events an organization had at the last ANALYZE for it.
+        # The number of events of an organization at the last ANALYZE for it.
         self._events: dict[str, int] = {}
         self._asked_at: float | None = None
 

@@ -165,7 +165,7 @@ def note_change_sql(table: Table) -> Iterator[str]:
     )
 
 
-# Which texts are common
+# Finding common texts
 
 
 def common_pieces(records: Sequence[Iterable[str | None]], least: int, most: int = _MOST_TEXTS) -> list[str]:

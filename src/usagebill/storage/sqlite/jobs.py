@@ -45,7 +45,7 @@ class SqliteJobs(JobQueries[sqlite3.Connection]):
     def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
         """An index look-up per key costs less than one statement for all of them."""
 
-    def stand(self, now: datetime, jobs: Sequence[Job]) -> bool:
+    def are_claimable(self, now: datetime, jobs: Sequence[Job]) -> bool:
         stored = {job.key: job for job in self.named([job.key for job in jobs])}
         if any(stored.get(job.key) != job or job.failed or job.run_at > now or job.due_at > now for job in jobs):
             return False

@@ -58,8 +58,7 @@ _GATHERED = 400
 # Steps of a walk: two cost as much as reading a record does.
 _STEPS_EACH = 2
 _STEPS = 20_000
-# How many of the common texts within a text are intersected, and how many records are then compared with the text
-# itself.
+# Most common texts within a text whose sets are intersected, and most records that are then compared with the text.
 _PIECES = 8
 _COMPARED = 2_000
 

@@ -85,7 +85,7 @@ def _cents_slot(cents: int, digits: int = _DIGITS) -> int:
 
 
 def _step_of(cents: int, digits: int = _DIGITS) -> int:
-    """How many amounts share the slot of `cents`."""
+    """The number of amounts in the slot of `cents`."""
     step: int = 10 ** max(0, len(str(max(cents, 0))) - digits)
     return step
 

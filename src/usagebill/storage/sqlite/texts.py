@@ -220,7 +220,7 @@ def _contained(columns: Sequence[str], term: str, values: list[Any], row: str = 
 def count_found(
     connection: sqlite3.Connection, kind: type, columns: Sequence[str], text: str, organization_id: str
 ) -> int | None:
-    """How many listed records contain the text; None without an index."""
+    """The number of listed records that contain the text; None without an index."""
     if not _is_indexed(kind, columns, text):
         return None
     name, term = table_of(kind).name, text.casefold()

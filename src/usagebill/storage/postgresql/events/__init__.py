@@ -44,7 +44,7 @@ _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","
 
 
 def _events_of(buckets: Buckets) -> int:
-    """How many events were counted."""
+    """The number of events that were counted."""
     return sum(tally.count for bucket in buckets.values() for tally in bucket.values())
 
 

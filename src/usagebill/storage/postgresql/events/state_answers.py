@@ -355,7 +355,7 @@ class StateAnswers:
     def _distinct(
         self, question: EventQuery, names: Sequence[str], values: Sql
     ) -> dict[int, dict[Group, AggregateResult]] | None:
-        """How many values each group has."""
+        """The number of values of each group."""
         rows = self._connection.execute(
             f"SELECT {''.join(f'{name}, ' for name in names)}COUNT(*), bool_or(spoken) FROM ({values.text}) counted"
             f"{grouped_by(names)} HAVING COUNT(*) > 0 ORDER BY MIN(first_at), MIN(first_sequence)",

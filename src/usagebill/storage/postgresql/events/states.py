@@ -222,7 +222,7 @@ def _drop(connection: Connection, pair: Pair, shape: Shape) -> None:
 
 
 def _is_worth_another_try(connection: Connection, pair: Pair, shape: Shape) -> bool:
-    """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
+    """Whether there are many more events than when a series was given up; `built_to` has their number then."""
     least = _scalar(
         connection,
         f"SELECT {MANY_MORE} * built_to FROM usage_series WHERE {_OF_PAIR} AND digest = ? AND stage = {USELESS}",
@@ -237,7 +237,7 @@ def _is_dense(connection: Connection, pair: Pair, shape: Shape) -> bool:
 
 
 def _count_up_to(connection: Connection, pair: Pair, most: int) -> int:
-    """How many events the pair has, if they are fewer than `most`."""
+    """The number of events of the pair, at most `most`."""
     return int(
         _scalar(
             connection,
@@ -523,7 +523,7 @@ def faults(connection: Connection, organization_id: str) -> Iterator[StateFault]
 
 
 def _differing(connection: Connection, series: _Series, done: int, id: int, width: int) -> int:
-    """How many states and slots of this number differ from a count of the events in slices of this width."""
+    """The number of states and slots under this id that differ from a count of the events in slices of this width."""
     source = Sql().add(f"(SELECT * FROM events WHERE {_OF_PAIR} AND sequence <= ?) e", *series.pair, done)
     fresh = _fresh(series.shape, source, str(int(id)), str(int(width)))
 

@@ -307,7 +307,7 @@ class StateAnswers:
 
 
 def _is_large(connection: sqlite3.Connection, organization_id: str, external_subscription_id: str) -> bool:
-    """Whether the subscription has many events, of whatever code."""
+    """Whether the subscription has many events of any code."""
     return EventLists(connection, organization_id).has_counts(external_subscription_id)
 
 

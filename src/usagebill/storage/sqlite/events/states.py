@@ -93,7 +93,7 @@ CREATE TABLE IF NOT EXISTS usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1
 """
 # States of dropped series are deleted later, slice by slice. Ids of series are never reused.
 _ROLLED_UP: Final = "(SELECT sequence FROM usage_rolled_up WHERE id = 1)"
-# After events were edited, no position holds: freed sequence numbers may be reused by events nobody notices.
+# After events were edited, no position holds: freed sequence numbers may be reused unnoticed.
 _DROP: Final = f"BEGIN DELETE FROM usage_series; UPDATE usage_rolled_up SET sequence = {EDITED}; END"
 # There is none for inserts, which would cost 3 % of ingestion: sequence numbers only become free once events are
 # deleted. Marks do not affect counts.
@@ -212,7 +212,7 @@ def _makes_room(connection: sqlite3.Connection, pair: Pair) -> bool:
 
 
 def _is_worth_another_try(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
-    """Whether there are many more events than when a series was given up; `built_to` has how many there were."""
+    """Whether there are many more events than when a series was given up; `built_to` has their number then."""
     row = connection.execute(f"SELECT stage, built_to FROM usage_series {_NAMED}", (*pair, *shape.columns)).fetchone()
     if row is None or row[0] != USELESS:
         return False
@@ -225,7 +225,7 @@ def _is_dense(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
 
 
 def _count_up_to(connection: sqlite3.Connection, pair: Pair, most: int) -> int:
-    """How many events the pair has, if they are fewer than `most`."""
+    """The number of events of the pair, at most `most`."""
     count = connection.execute(
         "SELECT COUNT(*) FROM (SELECT 1 FROM events INDEXED BY events_usage WHERE organization_id = ?"
         " AND external_subscription_id = ? AND code = ? LIMIT ?)",
@@ -482,7 +482,7 @@ def faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[Sta
 
 
 def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: int, width: int) -> int:
-    """How many states and slots of this number differ from a count of the events in slices of this width."""
+    """The number of states and slots under this id that differ from a count of the events in slices of this width."""
     query = EventSql()
     source = f"events WHERE {_of_pair(query, series.pair)} AND +sequence <= {int(done)}"
     events = fresh_sql(query, series.shape, source, str(int(id)), str(int(width)))
