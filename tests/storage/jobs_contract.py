@@ -59,7 +59,9 @@ class JobsContract(Contract):
         tenant.write(lambda tx: tx.jobs.complete(*jobs[:2]))
         assert tenant.read(lambda tx: [job.key for job in tx.jobs.ready(NOW, 9)]) == ["c", "d"]
 
-    def test_jobs_are_claimable_while_each_is_unchanged_and_the_first_of_its_subject(self, tenant: Tenant, other: Tenant) -> None:
+    def test_jobs_are_claimable_while_each_is_unchanged_and_the_first_of_its_subject(
+        self, tenant: Tenant, other: Tenant
+    ) -> None:
         jobs = [tenant.job(key, subject_id=key) for key in "abc"]
         self.add(tenant, *jobs)
         self.add(other, other.job(subject_id="a", at=second(-1)))

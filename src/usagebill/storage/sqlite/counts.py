@@ -118,7 +118,7 @@ def own_facet_values(table: Table, row: str) -> list[tuple[int, str]]:
 
 
 def has_facets(table: Table) -> bool:
-    """Whether present is an index from facets to records."""
+    """Whether there is an index from facets to records."""
     return bool(_own_facets(table))
 
 

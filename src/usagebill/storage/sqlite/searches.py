@@ -53,7 +53,7 @@ _READ = 20_000
 _NARROWED = 1_500
 # Up to this many are sorted for a page.
 _SORTED = 10_000
-# If the slots of a page have this many times its records, the list is walked there instead of reading them all.
+# If this many records more than a page share its dates, the list is walked there instead of reading them all.
 _GATHERED = 400
 # Steps of a walk: two cost as much as reading a record does.
 _STEPS_EACH = 2

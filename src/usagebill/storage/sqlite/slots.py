@@ -116,7 +116,7 @@ def _lower(kind: str, value: Any) -> _Bound:
         if slot == stored:
             return _Bound(("slot >= ?", stored))
         end = sql_value(slot + _step_of(stored))
-        # Longer amounts are texts, with slots of their own: numbers sort before any text.
+        # Longer amounts are texts, with their own slots: numbers sort before any text.
         end = end if isinstance(end, int) else ""
         return _Bound(("slot > ?", slot), ((">= ?", stored), ("< ?", end)), slot)
     day = stored[:_DAY]

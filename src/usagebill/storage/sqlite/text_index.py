@@ -195,6 +195,6 @@ def add_texts_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
 
 
 def _stored(table: Table) -> list[str]:
-    # The id also identifies the record, even if it is a searched column.
+    # The id identifies the record, and may be a searched column too.
     assert table.listing is not None
     return [column for column in (*table.listing.searched, *table.listing.folded) if column != "id"]

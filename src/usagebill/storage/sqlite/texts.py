@@ -42,7 +42,7 @@ SHORTEST = 3
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 # If more records contain a text, unlisted ones are counted one by one and subtracted.
 _MANY = 200_000
-# For texts of at least this many letters, only the given number of rarest pieces is searched.
+# Texts of at least this many letters are searched by only this many of their rarest pieces.
 _LONG = 8
 _RAREST = 2
 
