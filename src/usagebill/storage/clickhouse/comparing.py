@@ -97,8 +97,8 @@ def usage_differences(
     """The differences between usage counted by the database, from running states if it has them, and by the event store
     together with the events after `shipped_to`.
 
-    Metrics that the event store can count are compared over all events of their code. Raises `TooFarBehind` if
-    in_event_store are too many events after `shipped_to` to hold in memory.
+    Metrics that the event store can count are compared over all events of their code. Raises `TooFarBehind` if there
+    are too many events after `shipped_to` to hold in memory.
     """
     latest = tx.events.latest()
     tail = tx.events.stored_since(shipped_to, latest, at_most=_WAITING_AT_MOST + 1)

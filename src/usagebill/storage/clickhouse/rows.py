@@ -84,7 +84,7 @@ def _row(sequence: int, event: Event) -> dict[str, Any]:
 
 
 def lines_of(events: Iterable[tuple[int, Event]]) -> bytes:
-    """Events with their places in the order of storing, as lines of JSON."""
+    """Events with their sequence numbers, as lines of JSON."""
     return b"\n".join(_encode(_row(sequence, event)) for sequence, event in events)
 
 

@@ -1,8 +1,8 @@
-"""The change log: which rows each transaction wrote, so that results computed on an earlier snapshot can be checked.
+"""The change log: the rows that each transaction wrote, so that results computed on an earlier snapshot can be checked.
 
 Before such a result is stored, the log is read under the organization's lock: one statement instead of repeating every
-statement that the result is based on. The log keeps the last transactions of an
-organization; beyond them, everything is asked again.
+statement that the result is based on. The log keeps the last transactions of an organization; beyond them, all
+statements are repeated.
 """
 
 from __future__ import annotations

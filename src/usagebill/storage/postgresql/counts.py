@@ -44,7 +44,7 @@ _ADD: Final = "ON CONFLICT (organization_id, kind, facets) DO UPDATE SET n = lis
 
 
 def _facets(table: Table) -> tuple[str | Condition, ...]:
-    """The facets that the record itself decides."""
+    """The facets of the record's own columns."""
     facets = () if table.listing is None else table.listing.facets
     return tuple(facet for facet in facets if not isinstance(facet, (Joined, Related)))
 

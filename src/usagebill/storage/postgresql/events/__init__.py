@@ -303,7 +303,7 @@ class PostgresEvents:
         return faults(self._connection, self._organization_id)
 
     def roll_up(self) -> None:
-        """Do the next slice of what running states need."""
+        """Do the next slice of the work on running states."""
         roll_up(self._connection, self._organization_id, self._known.missing_series or MissingSeries())
 
     # Who sends events, and events in ranges of time

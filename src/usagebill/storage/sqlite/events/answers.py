@@ -408,7 +408,7 @@ def changes_sql(
     place = "(timestamp, created_at, id)"
     if since is None:
         timestamp = microseconds(order[0])
-        # The few newest are found by their places, not among all of the subscription.
+        # The few newest are found by sequence number, not among all of the subscription.
         source = "events" if question.stored_after is None else "events NOT INDEXED"
         sql = f"SELECT {columns} FROM {source}{where} AND timestamp <= {timestamp} AND {place} <= {query.order(order)}"
         return sql, query.values
@@ -529,7 +529,7 @@ def _latest(selection: Selection, field: str | None) -> dict[Group, AggregateRes
 
 def _unique_count(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
     value = "NULL" if field is None else f"({selection.query.text(field)})"
-    # Hardly any event has an operation type; without one, it adds its value.
+    # Few events have an operation type; others add their value.
     by_group = selection.per_group(
         f"COUNT(DISTINCT {value})",
         "MAX(instr(properties, '\"operation_type\"'))",
