@@ -67,4 +67,4 @@ class Provider:
     def _taxes(self, item: TaxedItem) -> ItemTaxes:
         cents = int(item.amount_cents * self.rate)
         line = BreakdownLine(name="Sales tax", rate=self.rate, amount_cents=cents, type="state")
-        return ItemTaxes(item_id=item.id, asked_cents=item.amount_cents, amount_cents=cents, lines=(line,))
+        return ItemTaxes(item_id=item.id, requested_cents=item.amount_cents, amount_cents=cents, lines=(line,))

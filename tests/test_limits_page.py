@@ -20,7 +20,7 @@ def table() -> str:
     """The ranges as the page shows them."""
     rows = ["| What | Fields | Counted in | Least | Most | Decimals |", "| --- | --- | --- | --- | --- | --- |"]
     for limit in TABLE:
-        cells = (limit.what, limit.fields, limit.unit, shown(limit.least), shown(limit.most), str(limit.decimals))
+        cells = (limit.label, limit.fields, limit.unit, shown(limit.least), shown(limit.most), str(limit.decimals))
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 

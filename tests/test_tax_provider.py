@@ -161,8 +161,8 @@ def test_the_taxes_of_each_item() -> None:
     state = BreakdownLine(name="State", rate=Decimal("0.1"), amount_cents=100, type="tax_exclusive")
     assert taxes == ProviderTaxes(
         items=(
-            ItemTaxes(item_id="f1", asked_cents=1000, amount_cents=100, lines=(state,)),
-            ItemTaxes(item_id="f2", asked_cents=99, amount_cents=0),
+            ItemTaxes(item_id="f1", requested_cents=1000, amount_cents=100, lines=(state,)),
+            ItemTaxes(item_id="f2", requested_cents=99, amount_cents=0),
         ),
         customer_id="cus_9",
     )

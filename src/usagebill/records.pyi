@@ -90,10 +90,10 @@ def view_of(reader: Reader, record: Any) -> Any: ...
 def plain(value: Any) -> Any: ...
 
 class ActivityLog(_ActivityLog):
-    """One activity. `activity_object` is the record after it, as the API shows it; `activity_object_changes` maps each
-    field of an update to its values before and after. Both are JSON texts.
+    """One activity. `activity_object` is the record afterwards, as the API shows it; `activity_object_changes` maps
+    each field of an update to its values before and after. Both are JSON texts.
 
-    `logged_at` is the instant as of which it was done, `written_at` when."""
+    `logged_at` is the instant as of which the change was made, `written_at` when it was actually made."""
 
     @property
     def activity_id(self) -> str: ...
@@ -109,10 +109,10 @@ class AddOn(_AddOn):
     def taxes(self) -> list[TaxView]: ...
 
 class Alert(_Alert):
-    """An alert of a subscription (by external id, so across changes of plan) or of a wallet.
+    """An alert of a subscription (by external id, so across plan changes) or of a wallet.
 
-    `previous_value` is the value at `last_processed_at`; `measured_subscription_id` and `measured_from` say of which
-    subscription and period."""
+    `previous_value` is the value at `last_processed_at`; `measured_subscription_id` and `measured_from` are the
+    subscription and the start of the period it was measured in."""
 
     @property
     def billable_metric(self) -> BillableMetricView | None: ...
@@ -128,10 +128,10 @@ class ApiKey(_ApiKey):
     def value(self) -> str: ...
 
 class ApiLog(_ApiLog):
-    """A request and its answer. `request_body` has all parameters, those of the path and the query included.
+    """A request and its response. `request_body` has all parameters, including those of the path and the query.
 
-    Both are JSON texts; the answer is null if it had no body. `request_id` is the client's own word for the request, if
-    it sent one, so that several may have the same. The duration is in microseconds, up to the commit of a change."""
+    Both are JSON texts; the response is null if it had no body. `request_id` is the client's own id for the request, if
+    it sent one; it need not be unique. The duration is in microseconds, up to the commit of a change."""
 
     @property
     def created_at(self) -> str: ...
@@ -159,7 +159,7 @@ class AppliedCoupon(_AppliedCoupon):
     def external_customer_id(self) -> str: ...
 
 class BillableMetric(_BillableMetric):
-    """Which events count (those of `code`), and how they become units."""
+    """The events that count (those with `code`), and how they become units."""
 
     @property
     def active_subscriptions_count(self) -> int: ...
@@ -181,7 +181,7 @@ class BillingEntity(_BillingEntity):
     def taxes(self) -> list[TaxView]: ...
 
 class Charge(_Charge):
-    """A usage charge: the price of a billable metric on a plan. `properties` hold what its charge model needs."""
+    """A usage charge: the price of a billable metric on a plan. `properties` are those of its charge model."""
 
     @property
     def billable_metric_code(self) -> str | None: ...
@@ -189,7 +189,7 @@ class Charge(_Charge):
     def taxes(self) -> list[TaxView]: ...
 
 class Coupon(_Coupon):
-    """What may be applied to customers. `plan_ids` and `billable_metric_ids` limit it, one kind at most."""
+    """A coupon that can be applied to customers. `plan_ids` or `billable_metric_ids` limit it, but not both."""
 
     @property
     def billable_metric_codes(self) -> list[str]: ...
@@ -261,11 +261,11 @@ class CurrentUsage(_CurrentUsage):
 class Customer(_Customer):
     """Null settings are inherited from the billing entity. Grace period and payment term are in days.
 
-    While a `vat_check` runs, the customer's invoices wait for their taxes. The first tax provider that
-    `integration_customers` names calculates them instead; `tax_error` is its last error.
+    While a `vat_check` runs, the customer's invoices wait for their taxes. If `integration_customers` names a tax
+    provider, the first one calculates the taxes instead; `tax_error` is its last error.
 
-    `payment_connection_id` is the payment provider that collects its invoices, which calls it `provider_customer_id`;
-    `provider_payment_methods` are the kinds of method that it may pay with there."""
+    `payment_connection_id` is the payment provider that collects its invoices, where the customer is
+    `provider_customer_id`; `provider_payment_methods` are the kinds of method allowed there."""
 
     @property
     def applicable_invoice_custom_sections(self) -> list[CustomSectionView]: ...
@@ -285,7 +285,7 @@ class Customer(_Customer):
     def taxes(self) -> list[TaxView]: ...
 
 class ExplainedEvent(_ExplainedEvent):
-    """An event that a usage fee counts, with the charge and metric, as they are now, that it counts for."""
+    """An event that a usage fee counts, with its current charge and metric."""
 
     @property
     def operation_type(self) -> str | None: ...
@@ -317,9 +317,9 @@ class Fee(_Fee):
 
     `from_datetime` and `to_datetime` are the period shown; `charges_*` the usage window it was computed over.
     `precise_coupons_amount_cents` is the fee's share of coupons and progressive billing credits (5 decimals).
-    `taxes_base_rate` is the part of it that is taxed, less than 1 only where a tax provider says so. A fee without
-    `invoice_id` was made in advance for a charge that is not invoiceable. `basis` is for explanations, besides
-    `amount_details`: days, minimums and what counts toward them."""
+    `taxes_base_rate` is the taxed part of the fee, less than 1 only if a tax provider says so. A fee without
+    `invoice_id` was created in advance for a charge that is not invoiceable. `basis` is for explanations, besides
+    `amount_details`: days, minimums and the amounts that count toward them."""
 
     @property
     def amount_currency(self) -> str: ...
@@ -425,8 +425,8 @@ class InstantFee(_InstantFee):
     def units(self) -> str: ...
 
 class Invoice(_Invoice):
-    """`tax_status` is null if taxes are computed at once. While a tax provider is
-    asked, `tax_request_id` names the question; `tax_connection_id` is the provider whose taxes it has.
+    """`tax_status` is null if taxes are computed at once. While a tax provider's answer is awaited, `tax_request_id`
+    identifies the request; `tax_connection_id` is the provider whose taxes it has.
 
     All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued,
     null while it is a draft."""
@@ -571,13 +571,13 @@ class PastUsage(_PastUsage):
     def total_amount_cents(self) -> int: ...
 
 class Payment(_Payment):
-    """A payment of an invoice, or of a payment request; in cents of what is paid. `created_at` is when it was paid, or,
-    through a provider, when it was begun.
+    """A payment of an invoice, or of a payment request, in its currency's cents. `created_at` is when it was paid, or,
+    through a provider, when it was started.
 
-    One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is what the
-    provider was sent. As long as it is `unanswered` (it is not known what became of that), the same is sent again,
-    however much has changed meanwhile. `method` is what was paid with, as it was then."""
+    With a `connection_id` it is collected by that provider: `status` is the provider's own state, `payment_status`
+    ours; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is the request that
+    the provider was sent. While it is `unanswered` (the outcome is unknown), the same request is resent, however much
+    has changed meanwhile. `method` is the payment method as it was at the time."""
 
     @property
     def external_customer_id(self) -> str: ...
@@ -593,20 +593,19 @@ class Payment(_Payment):
     def type(self) -> str: ...
 
 class PaymentConnection(_PaymentConnection):
-    """An account with a payment provider, which customers are linked to by `kind` and `code`.
+    """An account with a payment provider, to which customers are linked by `kind` and `code`.
 
-    It is spoken to at `url`, or where providers of the kind are if that is null: their hosts for tests, or, if `live`,
-    for real money. `credentials` are by the names that `ProviderKind` gives them, those that we fetched among them.
-    `webhook_id` is the provider's id of the place its notices go to, where we registered it; `connect_error` says why
-    that failed."""
+    Its API is at `url`, or if that is null, at the hosts of its kind: for tests or, if `live`, for real money.
+    `credentials` are keyed by the names in `ProviderKind`, including those that we fetched. `webhook_id` is the
+    provider's id of the webhook that we registered for notices; `connect_error` says why that failed."""
 
     @property
     def notice_path(self) -> str: ...
 
 class PaymentMethod(_PaymentMethod):
-    """A card, mandate, ... that a customer has at a provider, to be charged without the customer.
+    """A card, mandate, ... of a customer at a provider, which can be charged in the customer's absence.
 
-    `is_usable` is False once it is known that it cannot be charged any more, though the provider keeps it."""
+    `is_usable` is False once it is known that it can no longer be charged, although the provider still has it."""
 
     @property
     def payment_provider_code(self) -> str | None: ...
@@ -616,7 +615,8 @@ class PaymentMethod(_PaymentMethod):
     def payment_provider_type(self) -> str | None: ...
 
 class PaymentPage(_PaymentPage):
-    """A page at a provider, where what was due of an invoice or payment request when it was made can be paid."""
+    """A page at a provider to pay the amount that was due on an invoice or payment request when the page was
+    created."""
 
     @property
     def external_customer_id(self) -> str: ...
@@ -626,10 +626,10 @@ class PaymentPage(_PaymentPage):
     def payment_url(self) -> str: ...
 
 class PaymentReceipt(_PaymentReceipt):
-    """The receipt of a payment, `sequential_id` counting those of its customer from 1.
+    """The receipt of a payment; `sequential_id` counts those of its customer from 1.
 
-    `remaining_cents` is what was left to pay once the payment was made: of its invoice, or of its payment request.
-    Customer and billing entity are shown as they were when the receipt was issued."""
+    `remaining_cents` is the amount still due after the payment: on its invoice, or on its payment request. Customer and
+    billing entity are shown as they were when the receipt was issued."""
 
     @property
     def file_url(self) -> str | None: ...
@@ -639,8 +639,8 @@ class PaymentReceipt(_PaymentReceipt):
     def xml_url(self) -> str | None: ...
 
 class PaymentRequest(_PaymentRequest):
-    """`amount_cents` is what was due of its invoices together when it was made; all of them have its currency and its
-    billing entity. One that a dunning campaign made has the campaign's id. `email` may hold several addresses."""
+    """`amount_cents` is the sum due on its invoices when it was created; all of them have its currency and its billing
+    entity. A request created by a dunning campaign has the campaign's id. `email` may hold several addresses."""
 
     @property
     def amount_currency(self) -> str: ...
@@ -672,7 +672,7 @@ class Plan(_Plan):
     def taxes(self) -> list[TaxView]: ...
 
 class PlanFeature(_PlanFeature):
-    """A feature as a plan has it. `since` is when the plan got it."""
+    """A feature of a plan. `since` is when the plan got it."""
 
     @property
     def code(self) -> str: ...
@@ -684,7 +684,7 @@ class PlanFeature(_PlanFeature):
     def privileges(self) -> list[PlanPrivilegeView]: ...
 
 class ProviderNotice(_ProviderNotice):
-    """Something that a provider reported of itself, as it came. `event_id` tells a repeated one from a new one."""
+    """A notice from a provider, as received. `event_id` identifies repeated ones."""
 
     @property
     def payment_provider_code(self) -> str | None: ...
@@ -692,7 +692,7 @@ class ProviderNotice(_ProviderNotice):
     def payment_provider_type(self) -> str | None: ...
 
 class Resent(_Resent):
-    """How many failed messages are delivered once more."""
+    """The number of failed messages to deliver again."""
 
     @property
     def resent_count(self) -> int: ...
@@ -724,10 +724,10 @@ class SetupPage(_SetupPage):
 class Subscription(_Subscription):
     """`subscription_at` is the anchor of anniversary periods, `started_at` the instant from which it is billed.
 
-    Empty termination options mean credit and generate.
-    `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id. `origin` is the plan change
-    (upgrade or downgrade) that brought it about, `succession` the one that ended it. `billed_from` is where the plan
-    before it stopped being billed, None if that is `started_at` or no plan was before it."""
+    Empty termination options mean credit and generate. `fixed_charge_units` are this subscription's own numbers of
+    units, by fixed charge id. `origin` is the plan change (upgrade or downgrade) that created it, `succession` the one
+    that ended it. `billed_from` is the instant up to which the previous plan was billed, None if that is `started_at`
+    or there was no previous plan."""
 
     @property
     def applicable_usage_thresholds(self) -> list[ApplicableThresholdView]: ...
@@ -759,7 +759,7 @@ class Subscription(_Subscription):
     def previous_plan_code(self) -> str | None: ...
 
 class SubscriptionFeature(_SubscriptionFeature):
-    """A feature as a subscription has it: the plan's values that are left, and its own, which win."""
+    """A feature of a subscription: the plan's remaining values, and its own, which take precedence."""
 
     @property
     def code(self) -> str: ...
@@ -773,21 +773,21 @@ class SubscriptionFeature(_SubscriptionFeature):
     def privileges(self) -> list[SubscriptionPrivilegeView]: ...
 
 class SyncConnection(_SyncConnection):
-    """An accounting system or CRM, which customers are linked to by `kind` and `code`.
+    """An accounting system or CRM, to which customers are linked by `kind` and `code`.
 
-    Documents are posted to `url`, with `api_key`: those of which `sync_invoices`, `sync_credit_notes` and
-    `sync_payments` say so. `default_targeted_object` is what HubSpot keeps a customer as that is neither a person nor a
+    Documents are posted to `url`, with `api_key`: those enabled by `sync_invoices`, `sync_credit_notes` and
+    `sync_payments`. `default_targeted_object` is the HubSpot object for a customer that is neither a person nor a
     company."""
 
     @property
     def has_api_key(self) -> bool: ...
 
 class SyncedDocument(_SyncedDocument):
-    """A record as a connection's system has it, or is to have it; there called `external_id`.
+    """A record in a connection's system, or to be pushed to it; its id there is `external_id`.
 
-    `version` goes up whenever what is to be pushed changes; together with the id it names one push, however often that
-    is tried. `awaits_id` names the document that has to be there before: an invoice's customer, a payment's invoice.
-    `attempts` have failed since the last success."""
+    `version` increases whenever the content to be pushed changes; with the id it identifies one push, however often
+    that is tried. `awaits_id` is the document that must be there first: an invoice's customer, a payment's invoice.
+    `attempts` counts failures since the last success."""
 
     @property
     def error(self) -> SyncErrorView | None: ...
@@ -815,10 +815,10 @@ class Tax(_Tax):
     def plans_count(self) -> int: ...
 
 class TaxConnection(_TaxConnection):
-    """An account with a tax provider, which customers are linked to by `kind` and `code`.
+    """An account with a tax provider, to which customers are linked by `kind` and `code`.
 
-    It is spoken to at `url`, with `api_key`. `item_codes` are the provider's names of what is sold: the code of a
-    billable metric, add-on or plan -> its code there; what is not named goes by its own code."""
+    Its API is at `url`, with `api_key`. `item_codes` are the provider's codes: the code of a billable metric, add-on or
+    plan -> its code there; items that are not listed use their own code."""
 
     @property
     def has_api_key(self) -> bool: ...
@@ -838,7 +838,7 @@ class TopUpPage(_TopUpPage):
     def svc_wallet_transaction_id(self) -> str: ...
 
 class UnbilledEvent(_UnbilledEvent):
-    """An event that is not billed, why, and what would help.
+    """An event that is not billed, why, and a remedy.
 
     `period_is_open`: its period is still to be billed, so it would be counted if its reason went away in time; None if
     it lies in no subscription's time."""
@@ -885,13 +885,12 @@ class UsageOfMetric(_UsageOfMetric):
 class Wallet(_Wallet):
     """Prepaid credits of a customer, each worth `rate_amount` major units of `currency`.
 
-    `balance_cents` is at every moment the sum of what its settled inbound transactions still have (their
-    `remaining_amount_cents`), and never below zero. `consumed_credits` are all credits that went out, less those given
-    back. The `ongoing` values are what would be left if usage so far were billed, as of the last refresh; they may be
-    negative.
+    `balance_cents` always equals the sum of its settled inbound transactions' `remaining_amount_cents`, and is never
+    below zero. `consumed_credits` are all credits that went out, less those given back. The `ongoing` values are those
+    after billing usage so far, as of the last refresh; they may be negative.
 
-    `fee_types` and `billable_metric_ids` limit what it pays for, both empty: everything. `billing_entity_id` is the
-    customer's where it is null. `expiration_at` is the first instant at which it is no longer used."""
+    `fee_types` and `billable_metric_ids` limit what it pays for; if both are empty, it pays for everything.
+    `billing_entity_id` null means the customer's. `expiration_at` is the first instant at which it is no longer used."""
 
     @property
     def applied_invoice_custom_sections(self) -> list[AppliedSectionView]: ...
@@ -917,10 +916,10 @@ class WalletConsumption(_WalletConsumption):
 class WalletTransaction(_WalletTransaction):
     """Credits that came in or went out, and their worth in cents of the wallet's currency; neither is negative.
 
-    `remaining_amount_cents` is what is left of a settled inbound transaction; null on all others. `invoice_id` is the
-    invoice of a purchase, or the one that was paid; `voided_invoice_id` the one whose void gave the credits back,
-    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that made it. `paid_fees` are what it
-    paid of each fee of an invoice, in that order."""
+    `remaining_amount_cents` is the unused part of a settled inbound transaction; null for all others. `invoice_id` is
+    the invoice of a purchase, or the one that was paid; `voided_invoice_id` the one whose void gave the credits back,
+    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that created it. `paid_fees` are the
+    amounts it paid of each fee of an invoice, in that order."""
 
     @property
     def amount(self) -> str: ...

@@ -171,7 +171,7 @@ def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
 def _item_taxes(item: TaxedItem, said: Json) -> ItemTaxes:
     return ItemTaxes(
         item_id=item.id,
-        asked_cents=item.amount_cents,
+        requested_cents=item.amount_cents,
         amount_cents=_cents(item, said["tax_amount_cents"]),
         lines=tuple(_line(item, line) for line in said.get("tax_breakdown") or ()),
     )

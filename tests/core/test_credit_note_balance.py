@@ -78,21 +78,21 @@ def test_what_may_be_given_back_of_an_invoice(
 
 
 def test_what_is_left_of_a_fee_is_at_most_what_the_wallet_still_holds() -> None:
-    assert balance(noted("f0", 1000)).left_of_fees() == {"f0": 6000 - 1000, "f1": 4000}
-    assert balance(unused_cents=4500, **PAID_TOP_UP).left_of_fees() == {"f0": 4500, "f1": 4000}
+    assert balance(noted("f0", 1000)).creditable_cents_by_fee() == {"f0": 6000 - 1000, "f1": 4000}
+    assert balance(unused_cents=4500, **PAID_TOP_UP).creditable_cents_by_fee() == {"f0": 4500, "f1": 4000}
 
 
 def test_a_fee_that_is_credited_in_full_is_not_among_what_is_left() -> None:
     of = balance(noted("f0", 6000))
-    assert [(line.id, cents) for line, cents in of.rest()] == [("f1", D(4000))]
-    assert of.worth(of.rest()) == 4000 * 120 // 100
+    assert [(line.id, cents) for line, cents in of.creditable_items()] == [("f1", D(4000))]
+    assert of.worth(of.creditable_items()) == 4000 * 120 // 100
 
 
 def test_other_notes_count_voided_ones_too_but_no_drafts() -> None:
     counted = note("a", 100, credit_status="voided", refund_amount_cents=20, offset_amount_cents=3)
     draft = note("b", 5000, status="draft")
     edited = note("c", 700)
-    assert balance(counted, draft, edited).others("c") == Parts(credit=100, refund=20, offset=3)
+    assert balance(counted, draft, edited).parts_of_notes("c") == Parts(credit=100, refund=20, offset=3)
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,7 @@ def _errors(
         total_cents=draft.invoice.total_amount_cents,
         paid_cents=paid,
         payment_succeeded=succeeded,
-        others=others or Parts(),
+        of_other_notes=others or Parts(),
         top_up=top_up,
     )
 

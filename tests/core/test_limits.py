@@ -13,7 +13,7 @@ from usagebill.core.limits import TABLE, Range
 from usagebill.core.numbers import add, subtract
 
 
-@pytest.mark.parametrize("limit", TABLE, ids=lambda limit: limit.what)
+@pytest.mark.parametrize("limit", TABLE, ids=lambda limit: limit.label)
 def test_both_ends_are_in_the_range(limit: Range) -> None:
     step = Decimal((0, (1,), -limit.decimals))
     assert limit.holds(limit.least)

@@ -9,12 +9,12 @@ from tests.core.builders import NOW, subscription
 
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.subscription_requests import (
-    Wanted,
+    RequestEffect,
     date_problems,
+    effect_of_request,
     payer_problems,
     preview_problem,
     termination_problems,
-    wanted_of,
 )
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 
@@ -24,15 +24,15 @@ DAY = timedelta(days=1)
 @pytest.mark.parametrize(
     ("current", "wanted"),
     [
-        (None, Wanted.NEW),
-        (subscription(plan_id="asked"), Wanted.NOTHING),
-        (subscription(plan_id="asked", status=SubscriptionStatus.PENDING), Wanted.NOTHING),
-        (subscription(plan_id="other", status=SubscriptionStatus.PENDING), Wanted.OTHER_PLAN_AT_START),
-        (subscription(plan_id="other"), Wanted.PLAN_CHANGE),
+        (None, RequestEffect.NEW),
+        (subscription(plan_id="asked"), RequestEffect.NOTHING),
+        (subscription(plan_id="asked", status=SubscriptionStatus.PENDING), RequestEffect.NOTHING),
+        (subscription(plan_id="other", status=SubscriptionStatus.PENDING), RequestEffect.OTHER_PLAN_AT_START),
+        (subscription(plan_id="other"), RequestEffect.PLAN_CHANGE),
     ],
 )
-def test_what_a_request_for_a_plan_comes_to(current: Subscription | None, wanted: Wanted) -> None:
-    assert wanted_of(current, "asked") is wanted
+def test_what_a_request_for_a_plan_comes_to(current: Subscription | None, wanted: RequestEffect) -> None:
+    assert effect_of_request(current, "asked") is wanted
 
 
 @pytest.mark.parametrize(

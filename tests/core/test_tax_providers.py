@@ -36,7 +36,7 @@ def line(rate: str | None, cents: int, name: str = "GST/HST", type: str | None =
 
 
 def answered_taxes(cents: int, *lines: BreakdownLine, asked: int = 1000) -> ItemTaxes:
-    return ItemTaxes(item_id="f0", asked_cents=asked, amount_cents=cents, lines=lines)
+    return ItemTaxes(item_id="f0", requested_cents=asked, amount_cents=cents, lines=lines)
 
 
 def taxed(cents: int, *lines: BreakdownLine, amount: int = 1000) -> Fee:

@@ -175,7 +175,7 @@ def test_a_currency_that_the_interface_does_not_have_is_refused() -> None:
 @examples(20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(["EUR", "JPY", "KWD"]))
 def test_what_is_accepted_at_the_edges_is_billed_to_the_end(data: st.DataObject, currency: str) -> None:
-    _live(lambda limit: data.draw(st.sampled_from(_edges(limit)), label=limit.what), currency)
+    _live(lambda limit: data.draw(st.sampled_from(_edges(limit)), label=limit.label), currency)
 
 
 @pytest.mark.parametrize("currency", ["EUR", "JPY", "KWD"])

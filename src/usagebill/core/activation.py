@@ -1,4 +1,4 @@
-"""Activation rules: what a subscription waits for before it becomes active."""
+"""Activation rules: conditions that a subscription waits for before it becomes active."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
     "started_rules",
 ]
 
-# What a subscription can wait for.
+# Conditions that a subscription can wait for.
 RULE_TYPES = ("payment",)
 # A hundred years.
 _LONGEST_HOURS = 876_000
@@ -30,7 +30,7 @@ class RuleStatus(StrEnum):
     INACTIVE = "inactive"
     PENDING = "pending"
     SATISFIED = "satisfied"
-    DECLINED = "declined"  # not wanted any more
+    DECLINED = "declined"  # no longer needed
     FAILED = "failed"
     EXPIRED = "expired"
     NOT_APPLICABLE = "not_applicable"
@@ -45,7 +45,7 @@ class CancellationReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationRule:
-    """The first invoice must be paid, within `timeout_hours` (0: however long it takes) of the start."""
+    """The first invoice must be paid within `timeout_hours` of the start (0: no limit)."""
 
     id: str
     created_at: datetime
@@ -76,7 +76,7 @@ def _is_timeout(hours: object) -> bool:
 
 
 def started_rules(rules: tuple[ActivationRule, ...], now: datetime, *, applies: bool) -> tuple[ActivationRule, ...]:
-    """The rules once the subscription starts: pending from now on if there is something to pay, else not applicable."""
+    """The rules when the subscription starts: pending if `applies` (there is something to pay), else not applicable."""
     if not applies:
         return tuple(replace(rule, status=RuleStatus.NOT_APPLICABLE, updated_at=now) for rule in rules)
     return tuple(
@@ -96,7 +96,7 @@ def is_waiting(rules: Sequence[ActivationRule]) -> bool:
 
 
 def settled_rules(rules: tuple[ActivationRule, ...], status: RuleStatus, now: datetime) -> tuple[ActivationRule, ...]:
-    """The rules once what they waited for has happened, or cannot happen any more."""
+    """The rules once their condition is met or can no longer be met."""
     return tuple(
         replace(rule, status=status, updated_at=now) if rule.status == RuleStatus.PENDING else rule for rule in rules
     )

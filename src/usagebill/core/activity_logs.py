@@ -1,4 +1,6 @@
-"""Activity logs: what changed, by whom, with the values before and after, and which activity a change is."""
+"""Activity logs: what changed, who changed it, the values before and after, and the activities that a change amounts
+to.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,12 @@ __all__ = [
     "wallet_transaction_activities",
 ]
 
-# Charges, and filters of all of them, up to which a plan is logged with its charges.
+# A plan with more charges, or more filters on them, than this is logged without its charges.
 LARGEST_PLAN = (50, 100)
 
 
 class ActivitySource(StrEnum):
-    """Where a change comes from: a request or a library call, a person at the command line, or a due job."""
+    """The origin of a change: a request or library call, a person at the command line, or a due job."""
 
     API = "api"
     FRONT = "front"
@@ -53,8 +55,8 @@ class ActivitySource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who makes a change. `api_key`, `request_id` and `client` (the user agent) are those of the request that it comes
-    with, if it does.
+    """The author of a change. `api_key`, `request_id` and `client` (the user agent) come from the request, if there was
+    one.
     """
 
     source: ActivitySource
@@ -69,10 +71,10 @@ SYSTEM = Actor(source=ActivitySource.SYSTEM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityLog:
-    """One activity. `activity_object` is the record after it, as the API shows it; `activity_object_changes` maps each
-    field of an update to its values before and after. Both are JSON texts.
+    """One activity. `activity_object` is the record afterwards, as the API shows it; `activity_object_changes` maps
+    each field of an update to its values before and after. Both are JSON texts.
 
-    `logged_at` is the instant as of which it was done, `written_at` when.
+    `logged_at` is the instant as of which the change was made, `written_at` when it was actually made.
     """
 
     id: str
@@ -93,7 +95,7 @@ class ActivityLog:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A record before and after a unit of work: `old` is None for a new one, `new` for one that is gone for good."""
+    """A record before and after a unit of work: `old` is None for a new record, `new` for one that was removed."""
 
     old: Any
     new: Any
@@ -104,12 +106,12 @@ class Change:
         return self.old if self.new is None else self.new
 
 
-# What a change of a record is: none or more activities, in order.
+# A change of a record -> its activities, in order; possibly none.
 Activities = Callable[[Any, Any], Sequence[str]]
 
 
 def changed_fields(old: object, new: object) -> frozenset[str]:
-    """The names of the fields in which two records of a kind differ, apart from `updated_at`."""
+    """The names of the fields in which two records differ, apart from `updated_at`."""
     kind = cast(Hashable, type(new))
     return frozenset(name for name in _compared(kind) if getattr(old, name) != getattr(new, name))
 
@@ -120,7 +122,7 @@ def _compared(kind: Hashable) -> tuple[str, ...]:
 
 
 def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Each key whose value differs -> its values before and after, `updated_at` left out."""
+    """Each key whose value differs -> its values before and after, without `updated_at`."""
     keys = dict.fromkeys((*before, *after))
     return {
         key: [before.get(key), after.get(key)]
@@ -130,7 +132,7 @@ def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[
 
 
 def record_activities(name: str, *, ignoring: frozenset[str] = frozenset()) -> Activities:
-    """`name.created` and `name.updated`, the latter if a field changed that is not to be ignored."""
+    """`name.created` and `name.updated`, the latter if a field outside `ignoring` changed."""
 
     def activities(old: Any, new: Any) -> Sequence[str]:
         if new is None:
@@ -172,7 +174,7 @@ def _is_ready(invoice: Invoice) -> bool:
 
 
 def invoice_activities(old: Invoice | None, new: Invoice | None) -> Sequence[str]:
-    """What happens to an invoice. Its amounts while it is a draft, and payments of a part of it, are no activities."""
+    """The activities of an invoice. A draft's new amounts and partial payments are none."""
     if new is None:
         return ()
     types: list[str] = []
@@ -203,7 +205,7 @@ _CHANGED_IN_CREDIT_NOTES = frozenset({"metadata", "refund_status", "voided_at", 
 
 
 def credit_note_activities(old: CreditNote | None, new: CreditNote | None) -> Sequence[str]:
-    """What happens to a credit note once it is issued; what is taken from its balance is no activity."""
+    """The activities of a credit note once it is issued; uses of its balance are none."""
     if new is None or new.status != CreditNoteStatus.FINALIZED:
         return ()
     types: list[str] = []
@@ -217,7 +219,7 @@ def credit_note_activities(old: CreditNote | None, new: CreditNote | None) -> Se
 
 
 def receipt_activities(old: PaymentReceipt | None, new: PaymentReceipt | None) -> Sequence[str]:
-    """A receipt is issued, or its PDF made."""
+    """A receipt was issued, or its PDF was made."""
     if new is None:
         return ()
     types = ["payment_receipt.created"] if old is None else []
@@ -237,7 +239,7 @@ _NOTED_OF_SUBSCRIPTIONS = frozenset({"trial_ended_at", "termination_announced_at
 
 
 def subscription_activities(old: Subscription | None, new: Subscription | None) -> Sequence[str]:
-    """What happens to a subscription; `created` is one that waits for its day."""
+    """The activities of a subscription; `created` is one that starts later."""
     if new is None:
         return ()
     if old is None or old.status != new.status:
@@ -246,7 +248,7 @@ def subscription_activities(old: Subscription | None, new: Subscription | None) 
 
 
 def applied_coupon_activities(old: AppliedCoupon | None, new: AppliedCoupon | None) -> Sequence[str]:
-    """A coupon is applied to a customer, or ends for it."""
+    """A coupon was applied to a customer, or ended for that customer."""
     if new is None:
         return ()
     if old is None:
@@ -256,7 +258,7 @@ def applied_coupon_activities(old: AppliedCoupon | None, new: AppliedCoupon | No
 
 
 def wallet_transaction_activities(old: WalletTransaction | None, new: WalletTransaction | None) -> Sequence[str]:
-    """Credits come or go, are settled, or fail; what is left of them is no activity."""
+    """Credits were added or removed, settled, or failed; changes of what remains of them are no activity."""
     if new is None:
         return ()
     if old is None:

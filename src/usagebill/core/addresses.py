@@ -1,4 +1,4 @@
-"""Network addresses: which are on the public internet."""
+"""Network addresses: telling public ones from private ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 __all__ = ["is_public", "names_private"]
 
-# Networks whose addresses embed an IPv4 address, at this bit offset.
+# Networks whose addresses embed an IPv4 address, and the bit offset of that address.
 _NAT64 = IPv6Network("64:ff9b::/96")
-# Networks that embed addresses in a form that cannot be read: Teredo, local NAT64, IPv4-compatible.
+# Networks that embed addresses in an unreadable form: Teredo, local NAT64, IPv4-compatible.
 _OPAQUE = (IPv6Network("2001::/32"), IPv6Network("64:ff9b:1::/48"), IPv6Network("::/96"))
 
 
@@ -29,7 +29,7 @@ def is_public(address: str) -> bool:
 
 
 def names_private(host: str) -> bool:
-    """Whether a host name alone shows that it is not public. Most private hosts have names that do not."""
+    """Whether a host name alone shows that the host is private. Most private hosts have names that do not."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

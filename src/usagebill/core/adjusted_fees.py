@@ -1,6 +1,6 @@
-"""Adjusted fees: lines that a person has changed, on a draft or when a voided invoice is regenerated.
+"""Adjusted fees: lines edited by hand, on a draft or when a voided invoice is regenerated.
 
-An adjustment gives other units (priced by the charge's own model), other units at another unit price, or another name.
+An adjustment changes the units (priced by the charge's own model or at another unit price) or the name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PRECISE_DECIMALS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdjustedFee:
-    """What a line of a draft is changed to. `group` is the text of the line's group (`charge_ledger.group_text`).
+    """The adjustment of a draft's line. `group` is the text of the line's group (`charge_ledger.group_text`).
 
     `unit_precise_amount` is in major units of the currency. Without `units` only the name changes.
     """
@@ -59,7 +59,7 @@ class AdjustedFee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repriced:
-    """The price of other units of a line, with the details that explain it."""
+    """The price of a line's new units, with the details that explain it."""
 
     amounts: FeeAmounts
     amount_details: Mapping[str, object]
@@ -67,7 +67,7 @@ class Repriced:
 
 
 def may_be_repriced(charge_model: str, *, prorated: bool) -> bool:
-    """Whether a charge can be repriced from units alone: not if its price depends on single events or days."""
+    """Whether a charge can be repriced from units alone: not if its price depends on single events or on days."""
     model = MODELS[charge_model]
     return model.by_quantity and not (model.prorated_by_step and prorated)
 
@@ -80,7 +80,8 @@ def adjusted(
     name: str | None,
     reprice: Callable[[Decimal], Repriced] | None,
 ) -> Fee:
-    """The fee with other units, at its own price or at `unit_amount` (major units), and with another name if given.
+    """The fee with new `units`, at its own price or at `unit_amount` (major units), and with a new name, if one is
+    given.
 
     `reprice` is the charge's model; without one (subscription fees, add-ons) units multiply the fee's whole amount.
     """
@@ -108,7 +109,7 @@ def adjusted(
 
 
 def _without_details(fee: Fee) -> Fee:
-    """The fee without the details of its former amount."""
+    """The fee without the details of its previous amount."""
     return replace(
         fee,
         events_count=0 if fee.fee_type == FeeType.CHARGE else None,
@@ -164,10 +165,10 @@ def with_adjusted_lines(
     empty_line: Callable[[AdjustedFee], Fee | None],
     repricing: Callable[[Fee], Callable[[Decimal], Repriced] | None],
 ) -> list[Fee]:
-    """The lines with their adjustments, in place; adjusted lines that do not exist yet come last.
+    """The lines with their adjustments applied in place; adjusted lines that do not exist yet come last.
 
-    `empty_line` gives the empty line that an adjustment without a line starts from, None if its charge is gone.
-    `repricing` prices other units of a line.
+    `empty_line` returns the empty line from which an adjustment without a line starts, None if its charge is gone.
+    `repricing` returns the function that prices a line's new units.
     """
     lines = list(fees)
     for adjustment in adjustments:
@@ -216,8 +217,8 @@ def with_new_true_up(
         fee for fee in charge_fees if _is_something(fee) or any(fits(adjustment, fee) for adjustment in adjustments)
     ]
     first = next((place for place, fee in enumerate(fees) if fee.charge_id == charge.id), len(fees))
-    others = [fee for fee in fees if fee.charge_id != charge.id]
-    return [*others[:first], *kept, *filter(None, [added]), *others[first:]]
+    other_lines = [fee for fee in fees if fee.charge_id != charge.id]
+    return [*other_lines[:first], *kept, *filter(None, [added]), *other_lines[first:]]
 
 
 def _is_something(fee: Fee) -> bool:

@@ -1,7 +1,7 @@
-"""Alerts: thresholds of a value, and which ones it crosses when it moves.
+"""Alerts: thresholds of a value, and the ones it crosses when it moves.
 
-An alert of a subscription watches usage rise, an alert of a wallet watches a balance fall. It keeps the last value, so
-that a threshold triggers when the value reaches it and not again while it stays beyond.
+A subscription's alert watches usage rise, a wallet's alert watches a balance fall. It keeps the last value, so a
+threshold triggers when the value reaches it and not again while the value stays beyond.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MOST_THRESHOLDS = 20
-# The most steps of a recurring threshold that a message lists: those next to the current value.
+# A message lists at most this many steps of a recurring threshold: those next to the current value.
 MOST_STEPS_LISTED = 1_000
 
 
@@ -80,7 +80,7 @@ class Direction(StrEnum):
 class AlertThreshold:
     """A value that triggers the alert, in cents, units or credits, depending on the alert's type.
 
-    A recurring one is a step: it triggers again at each multiple beyond the outermost of the others.
+    A recurring threshold is a step: it triggers again at each multiple beyond the outermost one-time threshold.
     """
 
     value: Decimal
@@ -90,10 +90,10 @@ class AlertThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert of a subscription (by external id, so across changes of plan) or of a wallet.
+    """An alert of a subscription (by external id, so across plan changes) or of a wallet.
 
-    `previous_value` is the value at `last_processed_at`; `measured_subscription_id` and `measured_from` say of which
-    subscription and period.
+    `previous_value` is the value at `last_processed_at`; `measured_subscription_id` and `measured_from` are the
+    subscription and the start of the period it was measured in.
     """
 
     id: str
@@ -120,8 +120,8 @@ class Alert:
 class Crossing:
     """The thresholds that a value crossed on its way from `previous_value` to `current_value`.
 
-    One-time thresholds come first, in the order they stand in the alert, then the steps of a recurring one
-    by value, each with the code of the threshold.
+    One-time thresholds come first, in the alert's order, then the steps of a recurring one by value, each with the
+    threshold's code.
     """
 
     id: str
@@ -142,9 +142,9 @@ class UsageLine:
 
 
 def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
-    """The alert's value of a plan's usage: the sum over every charge, filter and group of its metric.
+    """The alert's value from the usage of a plan: the sum over every charge, filter and group of its metric.
 
-    None if the plan does not price the metric. In units for the types that count them, else in cents.
+    None if the plan does not price the metric. In units for the types that count units, else in cents.
     """
     watched = [line for line in lines if alert.billable_metric_id in (None, line.billable_metric_id)]
     if alert.billable_metric_id is not None and not watched:
@@ -155,7 +155,7 @@ def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
 
 
 def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
-    """The value of a wallet that this type watches, in cents or credits. Raises `ValueError` for usage."""
+    """The wallet's value that this type watches, in cents or credits. Raises `ValueError` for usage types."""
     match alert_type:
         case AlertType.WALLET_BALANCE_AMOUNT:
             return Decimal(wallet.balance_cents)
@@ -177,17 +177,17 @@ def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
             assert_never(alert_type)
 
 
-# What is wrong with an alert
+# Errors of alerts
 
 
 def threshold_errors(sent: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
-    """The first thing wrong with thresholds as sent (`value`, `recurring`), as field -> codes."""
+    """The first error in thresholds as sent (`value`, `recurring`), as field -> codes."""
     if len(sent) > MOST_THRESHOLDS:
         return {"thresholds": ["too_many_thresholds"]}
     values = [_number(threshold.get("value")) for threshold in sent]
-    known = [(value, bool(threshold.get("recurring"))) for value, threshold in zip(values, sent, strict=True)]
-    told_apart = [pair for pair in known if pair[0] is not None]
-    if len(set(told_apart)) < len(told_apart):
+    readable = [(value, bool(threshold.get("recurring"))) for value, threshold in zip(values, sent, strict=True)]
+    with_value = [pair for pair in readable if pair[0] is not None]
+    if len(set(with_value)) < len(with_value):
         return {"thresholds": ["duplicate_threshold_values"]}
     if any(threshold.get("value") is None for threshold in sent):
         return {"thresholds:value": ["value_is_mandatory"]}
@@ -195,9 +195,9 @@ def threshold_errors(sent: Sequence[Mapping[str, object]]) -> dict[str, list[str
         return {"thresholds:value": ["value_is_invalid"]}
     if any(not ALERT_THRESHOLD.holds(value) for value in values if value is not None):
         return {"thresholds:value": ["value_is_out_of_range"]}
-    if any(recurring and value is not None and value <= ZERO for value, recurring in known):
+    if any(recurring and value is not None and value <= ZERO for value, recurring in readable):
         return {"thresholds:value": ["recurring_value_is_negative"]}
-    if sum(recurring for _, recurring in known) > 1:
+    if sum(recurring for _, recurring in readable) > 1:
         return {"thresholds": ["multiple_recurring_thresholds"]}
     return {}
 
@@ -211,7 +211,7 @@ def _number(sent: object) -> Decimal | None:
 
 
 def read_thresholds(sent: Sequence[Mapping[str, object]]) -> tuple[AlertThreshold, ...]:
-    """Thresholds that `threshold_errors` has found nothing wrong with."""
+    """The thresholds as sent, once `threshold_errors` has no complaints."""
     return tuple(
         AlertThreshold(
             value=_number(threshold.get("value")) or ZERO,
@@ -238,21 +238,19 @@ def definition_errors(alert: Alert) -> dict[str, list[str]]:
     return errors
 
 
-def clashes(alert: Alert, others: Iterable[Alert]) -> dict[str, list[str]]:
-    """Which of the other alerts of its owner the alert cannot stand beside, as field -> codes: each has a code of its
-    own, and watches something of its own.
-    """
+def clashes(alert: Alert, existing: Iterable[Alert]) -> dict[str, list[str]]:
+    """Conflicts with its owner's `existing` alerts, as field -> codes: each has its own code and its own subject."""
     errors: dict[str, list[str]] = {}
-    for other in others:
-        if other.code == alert.code:
+    for present in existing:
+        if present.code == alert.code:
             errors["code"] = ["value_already_exist"]
-        if (other.alert_type, other.billable_metric_id) == (alert.alert_type, alert.billable_metric_id):
+        if (present.alert_type, present.billable_metric_id) == (alert.alert_type, alert.billable_metric_id):
             errors["base"] = ["alert_already_exists"]
     return errors
 
 
 def removed(alert: Alert, now: datetime) -> Alert:
-    """The alert once it is deleted, its thresholds with it."""
+    """The alert as deleted, without its thresholds."""
     return replace(alert, thresholds=(), deleted_at=now, updated_at=now)
 
 
@@ -264,8 +262,8 @@ def crossed_thresholds(
 ) -> tuple[AlertThreshold, ...]:
     """The thresholds that a value reaches or passes on its way from `previous` to `current`.
 
-    `previous` itself had been reached before. At most `MOST_STEPS_LISTED` steps of a recurring threshold are listed,
-    those next to `current`.
+    A threshold at `previous` itself was reached before. At most `MOST_STEPS_LISTED` steps of a recurring threshold are
+    listed, those next to `current`.
     """
     falling = direction is Direction.DECREASING
     # A fall from p to c past t is a rise from -p to -c past -t.
@@ -290,26 +288,26 @@ def _turned(value: Decimal, falling: bool) -> Decimal:
 
 
 def _whole_steps(distance: Decimal, step: Decimal) -> int:
-    """How many whole steps lie within `distance`, negative if it is. Exact."""
+    """The exact number of whole steps within `distance`, negative if `distance` is."""
     return Fraction(distance) // Fraction(step)
 
 
 def evaluated(
     alert: Alert, value: Decimal, now: datetime, *, crossing_id: str, opening: Decimal | None = None
 ) -> tuple[Alert, Crossing | None]:
-    """The alert after it was checked against `value`, and what was crossed on the way; None if nothing was.
+    """The alert after a check against `value`, and the crossing on the way there; None if no threshold was crossed.
 
-    `opening` is the value at which it started over (a new period, another subscription), None if it continues from
+    `opening` is the value at which usage started over (a new period, another subscription), None if it continues from
     `previous_value`: thresholds beyond the opening are crossed again, those up to it are not.
     """
     previous = alert.previous_value
     if opening is not None:
         previous = min(previous, opening) if alert.direction is Direction.INCREASING else max(previous, opening)
     crossed = crossed_thresholds(alert.thresholds, alert.direction, previous, value)
-    seen = replace(alert, previous_value=value, last_processed_at=now)
+    checked = replace(alert, previous_value=value, last_processed_at=now)
     if not crossed:
-        return seen, None
-    return seen, Crossing(
+        return checked, None
+    return checked, Crossing(
         id=crossing_id, alert=alert, previous_value=previous, current_value=value, thresholds=crossed, at=now
     )
 

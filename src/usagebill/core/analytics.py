@@ -1,4 +1,4 @@
-"""Analytics: months, and how a subscription fee is spread over them as recurring revenue."""
+"""Analytics: months, and how subscription fees are spread over them as recurring revenue."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
     "spread",
 ]
 
-# How many days a month has, and how many weeks, as recurring revenue takes it.
+# The days and weeks in a month, for recurring revenue.
 _DAYS_OF_A_MONTH = Fraction(3044, 100)
 _WEEKS_OF_A_MONTH = Fraction(433, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrossRevenue:
-    """The amount invoiced in a month, less refunds. `invoices_count` leaves out fees without invoice."""
+    """The amount invoiced in a month, less refunds. `invoices_count` excludes fees without an invoice."""
 
     month: date
     currency: str
@@ -45,7 +45,7 @@ class GrossRevenue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceCollection:
-    """The invoices of a month with one payment status; a month without any has neither status nor currency."""
+    """The invoices of a month with one payment status; a month without invoices has neither status nor currency."""
 
     month: date
     payment_status: str | None
@@ -99,9 +99,9 @@ class UsageOfMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurringFee:
-    """Subscription fees alike but for their amounts: `count` of them, which come to `amount` cents.
+    """Subscription fees that differ only in their amounts: `count` of them, `amount` cents in total.
 
-    `start` and `end` are the period that each is for, null if that is not known.
+    `start` and `end` are the period of each fee, null if unknown.
     """
 
     issued: date
@@ -120,7 +120,7 @@ def month_of(day: date) -> date:
 
 
 def months_between(first: date, last: date) -> list[date]:
-    """The first days of all months from that of `first` to that of `last`, both included."""
+    """The first days of all months from the month of `first` to the month of `last`, both included."""
     months: list[date] = []
     month = month_of(first)
     while month <= last:
@@ -135,11 +135,11 @@ def cents(amount: Fraction) -> int:
 
 
 def spread(fee: RecurringFee) -> dict[date, Fraction]:
-    """The months that a fee is recurring revenue of, and its part in each; the parts add up to the fee.
+    """The months in which a fee is recurring revenue, and its part in each; the parts add up to the fee.
 
-    A monthly fee is of the month in which it was invoiced. Longer ones are divided by the months that they last (of
-    30.44 days each): in arrears over the months that end with the one of the invoice; in advance over those that begin
-    with it, of which the first only counts from the day of the invoice on. The month farthest away has the rest.
+    A monthly fee belongs to the month in which it was invoiced. Longer ones are divided by the months that they last
+    (of 30.44 days each): in arrears over the months that end with the invoice's; in advance over those that begin with
+    it, where the first month counts only from the day of the invoice. The remainder goes to the farthest month.
     """
     issued, amount = month_of(fee.issued), Fraction(fee.amount)
     lasts = _months_lasted(fee)
@@ -160,14 +160,14 @@ def spread(fee: RecurringFee) -> dict[date, Fraction]:
 
 
 def _months_lasted(fee: RecurringFee) -> Fraction:
-    """How many months the period of a fee lasts, to the minute; none if it is not known."""
+    """The number of months in a fee's period, to the minute; 0 if the period is unknown."""
     if fee.start is None or fee.end is None:
         return Fraction(0)
     return Fraction((fee.end - fee.start) // timedelta(minutes=1), 24 * 60) / _DAYS_OF_A_MONTH
 
 
 def recurring_revenue(fees: Iterable[RecurringFee]) -> dict[tuple[date, str], Fraction]:
-    """The recurring revenue of each month and currency. A weekly fee counts as the mean of its month, 4.33 times."""
+    """The recurring revenue of each month and currency. Weekly fees count with their mean of the month, times 4.33."""
     revenue: dict[tuple[date, str], Fraction] = {}
     weekly: dict[tuple[date, str], tuple[Fraction, int]] = {}
     for fee in fees:

@@ -66,22 +66,22 @@ class ApiKey:
     updated_at: datetime
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
-    # The key that this one was made to replace.
+    # The key that this one replaces.
     rotated_from_id: str | None = None
 
 
 def all_permissions() -> dict[str, tuple[str, ...]]:
-    """Read and write on every resource: what a new key has by default."""
+    """Read and write on every resource, the default of a new key."""
     return dict.fromkeys(RESOURCES, MODES)
 
 
 def is_valid(key: ApiKey, now: datetime) -> bool:
-    """Whether the key is valid at `now`; one that expires at this very instant is not."""
+    """Whether the key is valid at `now`; `expires_at` itself is excluded."""
     return key.expires_at is None or key.expires_at > now
 
 
 def is_allowed(key: ApiKey, resource: str, mode: str) -> bool:
-    """Whether the key may `read` or `write` the resource; a resource that its map leaves out is denied."""
+    """Whether the key may `read` or `write` the resource; resources missing from its map are denied."""
     return mode in key.permissions.get(resource, ())
 
 

@@ -1,4 +1,4 @@
-"""API logs: requests and their answers, without the secrets in them."""
+"""API logs: requests and responses, without the secrets in them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 __all__ = ["LARGEST", "LEFT_OUT", "SECRETS", "ApiLog", "is_failure", "without_secrets", "without_signature"]
 
-# Characters of JSON that are kept of a request, and of an answer.
+# The most characters of JSON kept of a request, and of a response.
 LARGEST = 64 * 1024
 LEFT_OUT = "[left out]"
-# The names of fields whose values are never kept, whatever they are part of.
+# Fields whose values are never kept, at any depth.
 SECRETS = frozenset(
     {
         "access_token",
@@ -34,10 +34,10 @@ SECRETS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiLog:
-    """A request and its answer. `request_body` has all parameters, those of the path and the query included.
+    """A request and its response. `request_body` has all parameters, including those of the path and the query.
 
-    Both are JSON texts; the answer is null if it had no body. `request_id` is the client's own word for the request, if
-    it sent one, so that several may have the same. The duration is in microseconds, up to the commit of a change.
+    Both are JSON texts; the response is null if it had no body. `request_id` is the client's own id for the request, if
+    it sent one; it need not be unique. The duration is in microseconds, up to the commit of a change.
     """
 
     id: str
@@ -57,21 +57,21 @@ class ApiLog:
 
 
 def is_failure(http_status: int) -> bool:
-    """Whether an answer is a refusal."""
+    """Whether a response is a refusal."""
     return http_status > 399
 
 
-# Links to documents and to the portal: what stands after the id in their tokens lets anybody in.
+# Links to documents and to the portal: the part of their tokens after the id grants access to anybody.
 _LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[^/?#]*")
 
 
 def without_signature(address: str) -> str:
-    """The address or path without the signature of a link that opens something by itself."""
+    """The address or path without the signature of a link that grants access by itself."""
     return _LINK.sub(r"\1", address)
 
 
 def without_secrets(value: Any, names: Set[str] = SECRETS) -> Any:
-    """The same JSON with `LEFT_OUT` for every text and number under one of these names, and links that open nothing."""
+    """The same JSON with `LEFT_OUT` for every text and number under these names, and links without their signatures."""
     if isinstance(value, Mapping):
         return {
             key: LEFT_OUT

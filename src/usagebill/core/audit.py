@@ -1,7 +1,7 @@
-"""The audit: what must hold for issued invoices, their numbers, the periods they bill and the credits they used.
+"""The audit: identities that issued invoices, their numbers, billed periods and used credits must satisfy.
 
-Each check states an identity and yields a `Finding` for every record that breaks it. Nothing is repaired. Amounts
-are recomputed here from the records alone, not by the code that computed them first.
+Each check states an identity and yields a `Finding` for every record that breaks it. Nothing is repaired. Amounts are
+recomputed here from the records alone, independently of the code that first computed them.
 """
 
 from __future__ import annotations
@@ -102,8 +102,10 @@ class Finding:
         return f"{self.check}: {self.subject} {self.detail}: expected {self.expected}, found {self.found}"
 
 
-def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
-    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(actual))
+def _finding(check: str, subject: str, id: str, detail: str, expected: object, actual: object) -> Finding:
+    return Finding(
+        check=check, subject=subject, subject_id=id, detail=detail, expected=str(expected), found=str(actual)
+    )
 
 
 def _share(base: Decimal, rate: Decimal) -> Decimal:
@@ -118,7 +120,7 @@ def audited_invoice(
 ) -> Iterator[Finding]:
     """Recompute one issued invoice from its fees, its credits and the tax rates on its fees.
 
-    `periods` are its billing periods: usage fees bill their windows. `paid_cents` is what its payments come to.
+    `periods` are its billing periods, which say the windows of its usage fees. `paid_cents` is the sum of its payments.
     """
     credited = dict.fromkeys(("invoice", "coupon", "credit_note"), 0)
     for line in invoice.credits:
@@ -147,9 +149,9 @@ def audited_invoice(
             yield _finding("invoice_total", subject, invoice.id, name, "at least 0", expected[name])
     for line in invoice.credits:
         if line.amount_cents < 0 or line.amount_currency != invoice.currency:
-            what = f"credit {line.item_code}"
+            detail = f"credit {line.item_code}"
             stored = f"{line.amount_cents} {line.amount_currency}"
-            yield _finding("invoice_total", subject, invoice.id, what, f"cents of {invoice.currency}", stored)
+            yield _finding("invoice_total", subject, invoice.id, detail, f"cents of {invoice.currency}", stored)
     if paid_cents is not None and invoice.total_paid_amount_cents != paid_cents:
         found_cents = invoice.total_paid_amount_cents
         yield _finding("invoice_paid", subject, invoice.id, "total_paid_amount_cents", paid_cents, found_cents)
@@ -174,7 +176,7 @@ def _net(fee: Fee) -> Decimal:
 
 
 def _taxed(fee: Fee) -> Decimal:
-    """The base of its taxes."""
+    """The base of the fee's taxes."""
     return round_to(multiply(_net(fee), fee.taxes_base_rate), _DECIMALS)
 
 
@@ -185,7 +187,7 @@ def _invoice_taxes(invoice: Invoice, fees: Sequence[Fee]) -> int:
 
 
 def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """Each tax line of the invoice is its rate times the fees that carry it, or their sum if these were paid before."""
+    """Each tax line of the invoice is its rate times the fees that carry it, or the sum of their already paid taxes."""
     summed = invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     carried: dict[TaxKey, list[tuple[Fee, AppliedTax]]] = {}
     for fee in fees:
@@ -207,9 +209,9 @@ def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Findin
     subject = f"invoice {invoice.number}"
     for key in dict.fromkeys((*expected, *listed)):
         if expected.get(key) != listed.get(key):
-            what = f"tax {key[0]} at {key[1]} % (base, amount)"
+            detail = f"tax {key[0]} at {key[1]} % (base, amount)"
             yield _finding(
-                "invoice_taxes", subject, invoice.id, what, _line_text(expected, key), _line_text(listed, key)
+                "invoice_taxes", subject, invoice.id, detail, _line_text(expected, key), _line_text(listed, key)
             )
     if not summed and fees:
         over = invoice.sub_total_excluding_taxes_amount_cents if _weighs(invoice) else len(fees)
@@ -219,7 +221,7 @@ def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Findin
 
 
 def _weighs(invoice: Invoice) -> bool:
-    """Whether the average rate is weighted by amounts; if nothing is left to tax, it is weighted by fees."""
+    """Whether the average rate is weighted by amounts; if nothing is left to tax, each fee weighs the same."""
     return invoice.sub_total_excluding_taxes_amount_cents > 0
 
 
@@ -240,55 +242,57 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
 
 
 def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
-    subject, what = f"invoice {invoice.number}", f"fee {fee.id} ({fee.item.code})"
+    subject, detail = f"invoice {invoice.number}", f"fee {fee.id} ({fee.item.code})"
     if fee.currency != invoice.currency:
-        yield _finding("fee", subject, invoice.id, f"{what} currency", invoice.currency, fee.currency)
+        yield _finding("fee", subject, invoice.id, f"{detail} currency", invoice.currency, fee.currency)
     if not min(fee.amount_cents, 0) <= fee.precise_coupons_amount_cents <= max(fee.amount_cents, 0):
-        wanted = f"0 to {fee.amount_cents}"
-        yield _finding("coupon", subject, invoice.id, f"{what} coupons", wanted, fee.precise_coupons_amount_cents)
+        allowed = f"0 to {fee.amount_cents}"
+        yield _finding("coupon", subject, invoice.id, f"{detail} coupons", allowed, fee.precise_coupons_amount_cents)
     taxes = round_cents(total(_share(_taxed(fee), line.rate) for line in fee.applied_taxes))
     if taxes != fee.taxes_amount_cents:
-        yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_amount_cents", taxes, fee.taxes_amount_cents)
+        yield _finding("fee_taxes", subject, invoice.id, f"{detail} taxes_amount_cents", taxes, fee.taxes_amount_cents)
     yield from _fee_tax_lines(invoice, fee)
     rate = total(line.rate for line in fee.applied_taxes)
     if rate != fee.taxes_rate:
-        yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_rate", rate, fee.taxes_rate)
+        yield _finding("fee_taxes", subject, invoice.id, f"{detail} taxes_rate", rate, fee.taxes_rate)
     # A pricing unit is rounded in its own cents first. A true-up fills the minimum in whole cents: `_minima` checks it.
-    wanted_cents = round_cents(fee.precise_amount_cents)
+    rounded_cents = round_cents(fee.precise_amount_cents)
     lone = fee.pricing_unit_details is None and fee.fee_type != FeeType.COMMITMENT and fee.true_up_parent_fee_id is None
     # Cents are rounded once, from more decimals than are stored: at a half, either cent can be right.
     nearby = {round_cents(add(fee.precise_amount_cents, off)) for off in (-_HALF_A_DECIMAL, _HALF_A_DECIMAL)}
     if lone and fee.amount_cents not in nearby:
-        yield _finding("fee", subject, invoice.id, f"{what} amount_cents", wanted_cents, fee.amount_cents)
+        yield _finding("fee", subject, invoice.id, f"{detail} amount_cents", rounded_cents, fee.amount_cents)
     worth = _worth(fee)
     if worth is not None and subtract(worth, Decimal(fee.amount_cents)).copy_abs() > _unit_rounding(fee):
-        yield _finding("fee", subject, invoice.id, f"{what} units at their price", round_to(worth, 2), fee.amount_cents)
+        yield _finding(
+            "fee", subject, invoice.id, f"{detail} units at their price", round_to(worth, 2), fee.amount_cents
+        )
     priced = _priced(fee)
     if priced is not None and subtract(priced, fee.precise_amount_cents).copy_abs() > Decimal("0.00001"):
         precise = round_to(priced, _DECIMALS)
-        yield _finding("fee", subject, invoice.id, f"{what} precise_amount_cents", precise, fee.precise_amount_cents)
+        yield _finding("fee", subject, invoice.id, f"{detail} precise_amount_cents", precise, fee.precise_amount_cents)
 
 
 def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     """Each tax line of a fee is its rate times the discounted fee, in whole cents and precisely."""
-    left = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
-    precise = round_to(multiply(left, fee.taxes_base_rate), _DECIMALS)
+    net = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
+    precise = round_to(multiply(net, fee.taxes_base_rate), _DECIMALS)
     for line in fee.applied_taxes:
         stored = (line.base_amount_cents, line.amount_cents, line.precise_amount_cents)
-        wanted = (
+        expected = (
             truncate_cents(_net(fee)),
             round_cents(_share(_taxed(fee), line.rate)),
             round_to(_share(precise, line.rate), _DECIMALS),
         )
-        if stored != wanted:
-            what = f"fee {fee.id} ({fee.item.code}) tax {line.code} (base, amount, precise)"
-            shown = [", ".join(str(part) for part in parts) for parts in (wanted, stored)]
-            yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, *shown)
+        if stored != expected:
+            detail = f"fee {fee.id} ({fee.item.code}) tax {line.code} (base, amount, precise)"
+            shown = [", ".join(str(part) for part in parts) for parts in (expected, stored)]
+            yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, detail, *shown)
     taxes = round_to(total(_share(precise, line.rate) for line in fee.applied_taxes), _DECIMALS)
     if taxes != fee.taxes_precise_amount_cents:
-        what = f"fee {fee.id} ({fee.item.code}) taxes_precise_amount_cents"
+        detail = f"fee {fee.id} ({fee.item.code}) taxes_precise_amount_cents"
         stored_taxes = fee.taxes_precise_amount_cents
-        yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, taxes, stored_taxes)
+        yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, detail, taxes, stored_taxes)
 
 
 def _worth(fee: Fee) -> Decimal | None:
@@ -304,7 +308,7 @@ def _worth(fee: Fee) -> Decimal | None:
 
 
 def _unit_rounding(fee: Fee) -> Decimal:
-    """By how many cents a fee may differ from units times unit price, as both are rounded, the price once per unit."""
+    """The cents by which a fee may differ from units times unit price: both are rounded, the price once per unit."""
     return add(ONE, cents_from_major(multiply(fee.units.copy_abs(), _HALF_A_DECIMAL), fee.currency))
 
 
@@ -314,17 +318,17 @@ def _minima(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
         if fee.true_up_parent_fee_id is None or fee.pricing_unit_details is not None:
             continue
         whole = [
-            other for other in fees if (other.subscription_id, other.charge_id) == (fee.subscription_id, fee.charge_id)
+            line for line in fees if (line.subscription_id, line.charge_id) == (fee.subscription_id, fee.charge_id)
         ]
-        wanted = round_cents(total(part.precise_amount_cents for part in whole))
+        expected = round_cents(total(part.precise_amount_cents for part in whole))
         billed = sum(part.amount_cents for part in whole)
-        if wanted != billed:
-            what = f"minimum of {fee.item.code}"
-            yield _finding("fee", f"invoice {invoice.number}", invoice.id, what, wanted, billed)
+        if expected != billed:
+            detail = f"minimum of {fee.item.code}"
+            yield _finding("fee", f"invoice {invoice.number}", invoice.id, detail, expected, billed)
 
 
 def _priced(fee: Fee) -> Decimal | None:
-    """What the fee's own details add up to (in cents), if they are complete."""
+    """The sum of the fee's own details in cents; None if they are incomplete."""
     details = fee.amount_details
     parts: object = None
     for ranges in ("graduated_ranges", "graduated_percentage_ranges"):
@@ -342,7 +346,7 @@ def _priced(fee: Fee) -> Decimal | None:
 
 def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
     """No usage is billed on two lines of an invoice."""
-    seen: set[object] = set()
+    keys: set[object] = set()
     for fee in fees:
         if fee.subscription_id is None or fee.fee_type in REPEATABLE_TYPES:
             continue
@@ -358,10 +362,10 @@ def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
             fee.from_datetime,
             fee.original_fee_id,
         )
-        if key in seen:
-            what = f"fee {fee.id} ({fee.item.code})"
-            yield _finding("fee_repeated", f"invoice {invoice.number}", invoice.id, what, "one such fee", "another")
-        seen.add(key)
+        if key in keys:
+            detail = f"fee {fee.id} ({fee.item.code})"
+            yield _finding("fee_repeated", f"invoice {invoice.number}", invoice.id, detail, "one such fee", "another")
+        keys.add(key)
 
 
 def _fee_periods(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod]) -> Iterator[Finding]:
@@ -377,9 +381,9 @@ def _fee_periods(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[Billin
             continue
         stored = (fee.charges_from_datetime, fee.charges_to_datetime)
         if stored != window:
-            what = f"fee {fee.id} ({fee.item.code}) window"
+            detail = f"fee {fee.id} ({fee.item.code}) window"
             yield _finding(
-                "fee_period", f"invoice {invoice.number}", invoice.id, what, _shown(*window), _shown(*stored)
+                "fee_period", f"invoice {invoice.number}", invoice.id, detail, _shown(*window), _shown(*stored)
             )
 
 
@@ -408,8 +412,8 @@ def audited_numbers(numbered: Iterable[Numbered]) -> Iterator[Finding]:
             last_series, last = invoice.series, 0
         if invoice.position != last + 1:
             check = "number_repeated" if invoice.position <= last else "number_gap"
-            what = f"position in the series of {invoice.series}"
-            yield _finding(check, f"invoice {invoice.number}", invoice.id, what, last + 1, invoice.position)
+            detail = f"position in the series of {invoice.series}"
+            yield _finding(check, f"invoice {invoice.number}", invoice.id, detail, last + 1, invoice.position)
         last = max(last, invoice.position)
 
 
@@ -420,8 +424,8 @@ def audited_numbers(numbered: Iterable[Numbered]) -> Iterator[Finding]:
 class BilledWindow:
     """The window that an invoice bills for a subscription, both instants included. `number` is the invoice's.
 
-    A window that does not stand was billed by a voided invoice: it may be billed again, but need not be. One of
-    a single instant bills it where it `ends` the subscription, and nothing at a start.
+    If `stands` is false, a voided invoice billed it: it may be billed again, but need not be. A window of a single
+    instant bills that instant if it `ends` the subscription, and nothing at a start.
     """
 
     start: datetime
@@ -433,7 +437,9 @@ class BilledWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """From when, and at least until when, a subscription must have been billed; None for no bound."""
+    """The span over which a subscription must have been billed: from `billed_from`, at least until `billed_until`; None
+    for no bound.
+    """
 
     subscription_id: str
     external_id: str
@@ -446,7 +452,7 @@ def audited_windows(
 ) -> Iterator[Finding]:
     """The windows of one kind tile the subscription's life: every instant is billed exactly once.
 
-    Windows may overlap or be apart by `slack`, the shift that time zone changes cause. With `may_pause`, time
+    Windows may overlap or be apart by `slack`, the shift caused by changes of the time zone. With `may_pause`, time
     between two windows may be unbilled.
     """
     subject = f"subscription {life.external_id}"
@@ -457,9 +463,11 @@ def audited_windows(
         if window.start > window.end or (window.start == window.end and not window.ends):
             continue
         if standing is not None and window.stands and window.start <= standing.end - slack:
-            what = f"{kind} of invoices {standing.number} and {window.number}"
-            wanted = f"after {standing.end.isoformat()}"
-            yield _finding("period_billed_twice", subject, life.subscription_id, what, wanted, window.start.isoformat())
+            detail = f"{kind} of invoices {standing.number} and {window.number}"
+            expected = f"after {standing.end.isoformat()}"
+            yield _finding(
+                "period_billed_twice", subject, life.subscription_id, detail, expected, window.start.isoformat()
+            )
         if reach is None:
             late = life.billed_from is not None and window.start > life.billed_from + slack
             before = f"before invoice {window.number}"
@@ -470,31 +478,31 @@ def audited_windows(
             due = reach + _INSTANT
         if late and due is not None and not may_pause:
             covered = f"from {window.start.isoformat()}"
-            wanted = f"from {due.isoformat()}"
-            yield _finding("period_never_billed", subject, life.subscription_id, f"{kind} {before}", wanted, covered)
+            expected = f"from {due.isoformat()}"
+            yield _finding("period_never_billed", subject, life.subscription_id, f"{kind} {before}", expected, covered)
         if reach is None or window.end >= reach:
             reach, number = window.end, window.number
         if window.stands and (standing is None or window.end >= standing.end):
             standing = window
     if life.billed_until is not None and (reach is None or reach + slack < life.billed_until):
-        what = f"{kind} after invoice {number}" if number else kind
-        wanted = f"until {life.billed_until.isoformat()}"
+        detail = f"{kind} after invoice {number}" if number else kind
+        expected = f"until {life.billed_until.isoformat()}"
         covered = "nothing" if reach is None else f"until {reach.isoformat()}"
-        yield _finding("period_never_billed", subject, life.subscription_id, what, wanted, covered)
+        yield _finding("period_never_billed", subject, life.subscription_id, detail, expected, covered)
 
 
 # Credits that invoices use
 
 
 def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
-    """The parts of a note add up to its total, and its balance is its credit less what invoices have used.
+    """The parts of a note add up to its total, and its balance is its credit less the amounts that invoices have used.
 
-    `used_cents` is what invoices that still stand took from it.
+    `used_cents` is the sum that invoices in force took from it.
     """
 
-    def differs(what: str, expected: object, actual: object) -> Iterator[Finding]:
+    def differs(detail: str, expected: object, actual: object) -> Iterator[Finding]:
         if expected != actual:
-            yield _finding("credit_note", f"credit note {note.number}", note.id, what, expected, actual)
+            yield _finding("credit_note", f"credit note {note.number}", note.id, detail, expected, actual)
 
     parts = note.credit_amount_cents + note.refund_amount_cents + note.offset_amount_cents
     yield from differs("credit, refund and offset", note.total_amount_cents, parts)
@@ -505,7 +513,7 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
     )
     items = total(item.precise_amount_cents for item in note.items)
     net = round_cents(subtract(items, note.precise_coupons_adjustment_amount_cents))
-    # A void credits the whole cents left of fees that earlier notes credited in fractions.
+    # A void credits the remaining whole cents of fees that earlier notes credited in fractions.
     if abs(net - note.sub_total_excluding_taxes_amount_cents) > _NOTE_ROUNDING + len(note.items):
         # If the parts of a note are fixed, the rounding cents go to the amount before taxes.
         yield from differs("sub_total_excluding_taxes_amount_cents", net, note.sub_total_excluding_taxes_amount_cents)
@@ -540,15 +548,15 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
         number = f"{invoice.number}-CN{position:03d}"
         if (note.sequential_id, note.number) != (position, number):
             check = "number_gap" if note.sequential_id > position else "number_repeated"
-            what = f"credit note {position}"
-            yield _finding(check, subject, invoice.id, what, number, f"{note.number} ({note.sequential_id})")
+            detail = f"credit note {position}"
+            yield _finding(check, subject, invoice.id, detail, number, f"{note.number} ({note.sequential_id})")
     billed = {fee.id: fee for fee in fees}
     for fee_id, amount in credited_by_fee.items():
         fee = billed.get(fee_id)
         most = 0 if fee is None else fee.amount_cents
         if amount > most:
-            what = f"credited of fee {fee_id}"
-            yield _finding("credits", subject, invoice.id, what, f"at most {most}", amount)
+            detail = f"credited of fee {fee_id}"
+            yield _finding("credits", subject, invoice.id, detail, f"at most {most}", amount)
     credited = sum(note.total_amount_cents for note in notes)
     gross = sum(fee.amount_cents for fee in fees)
     gross += round_cents(total(_share(Decimal(fee.amount_cents), fee.taxes_rate) for fee in fees))
@@ -565,14 +573,14 @@ def audited_progressive(invoice: Invoice, used_cents: int) -> Iterator[Finding]:
     """Later invoices never credit more for a progressive billing invoice than it billed."""
     most = invoice.fees_amount_cents - invoice.coupons_amount_cents
     if used_cents > most:
-        what = "credited by later invoices"
-        yield _finding("credits", f"invoice {invoice.number}", invoice.id, what, f"at most {most}", used_cents)
+        detail = "credited by later invoices"
+        yield _finding("credits", f"invoice {invoice.number}", invoice.id, detail, f"at most {most}", used_cents)
 
 
 def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> Iterator[Finding]:
     """A coupon takes off no more than its amount, and no more often than its frequency allows.
 
-    `uses` are the cents that each standing invoice took from it.
+    `uses` are the cents that each invoice in force took from it.
     """
     subject = f"applied coupon {code}"
     fixed = applied.amount_cents if applied.percentage_rate is None else None
@@ -586,7 +594,7 @@ def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> It
         if len(uses) > applied.frequency_duration:
             most = f"at most {applied.frequency_duration}"
             yield _finding("coupon", subject, applied.id, "invoices", most, len(uses))
-        left = applied.frequency_duration - len(uses)
-        if applied.frequency_duration_remaining not in (None, left):
+        remaining = applied.frequency_duration - len(uses)
+        if applied.frequency_duration_remaining not in (None, remaining):
             stored = applied.frequency_duration_remaining
-            yield _finding("coupon", subject, applied.id, "frequency_duration_remaining", left, stored)
+            yield _finding("coupon", subject, applied.id, "frequency_duration_remaining", remaining, stored)

@@ -1,4 +1,4 @@
-"""Authorizations: an amount that a payment provider holds on a customer's method for a moment, and never takes."""
+"""Authorizations: an amount that a payment provider briefly holds on a customer's payment method and never takes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
     "authorization_question",
 ]
 
-# The states in which the amount was there.
+# States in which the amount was available.
 HELD = ("requires_capture", "succeeded")
 # The code of a failure without a payment method, which is reported as an error of the request.
 NO_METHOD = "customer_has_no_payment_method"
-# When a hold is looked for whose answer has not come, longer than any answer takes; after that Stripe ends it itself.
+# After this long without an answer, longer than any answer takes, the hold is looked up; later Stripe ends it itself.
 RELEASE_AFTER = timedelta(minutes=10)
 HOLD_LASTS = timedelta(days=8)
 # Stripe takes keys of up to 255 characters.
@@ -36,7 +36,7 @@ _LONGEST_KEY = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorized:
-    """What came of it: the provider's id of the hold, and its own word for the state."""
+    """The result of a hold: its id at the provider, and the provider's own status."""
 
     provider_payment_id: str
     status: str
@@ -46,7 +46,7 @@ class Authorized:
 class Authorize(Request[Authorized]):
     """Hold an amount, in cents of `currency`, without taking it, at most once for each key.
 
-    `provider_method_id` is the method; if it is null, the customer's default at the provider, else its newest.
+    `provider_method_id` is the method; if null, the customer's default at the provider, else the newest method.
     """
 
     key: str
@@ -59,8 +59,8 @@ class Authorize(Request[Authorized]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseHold(Request[Done]):
-    """Let go of what the request of this key holds. Where the provider's id of it is not known, the customer's charges
-    from `since` on are looked through for it; none is no error.
+    """Release the hold of the request with this key. If the provider's id of the hold is unknown, it is looked for
+    among the customer's charges from `since` on; it is no error if there is none.
     """
 
     key: str
@@ -70,7 +70,7 @@ class ReleaseHold(Request[Done]):
 
 
 class StripeRequired(BillingError):
-    """An amount is to be authorized for a customer whom Stripe does not collect from (422)."""
+    """An amount is to be authorized for a customer from whom Stripe does not collect (422)."""
 
     status = 422
 
@@ -80,8 +80,8 @@ class StripeRequired(BillingError):
 
 
 class AuthorizationRefused(BillingError):
-    """A payment provider does not authorize an amount (422). `provider` is the code of its connection; `details` are
-    its words: code, message, request_id, http_status and http_body, null where there is none.
+    """A payment provider refuses to authorize an amount (422). `provider` is the code of its connection; `details` are
+    its own words: code, message, request_id, http_status and http_body, null if missing.
     """
 
     status = 422
@@ -101,5 +101,5 @@ def authorization_key(customer_id: str, request_id: str) -> str:
 
 
 def authorization_question(customer_id: str) -> tuple[str, str]:
-    """What names the question to the provider within one unit of work."""
+    """The name of the provider request within one unit of work."""
     return ("authorization", customer_id)

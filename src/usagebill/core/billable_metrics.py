@@ -1,4 +1,4 @@
-"""Billable metrics: which events count, how they are aggregated into units, and which definitions make sense."""
+"""Billable metrics: which events count, how they are aggregated into units, and which definitions are valid."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 
 from usagebill.core import expressions
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, FieldUse
+from usagebill.core.aggregation.metric import ROUNDINGS
 from usagebill.core.limits import MOST_FILTER_KEYS, MOST_FILTER_VALUES, ROUNDING_PRECISION
 
 __all__ = [
@@ -21,13 +22,13 @@ __all__ = [
     "merged_filters",
 ]
 
-ROUNDING_FUNCTIONS = ("round", "ceil", "floor")
+ROUNDING_FUNCTIONS = tuple(ROUNDINGS)
 WEIGHTED_INTERVALS = ("seconds",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFilter:
-    """A property of events by which charges may price differently, with the values it declares."""
+    """A property of events by which charges may price differently, with its declared values."""
 
     key: str
     values: tuple[str, ...]
@@ -35,7 +36,7 @@ class MetricFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillableMetric:
-    """Which events count (those of `code`), and how they become units."""
+    """The events that count (those with `code`), and how they become units."""
 
     id: str
     organization_id: str
@@ -87,7 +88,7 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
 
 
 def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict[str, list[str]]:
-    """Errors in the filters sent for a metric, each (key, values): the first mistake counts."""
+    """Errors in the filters sent for a metric, each (key, values): only the first mistake is reported."""
     sent = list(filters)
     for key, values in sent:
         if not values:

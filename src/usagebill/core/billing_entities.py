@@ -28,7 +28,7 @@ __all__ = [
 ANCHORS = ("current_period_end", "next_period_start")
 ADJUSTMENTS = ("keep_anchor", "align_with_finalization_date")
 DOCUMENT_NUMBERINGS = ("per_customer", "per_billing_entity")
-# What those of an organization, that is of its default entity, are called.
+# The names of the numberings in an organization, which are those of its default entity.
 ORGANIZATION_NUMBERINGS = ("per_customer", "per_organization")
 EMAIL_SETTINGS = ("invoice.finalized", "credit_note.created", "payment_receipt.created")
 _EINVOICING_COUNTRIES = ("FR", "DE")
@@ -84,7 +84,7 @@ class BillingEntity:
 class BillingEntityVersion:
     """A version of a billing entity, stored once for everything issued under it.
 
-    `created_at` is when it was last changed: runs that catch up issue as of instants before that.
+    `created_at` is when it was last changed: late runs issue as of instants before that.
     """
 
     id: str
@@ -136,9 +136,10 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
 
 
 def einvoicing_gaps(entity: BillingEntity) -> dict[str, list[str]]:
-    """What a seller of e-invoices lacks for the rules of its country, as field -> codes; empty for any other seller.
+    """The details that the seller's country requires on e-invoices and the entity lacks, as field -> codes; empty if it
+    issues none.
 
-    EN 16931 wants a VAT number; XRechnung also somebody who can be reached, and where.
+    EN 16931 requires a VAT number; XRechnung also a contact person and how to reach them.
     """
     lacking: dict[str, list[str]] = {}
     if not entity.einvoicing or entity.country not in _EINVOICING_COUNTRIES:
@@ -156,5 +157,5 @@ def einvoicing_gaps(entity: BillingEntity) -> dict[str, list[str]]:
 
 
 def is_logo(logo: str) -> bool:
-    """Whether a text is a data URL of a PNG or a JPEG in base64, by its label."""
+    """Whether a text claims to be a data URL of a PNG or JPEG in base64."""
     return logo.startswith(_LOGO_TYPES)

@@ -19,9 +19,9 @@ __all__ = ["Bill", "Step", "issuing_event"]
 
 
 class Step(Enum):
-    """What happens to an invoice once its bill is stored."""
+    """The fate of an invoice once its bill is stored."""
 
-    STAY = "stay"  # as it is: a draft that was computed again
+    STAY = "stay"  # unchanged: a recomputed draft
     DRAFT = "draft"  # a draft until the grace period is over
     AWAIT_PAYMENT = "await_payment"  # hidden until it is paid
     ISSUE = "issue"  # numbered and sent; or closed if it is empty, or kept until its taxes are known
@@ -29,17 +29,17 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """An invoice with its totals, computed and not stored yet, with all that storing it needs.
+    """An invoice with its totals, computed but not stored yet, and everything needed to store it.
 
-    `parties` are who is invoiced and who invoices, `contracts` those that it bills, as far as they were looked up.
-    `periods` are those of a new invoice; a stored one keeps its own. `fees` are all of its lines, `standalone_fees`
-    those of the same billing that are on no invoice. `levels` and `ledger_entries` are the state of usage afterwards.
-    `changed` are the coupons, credit notes and already paid fees that the invoice used, as updated. `prepaid` are the
-    new transactions by which wallets pay for it. `surplus` is the cents to give back, by progressive billing invoice.
-    An invoice whose `tax_request_id` is set asks its customer's tax provider.
+    `parties` are the customer and the issuer, `contracts` the billed ones that were looked up. `periods` are those of a
+    new invoice; a stored one keeps its own. `fees` are all of its lines, `standalone_fees` those of the same billing
+    that are on no invoice. `levels` and `ledger_entries` are the state of usage afterwards. `changed` are the coupons,
+    credit notes and already paid fees that the invoice used, as updated. `prepaid` are the new transactions by which
+    wallets pay for it. `surplus` is the cents to give back, by progressive billing invoice. If `tax_request_id` is set,
+    the customer's tax provider is asked for the taxes.
 
-    With `may_be_empty`, an invoice of nothing is closed unless its customer is sent such invoices. `message` is what
-    is sent once it is issued.
+    With `may_be_empty`, a zero invoice is closed unless its customer is sent such invoices. `message` is sent once it
+    is issued.
     """
 
     invoice: Invoice
@@ -65,9 +65,9 @@ class Bill:
 
 
 def issuing_event(invoice: Invoice, *, may_be_empty: bool, sends_empty: bool) -> InvoiceEvent:
-    """What happens to an invoice that is to be issued: closed, kept until its taxes are known, or finalized.
+    """The event of an invoice that is to be issued: it is closed, kept until its taxes are known, or finalized.
 
-    An invoice of nothing is closed if it `may_be_empty` and its customer is not sent such invoices (`sends_empty`).
+    A zero invoice is closed if it `may_be_empty` and its customer is not sent such invoices (`sends_empty`).
     """
     if may_be_empty and invoice.fees_amount_cents == 0 and not sends_empty:
         return InvoiceEvent.CLOSE

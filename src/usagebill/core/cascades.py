@@ -1,6 +1,6 @@
-"""Cascades: what a change of a plan makes of its overrides, if the caller asks for it to reach them.
+"""Cascades: how a change of a plan reaches its overrides, if the caller asks for it.
 
-An override keeps its own values; only what still equals the plan's former state follows.
+An override keeps its own values; it follows the plan only in values that still equal the plan's previous ones.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class FixedChargeChange:
 
     @property
     def other_units(self) -> bool:
-        """Whether subscriptions have other units from now or from their next period on."""
+        """Whether the units of subscriptions change, now or from their next period on."""
         return self.after is not None and (self.before is None or self.before.units != self.after.units)
 
 
 def with_amount(override: Plan, *, before: int, after: int, now: datetime) -> Plan:
-    """The override with the plan's new amount in cents, if it still has the one before; else as it is."""
+    """The override with the plan's new amount in cents if it still has the previous one, else unchanged."""
     if after == before or override.amount_cents != before:
         return override
     return replace(override, amount_cents=after, updated_at=now)
 
 
 def added_charge(charge: Charge, override: Plan, *, new_id: NewId, now: datetime) -> Charge:
-    """The override's copy of a charge that the plan has got; taxes are not copied."""
+    """The override's copy of a charge added to the plan; taxes are not copied."""
     filters = tuple(_copied(charge_filter, new_id, now) for charge_filter in charge.filters)
     return replace(charge, id=new_id(), plan_id=override.id, parent_id=charge.id, filters=filters, tax_ids=())
 
@@ -65,7 +65,7 @@ def changed_charge(
     new_id: NewId,
     now: datetime,
 ) -> Charge:
-    """An override's copy of a charge that went from `before` to `after`; the very same if it does not follow.
+    """An override's copy of a charge that changed from `before` to `after`; the same object if it does not follow.
 
     Only copies of the charge model that was sent (by default the charge's) follow. `declared` are the values that the
     metric declares for each key of its filters.
@@ -86,13 +86,13 @@ def changed_charge(
 
 
 def added_fixed_charge(added: FixedCharge, override: Plan, *, new_id: NewId) -> FixedCharge:
-    """The override's copy of a fixed charge that the plan has got; taxes are not copied."""
+    """The override's copy of a fixed charge added to the plan; taxes are not copied."""
     return replace(added, id=new_id(), plan_id=override.id, parent_id=added.id, tax_ids=())
 
 
 def changed_fixed_charge(copy: FixedCharge, before: FixedCharge, after: FixedCharge, now: datetime) -> FixedCharge:
-    """An override's copy of a fixed charge that went from `before` to `after`; the very same if it is the override's
-    own by now.
+    """An override's copy of a fixed charge that changed from `before` to `after`; the same object if the override has
+    values of its own.
     """
     follows = (
         copy.charge_model == before.charge_model
@@ -117,13 +117,13 @@ def _copied(charge_filter: ChargeFilter, new_id: NewId, now: datetime) -> Charge
 def _with_groupings(
     properties: Mapping[str, object], parents: Mapping[str, object], names: Iterable[str]
 ) -> Mapping[str, object]:
-    """The properties with the grouping keys of the parent's, or without any if those have none."""
+    """The properties with the parent's grouping keys, or without any if the parent has none."""
     kept = {key: value for key, value in properties.items() if key not in names}
     return {**kept, **{name: parents[name] for name in names if name in parents}}
 
 
 def _by_values(filters: Iterable[ChargeFilter]) -> dict[Hashable, ChargeFilter]:
-    """The filters by their values; of equal ones the first."""
+    """The filters by their values; the first of equal ones."""
     by_values: dict[Hashable, ChargeFilter] = {}
     for charge_filter in filters:
         by_values.setdefault(identity(charge_filter.values), charge_filter)
@@ -138,7 +138,7 @@ def _changed_filters(
     new_id: NewId,
     now: datetime,
 ) -> tuple[ChargeFilter, ...]:
-    """The filters of an override's charge once those of the plan's charge went from `before` to `after`."""
+    """The filters of an override's charge after those of the plan's charge changed from `before` to `after`."""
     if before.filters == after.filters:
         return copy.filters
     olds, news = _by_values(before.filters), _by_values(after.filters)
@@ -153,13 +153,15 @@ def _changed_filters(
         old = olds.get(identity(new.values))
         if old is not None and old.properties == new.properties:
             continue
-        known = owns.get(identity(new.values))
-        if known is not None and old is not None:
-            prices = new.properties if same_prices(known.properties, old.properties) else known.properties
+        own_filter = owns.get(identity(new.values))
+        if own_filter is not None and old is not None:
+            prices = new.properties if same_prices(own_filter.properties, old.properties) else own_filter.properties
             prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
-            if prices != known.properties:
-                filters[known.id] = owns[identity(new.values)] = replace(known, properties=prices, updated_at=now)
-        elif known is None and old is None:
+            if prices != own_filter.properties:
+                filters[own_filter.id] = owns[identity(new.values)] = replace(
+                    own_filter, properties=prices, updated_at=now
+                )
+        elif own_filter is None and old is None:
             values = trimmed_values(new.values, declared)
             if values is not None:
                 copied = replace(_copied(new, new_id, now), values=values)

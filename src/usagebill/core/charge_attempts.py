@@ -1,4 +1,4 @@
-"""Charge attempts: what is done about something that is to be collected, and what an answer makes of its payment."""
+"""Charge attempts: the next step to collect something, and the payment after the provider's answer."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BANK_TRANSFER = ("customer_balance",)
 
 
 class ChargeStep(StrEnum):
-    """What is done about something that is to be collected now."""
+    """The next step to collect something."""
 
-    SEND_AGAIN = "send_again"  # whatever has changed: it is not known yet what became of the last charge
+    SEND_AGAIN = "send_again"  # whatever has changed: the outcome of the last charge is unknown
     NOTHING = "nothing"  # it is paid, or must not be charged
-    SETTLE = "settle"  # nothing is due of it
-    WAIT = "wait"  # the provider has a charge of it, and will say
+    SETTLE = "settle"  # nothing is due
+    WAIT = "wait"  # the provider is processing a charge and will report its outcome
     CHARGE = "charge"
 
 
 def charge_step(collectable: Collectable, live: Payment | None) -> ChargeStep:
-    """What is done next; `live` is its payment that may still move money."""
+    """The next step; `live` is the payment that may still move money, if any."""
     if live is not None and live.unanswered and live.sent is not None:
         return ChargeStep.SEND_AGAIN
     if collectable.payment_status == PaymentStatus.SUCCEEDED or not collectable.is_collectable:
@@ -42,8 +42,8 @@ def charge_step(collectable: Collectable, live: Payment | None) -> ChargeStep:
 
 
 def needs_no_method(customer: Customer, collectable: Collectable, choice: PaymentMethodChoice | None) -> bool:
-    """Whether it can be charged without a method that we know: the customer pays by bank transfer, or it is a payment
-    request, which the provider finds a method for. Not if a method was chosen, or payment by hand.
+    """Whether it can be charged without a payment method that we know: the customer pays by bank transfer, or it is a
+    payment request, for which the provider chooses the method. False if a method, or payment by hand, was chosen.
     """
     if choice is not None and (choice.is_by_hand or choice.id is not None):
         return False
@@ -51,8 +51,8 @@ def needs_no_method(customer: Customer, collectable: Collectable, choice: Paymen
 
 
 def answered(payment: Payment, answer: Charged, now: datetime) -> Payment:
-    """The payment once its charge was answered. If a notice was faster than the answer, its status counts."""
-    known = replace(
+    """The payment after its charge was answered. If a notice arrived before the answer, the notice's status counts."""
+    sent = replace(
         payment,
         provider_payment_id=answer.provider_payment_id,
         method=answer.method or payment.method,
@@ -61,9 +61,9 @@ def answered(payment: Payment, answer: Charged, now: datetime) -> Payment:
         updated_at=now,
     )
     if payment.payment_status not in LIVE:
-        return known
+        return sent
     return replace(
-        known,
+        sent,
         status=answer.status,
         payment_status=answer.payment_status,
         next_action=answer.next_action,
@@ -72,7 +72,7 @@ def answered(payment: Payment, answer: Charged, now: datetime) -> Payment:
 
 
 def refused(payment: Payment, failure: ProviderFailure, follows: Consequence, now: datetime) -> Payment:
-    """The payment once its charge was refused. After a conflict it is not known what became of the charge."""
+    """The payment after its charge was refused. After a conflict the outcome of the charge is unknown."""
     is_unconfirmed = failure.kind is FailureKind.ACTION_REQUIRED
     return replace(
         payment,

@@ -1,4 +1,4 @@
-"""What is stored of usage between periods and between events, for each charge, filter and group."""
+"""Usage stored between periods and between events, for each charge, filter and group."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class CarriedLevel:
 class LevelReached:
     """The level of a recurring weighted sum at the end of a window that has just been rated.
 
-    It replaces the one stored for the same charge, filter, group and window. One that never `moved` (no event, and a
-    level of zero) is not stored.
+    It replaces the stored level of the same charge, filter, group and window. It is not stored if it never `moved` (no
+    event, and a level of zero).
     """
 
     level: CarriedLevel
@@ -67,5 +67,5 @@ def group_text(grouped_by: Mapping[str, str | None]) -> str:
 
 
 def group_pairs(text: str) -> dict[str, str | None]:
-    """The group that `text` was made from by `group_text`."""
+    """The group from which `group_text` made `text`."""
     return dict(json.loads(text))

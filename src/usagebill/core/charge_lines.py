@@ -1,4 +1,4 @@
-"""The lines of usage charges: one for each part and group that was used, and true-ups to minimums."""
+"""The lines of usage charges: one per part and group with usage, and true-ups to minimums."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object
 
 
 class UsageBilled(Protocol):
-    """The usage to bill: whose, by which plan, over which window."""
+    """The subscription, plan and window of the usage to bill."""
 
     @property
     def subscription(self) -> Subscription: ...
@@ -91,7 +91,7 @@ class PricedUsage(Protocol):
 
 
 def charge_line(usage: UsageBilled, priced: PricedUsage, invoice: Invoice | None, *, id: str, now: datetime) -> Fee:
-    """The fee of priced usage, as far as it is the same in arrears and in advance, on an invoice and on none."""
+    """The fee of priced usage: everything that is the same in arrears and in advance, with or without an invoice."""
     charge, amounts, part, window = priced.charge, priced.amounts, priced.part, usage.window
     line = new_fee(
         id=id,
@@ -125,9 +125,9 @@ def charge_line(usage: UsageBilled, priced: PricedUsage, invoice: Invoice | None
 
 
 def with_true_up(lines: Sequence[Fee], added: Fee | None) -> list[Fee]:
-    """The lines of a charge as its invoice lists them: empty ones left out, the true-up `added` last.
+    """The lines of a charge as its invoice lists them: without empty ones, and with the true-up `added` last.
 
-    The line that `added` belongs to stays even if it is empty.
+    The line that `added` refers to stays even if it is empty.
     """
     parent_id = None if added is None else added.true_up_parent_fee_id
     kept = [
@@ -143,10 +143,10 @@ def _is_empty(line: Fee) -> bool:
 
 
 def true_up_fee(charge: Charge, window: Window, fees: Sequence[Fee], *, id: str) -> Fee | None:
-    """The fee that brings the charge up to its minimum for the days of `window`; it belongs to the first fee without a
+    """The fee that brings the charge up to its minimum for the days of `window`; it refers to the first fee without a
     filter.
 
-    `fees` are all other fees of the charge. None if they reach the minimum, or there is none.
+    `fees` are all other fees of the charge. None if they reach the minimum or there is no minimum.
     """
     if charge.min_amount_cents <= 0:
         return None
@@ -191,7 +191,9 @@ def true_up_fee(charge: Charge, window: Window, fees: Sequence[Fee], *, id: str)
 
 
 def _own_amount(charge: Charge, fee: Fee) -> tuple[int, Decimal]:
-    """The amount of a fee in hundredths of its charge's pricing unit, else in cents: rounded, and precise."""
+    """The amount of a fee, rounded and precise: in hundredths of its charge's pricing unit if it has one, else in
+    cents.
+    """
     unit, details = charge.applied_pricing_unit, fee.pricing_unit_details
     if unit is None:
         return fee.amount_cents, fee.precise_amount_cents
@@ -206,7 +208,8 @@ def _own_amount(charge: Charge, fee: Fee) -> tuple[int, Decimal]:
 def billed_by_next_plan(
     charge: Charge, metric: BillableMetric, window: Window, next_plan: PlanDefinition | None
 ) -> bool:
-    """After an upgrade, usage that is carried over whole is billed by the new plan if it charges for the same metric.
+    """Whether the next plan bills usage that is carried over whole, because it charges for the same metric after an
+    upgrade.
 
     A weighted sum is not carried over: its time before the upgrade is billed by the old plan.
     """
@@ -214,4 +217,4 @@ def billed_by_next_plan(
         return False
     if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
         return False
-    return any(other.billable_metric_id == metric.id for other in next_plan.charges)
+    return any(next_charge.billable_metric_id == metric.id for next_charge in next_plan.charges)

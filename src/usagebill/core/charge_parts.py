@@ -29,9 +29,10 @@ __all__ = ["ChargePart", "ChargeResult", "charge_parts", "parsed_properties", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePart:
-    """One of the prices of a charge: a filter, or (None) the rest that no filter matches; `position` is its place.
+    """One of the prices of a charge: that of a filter, or (None) of events that match no filter; `position` is its
+    place.
 
-    Its usage is billed by the properties `group_keys`.
+    Usage is billed separately for each value of the properties `group_keys`.
     """
 
     filter: ChargeFilter | None
@@ -47,7 +48,7 @@ class ChargePart:
 
     @property
     def display_name(self) -> str | None:
-        """The filter's own name, or its values; None for the rest."""
+        """The filter's own name, or its values; None without a filter."""
         if self.filter is None:
             return None
         return self.filter.invoice_display_name or display_name(self.filter.values)
@@ -74,7 +75,7 @@ class ChargeResult:
 
     @property
     def shown_breakdown(self) -> Breakdown:
-        """The breakdown by those presentation keys that invoices show, rows of equal values added up."""
+        """The breakdown by the presentation keys that invoices show, with rows of equal values added up."""
         shown = presentation_keys(self.charge.properties, in_invoice=True)
         rows: dict[tuple[str | None, ...], Decimal] = {}
         for by, units in self.breakdown:
@@ -92,7 +93,7 @@ class ChargeResult:
         return amount_details(self.charge.charge_model, self.properties, self.usage)
 
 
-# By charge, filter and subunits: the JSON last parsed, and the result.
+# (charge, filter, subunits) -> the JSON last parsed, and the result.
 _parsed: dict[tuple[str, str | None, int], tuple[str, Mapping[str, object], Properties]] = {}
 _PARSED_AT_MOST = 20_000
 
@@ -102,10 +103,10 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
     cents = subunits(currency) if charge.applied_pricing_unit is None else PRICING_UNIT_SUBUNITS
     model, raw = charge.charge_model, part.raw_properties
     key = (charge.id, part.filter.id if part.filter else None, cents)
-    known = _parsed.get(key)
+    cached = _parsed.get(key)
     # `updated_at` is no key: a price may change twice at one instant.
-    if known is not None and known[0] == model and (known[1] is raw or known[1] == raw):
-        return known[2]
+    if cached is not None and cached[0] == model and (cached[1] is raw or cached[1] == raw):
+        return cached[2]
     if len(_parsed) >= _PARSED_AT_MOST:
         _parsed.clear()
     parsed = parse_properties(model, raw, subunits=cents)
@@ -114,19 +115,19 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
 
 
 class _KnownParts:
-    """The parts of charges with filters, as last made: an index of 50 filters costs as much as pricing them."""
+    """A cache of the parts of charges with filters: building the index of 50 filters costs as much as pricing them."""
 
     def __init__(self) -> None:
         self._parts: dict[str, tuple[Charge, BillableMetric, tuple[ChargePart, ...]]] = {}
         self._filters = 0
 
     def of(self, charge: Charge, metric: BillableMetric) -> tuple[ChargePart, ...]:
-        """They are made again only if the charge or what its metric declares has changed."""
+        """The parts of the charge, rebuilt only if the charge or the metric's declared values have changed."""
         if not charge.filters:
             return _made_parts(charge, metric)
-        known = self._parts.get(charge.id)
-        if known is not None and _are_same(known[0], charge) and known[1].filters == metric.filters:
-            return known[2]
+        cached = self._parts.get(charge.id)
+        if cached is not None and _are_same(cached[0], charge) and cached[1].filters == metric.filters:
+            return cached[2]
         parts = _made_parts(charge, metric)
         if self._filters >= _FILTERS_AT_MOST:
             self._parts, self._filters = {}, 0
@@ -135,10 +136,10 @@ class _KnownParts:
         return parts
 
 
-def _are_same(known: Charge, charge: Charge) -> bool:
-    """Whether they are equal, and their filters name the keys in the same order, in which they are shown."""
-    return known == charge and all(
-        list(before.values) == list(now.values) for before, now in zip(known.filters, charge.filters, strict=True)
+def _are_same(cached: Charge, charge: Charge) -> bool:
+    """Whether two versions of a charge are equal, including the order of filter keys, in which they are shown."""
+    return cached == charge and all(
+        list(before.values) == list(now.values) for before, now in zip(cached.filters, charge.filters, strict=True)
     )
 
 
@@ -147,7 +148,7 @@ _known_parts = _KnownParts()
 
 
 def charge_parts(charge: Charge, metric: BillableMetric) -> tuple[ChargePart, ...]:
-    """The filters of a charge in order, then the rest that none matches."""
+    """The filters of a charge in order, then the part for events that match none."""
     return _known_parts.of(charge, metric)
 
 
@@ -169,7 +170,7 @@ def _made_parts(charge: Charge, metric: BillableMetric) -> tuple[ChargePart, ...
 def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = False) -> tuple[str, ...]:
     """The properties by which the displayed units of a charge are split, without effect on its price.
 
-    `in_invoice` gives only those that invoices show.
+    `in_invoice` limits them to those that invoices show.
     """
     keys = properties.get("presentation_group_keys")
     if not isinstance(keys, (list, tuple)):

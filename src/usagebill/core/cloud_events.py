@@ -1,8 +1,8 @@
 """CloudEvents 1.0 as usage events: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md.
 
 `type` is the code of a billable metric, `subject` the external id of a subscription, `data` the properties. `source`
-and `id` together name an event (section "Required Attributes"), so both make its transaction id. The extension
-`precisetotalamountcents` is the amount of a charge that is dynamic.
+and `id` together identify an event (section "Required Attributes"), so its transaction id is made from both. The
+extension `precisetotalamountcents` is the amount of a dynamic charge.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _AMOUNT = "precisetotalamountcents"
 
 
 class NotACloudEvent(ValueError):
-    """What cannot be read. `problems` are codes by attribute."""
+    """A CloudEvent that cannot be read. `problems` maps attributes to codes."""
 
     def __init__(self, problems: Mapping[str, list[str]]) -> None:
         super().__init__("; ".join(f"{name}: {', '.join(codes)}" for name, codes in problems.items()))
@@ -25,14 +25,14 @@ class NotACloudEvent(ValueError):
 
 
 def is_cloud_event(sent: Mapping[str, object]) -> bool:
-    """Whether this says of itself that it is a CloudEvent."""
+    """Whether this claims to be a CloudEvent."""
     return "specversion" in sent
 
 
 def usage_event(sent: Mapping[str, object]) -> Mapping[str, object]:
-    """The usage event, with the keys of `EventInput`, that a CloudEvent in JSON tells. Raises `NotACloudEvent`.
+    """The usage event, with the keys of `EventInput`, in a CloudEvent in JSON. Raises `NotACloudEvent`.
 
-    `subject` is required here, though CloudEvents leave it out at will: usage of nobody is billed to nobody.
+    `subject` is required here though optional in CloudEvents: usage without a subscription is billed to nobody.
     """
     problems: dict[str, list[str]] = {}
     if sent.get("specversion") != "1.0":
@@ -60,7 +60,7 @@ def usage_event(sent: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _unix_seconds(time: object) -> str | None:
-    """Unix seconds as decimal text, cut to microseconds; None for what is no time of RFC 3339."""
+    """Unix seconds as decimal text, cut to microseconds; None if `time` is no RFC 3339 timestamp."""
     if not isinstance(time, str) or "T" not in time.upper():
         return None
     try:

@@ -1,9 +1,10 @@
-"""Collecting: when a charge is sent again, what follows from its answer, and what people read on their statements."""
+"""Collection: when a charge is retried, the consequences of its answer, and the texts on bank statements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import assert_never
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, VISIBLE, InvoiceStatus, InvoiceType
@@ -29,22 +30,22 @@ __all__ = [
     "retry_delay",
 ]
 
-# The error code of a charge that its customer has to confirm; another charge of the same may ask for that.
+# The error code of a charge that its customer has to confirm; another charge may ask for confirmation too.
 AUTHENTICATION_REQUIRED = "authentication_required"
-# While an organization has customers pay on pages, they are left this time before their method is charged.
+# If customers may pay on hosted pages, they get this much time before their payment method is charged.
 FIRST_ATTEMPT_DELAY = timedelta(minutes=10)
-# How often a provider that does not answer is asked again soon; then once an hour, until it does.
+# A provider that does not answer is retried this often at short intervals, then once an hour.
 MOST_QUICK_ATTEMPTS = 6
 _HOURLY = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collectable:
-    """An invoice or a payment request to collect; cents of `currency`.
+    """An invoice or a payment request to collect, in cents of `currency`.
 
-    `is_collectable` is False where nothing may be charged whatever is due: voided, self-billed. `is_gated`: a
-    subscription waits for it, or it is hidden until it is paid. `choice` is how the caller wants it paid, if not with
-    the customer's default method.
+    `is_collectable` is False if nothing may be charged whatever is due: voided, self-billed. `is_gated`: a subscription
+    waits for it, or it is hidden until it is paid. `choice` is the caller's payment method, if not the customer's
+    default.
     """
 
     type: PayableType
@@ -72,12 +73,12 @@ class Collectable:
 
     @property
     def column(self) -> str:
-        """The field of a payment that names it."""
+        """The field of a payment that refers to it."""
         return "invoice_id" if self.type is PayableType.INVOICE else "payment_request_id"
 
 
 def collectable_invoice(invoice: Invoice, payable: Payable, choice: PaymentMethodChoice | None) -> Collectable:
-    """An invoice as what is to be collected; `payable` is what the provider gets."""
+    """The invoice as something to collect; `payable` is what the provider is sent."""
     return Collectable(
         type=PayableType.INVOICE,
         id=invoice.id,
@@ -95,7 +96,7 @@ def collectable_invoice(invoice: Invoice, payable: Payable, choice: PaymentMetho
 
 
 def is_collected_on_issue(invoice: Invoice, customer: Customer) -> bool:
-    """Whether an invoice that can be paid from now on is charged: its customer has a provider that does so."""
+    """Whether an invoice is charged as soon as it can be paid: its customer has a provider that collects."""
     if customer.payment_connection_id is None or invoice.skip_automatic_payment or invoice.self_billed:
         return False
     return invoice.payment_status != PaymentStatus.SUCCEEDED
@@ -104,7 +105,7 @@ def is_collected_on_issue(invoice: Invoice, customer: Customer) -> bool:
 def first_charge_delay(invoice: Invoice, *, is_urgent: bool, has_pages: bool) -> timedelta:
     """How long an invoice waits for its first charge: some minutes, if its customer may pay it on a page meanwhile.
 
-    What `is_urgent` does not wait: somebody waits for its payment.
+    Nothing if it `is_urgent`, that is if somebody waits for its payment.
     """
     waits = has_pages and not is_urgent and invoice.payment_attempts == 0
     return FIRST_ATTEMPT_DELAY if waits else timedelta()
@@ -112,7 +113,7 @@ def first_charge_delay(invoice: Invoice, *, is_urgent: bool, has_pages: bool) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequence:
-    """What a failed charge makes of its payment and of what it was to pay.
+    """The consequences of a failed charge for its payment and for the invoice or payment request.
 
     `tells`: a webhook announces the failure. `notes`: the error is shown with the invoice.
     """
@@ -133,16 +134,29 @@ _AGAIN = Consequence(payment_status=ChargeStatus.FAILED, event=PaymentEvent.CHAR
 
 
 def consequence(kind: FailureKind, *, asks_customer: bool) -> Consequence:
-    """What follows from a failure that is not simply asked again. `asks_customer`: the customer may be asked to act."""
-    if kind is FailureKind.ACTION_REQUIRED:
-        return _AGAIN if asks_customer else _UNCONFIRMED
-    if kind in (FailureKind.TOO_SMALL, FailureKind.CONFLICT):
-        return _LEFT
-    return _FAILED if kind is FailureKind.DECLINED else _REFUSED
+    """The consequences of a failure that is not simply retried. `asks_customer`: the customer may be asked to act."""
+    match kind:
+        case FailureKind.ACTION_REQUIRED:
+            return _AGAIN if asks_customer else _UNCONFIRMED
+        case FailureKind.TOO_SMALL | FailureKind.CONFLICT:
+            return _LEFT
+        case FailureKind.DECLINED:
+            return _FAILED
+        case (
+            FailureKind.REFUSED
+            | FailureKind.FORGOTTEN
+            | FailureKind.UNAUTHORIZED
+            | FailureKind.UNREACHABLE
+            | FailureKind.THROTTLED
+            | FailureKind.NOT_SUPPORTED
+        ):
+            return _REFUSED
+        case _:
+            assert_never(kind)
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """How long to wait after so many attempts without an answer: 3, 18, 83, 258 seconds, 10 minutes, then an hour."""
+    """How long to wait after this many attempts without an answer: 3, 18, 83, 258 seconds, 10 minutes, then an hour."""
     if attempts >= MOST_QUICK_ATTEMPTS:
         return _HOURLY
     return timedelta(seconds=attempts**4 + 2)
@@ -159,5 +173,5 @@ def display_name(customer: Customer) -> str | None:
 
 
 def first_email(addresses: str | None) -> str | None:
-    """The first of several addresses with commas between them."""
+    """The first of several comma-separated addresses."""
     return (addresses or "").split(",")[0].strip() or None

@@ -1,7 +1,8 @@
-"""Minimum commitments: the least a plan's interval must bring in, and the true-up fee that fills the gap.
+"""Minimum commitments: the least a plan must bring in per interval, and the true-up fee that fills the gap.
 
-A commitment is settled once per interval, never for a month of a plan that bills one part monthly. In arrears that is
-the period of the record itself; in advance the period that the last subscription fee paid for, once it is over.
+A commitment is settled once per interval, never for a month of a plan that bills only some of its parts monthly. In
+arrears it is settled for the record's own period; in advance for the period of the last subscription fee, once it is
+over.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
     "true_up_precise",
 ]
 
-# What the fee is called unless the plan says otherwise; documents say it in their own language.
+# The fee's name unless the plan sets another; documents translate it.
 COMMITMENT_NAME = "Minimum commitment"
 
 
@@ -43,7 +44,7 @@ COMMITMENT_NAME = "Minimum commitment"
 class Settlement:
     """The period whose commitment a record settles.
 
-    `window` is the part of it in which the subscription lived, `period` the whole: fees whose own window lies in
+    `window` is the part of it in which the subscription was active, `period` the whole: fees whose own window lies in
     `period` count toward the commitment.
     """
 
@@ -54,8 +55,8 @@ class Settlement:
 def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None = None) -> Settlement | None:
     """The commitment period that `record` settles, None if it settles none.
 
-    `last_fee_at` is the timestamp of the latest earlier record that carries a subscription fee: a plan in advance has
-    nothing to settle before one. Starting records never settle anything; do not ask for them.
+    `last_fee_at` is the timestamp of the latest earlier record with a subscription fee: a plan in advance has nothing
+    to settle before one. Not meant for starting records, which never settle anything.
     """
     ended_at = cycle.terminated_at
     ended = ended_at is not None and ended_at.replace(microsecond=0) <= record.timestamp
@@ -92,14 +93,14 @@ def commitment_due(amount_cents: int, window: Window, tz: tzinfo) -> int:
 def counts_toward(period: Window, start: datetime, end: datetime) -> bool:
     """Whether a fee whose own window is `start` to `end` counts toward the commitment of `period`.
 
-    For recurring usage renewed in advance, whose record shows the period that closed, pass the moment of the
-    renewal as both. What counts is a fee's amount before coupons, taxes and credits.
+    For recurring usage renewed in advance, whose record shows the period that closed, pass the moment of the renewal as
+    both. A fee counts with its amount before coupons, taxes and credits.
     """
     return period.start <= start and end <= period.end
 
 
 def true_up(due_cents: int, counted_cents: Iterable[int]) -> int:
-    """The true-up fee in cents: what the counted fees fall short of the commitment. There is no fee if it is 0."""
+    """The true-up fee in cents: the gap between the counted fees and the commitment. There is no fee if it is 0."""
     return max(due_cents - sum(counted_cents), 0)
 
 

@@ -16,15 +16,15 @@ _EMAIL = re.compile(rf"[\w.!#$%&'*+/=?^`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
 
 
 def normalized_email(text: str) -> str:
-    """One or several addresses as stored: look-alike dashes become `-`, invisible characters around are removed."""
+    """One or more addresses as stored: look-alike dashes become `-`; invisible characters around them are removed."""
     return text.translate(_DASHES).translate(_INVISIBLE).strip()
 
 
 def is_email(text: str) -> bool:
-    """Whether `text` is one address, or several with commas between them."""
+    """Whether `text` is one address, or several separated by commas."""
     return all(_EMAIL.fullmatch(part.strip()) for part in text.split(","))
 
 
 def without_nul(text: str | None) -> str | None:
-    """`text` without NUL characters, which many programs take for the end."""
+    """`text` without NUL characters, which many programs take for the end of a text."""
     return text if text is None else text.replace("\0", "")

@@ -1,4 +1,4 @@
-"""Contracts: a subscription with the records that decide how it is billed, loaded once and handed down."""
+"""Contracts: a subscription with the records that decide how it is billed, loaded once and passed on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Contract", "Parties"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parties:
-    """Who is invoiced and who invoices: the customer, the billing entity it belongs to, and the one that is the issuer.
+    """The customer, its billing entity, and the entity that issues its invoices.
 
     The customer inherits the settings of its own `entity`, whoever the issuer is.
     """
@@ -35,12 +35,12 @@ class Parties:
 
     @property
     def dating(self) -> DatingSettings:
-        """What decides the dates of the customer's invoices."""
+        """The settings for the dates of the customer's invoices."""
         return dating_settings(self.customer, self.entity)
 
     @property
     def sends_empty(self) -> bool:
-        """Whether the customer is sent invoices of nothing."""
+        """Whether the customer is sent zero invoices."""
         return finalizes_zero_amount_invoices(self.customer, self.entity)
 
 
@@ -48,8 +48,8 @@ class Parties:
 class Contract:
     """A subscription, its plan (or override), the parties of its invoices and the customer's time zone.
 
-    `last_run` is the billing period that a run made last for the subscription: whoever has it billed loads the contract
-    again before asking what is billed next.
+    `last_run` is the billing period of the subscription's latest run. It goes stale with the next run: load the
+    contract again before asking what is billed next.
     """
 
     subscription: Subscription
@@ -60,11 +60,11 @@ class Contract:
 
     @property
     def customer(self) -> Customer:
-        """Whose subscription it is."""
+        """The customer of the subscription."""
         return self.parties.customer
 
     def of(self, subscription: Subscription) -> Contract:
-        """The contract with its subscription changed, in nothing that another plan or customer follows from."""
+        """The contract with a changed subscription, on the same plan and for the same customer."""
         return replace(self, subscription=subscription)
 
     def has_overdue_end(self, now: datetime) -> bool:
@@ -78,7 +78,9 @@ class Contract:
         return ends_at is not None and ending_at_instant(ends_at, self.zone) < now
 
     def cycle(self, zone: tzinfo | None = None) -> Cycle:
-        """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
+        """The settings that decide the periods of a subscription that has started, in `zone` or else the customer's
+        time zone.
+        """
         subscription = self.subscription
         succession = Succession(subscription.succession) if subscription.succession else None
         cycle = cycle_of(subscription, self.plan, zone or self.zone, succession=succession)

@@ -1,9 +1,9 @@
 """Records made and copied in a fraction of the time that a frozen dataclass takes.
 
-An invoice copies its lines and itself some forty times on its way, fifty fields each, and reads as many records: a
-billing run would spend more of its time on that than on anything else. A frozen class sets each field by a call of its
-own. So the fields are set on an object of a twin of the class, which is the same but not frozen, and which then becomes
-one of the class itself.
+An invoice copies its lines and itself some forty times while it is computed, fifty fields each, and reads as many
+records: a billing run would spend most of its time on that. A frozen class sets each field by a separate call. So the
+fields are set on an object of a twin class, which is identical but not frozen, and the object's class is then changed
+to the original.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["maker", "replace"]
 
 if TYPE_CHECKING:
-    # Fields and their types are checked as those of the original are.
+    # Fields and their types are checked as for the original.
     from dataclasses import replace
 else:
 
     def replace(record: Any, /, **changes: Any) -> Any:
-        """A copy of the record with these fields changed, as `dataclasses.replace` makes it; of a class with slots, and
-        without fields that depend on others.
+        """A copy of the record with these fields changed, like `dataclasses.replace`; for classes with slots, without
+        fields derived from others.
 
         Raises `TypeError` for a field that the record does not have.
         """
@@ -39,7 +39,7 @@ else:
 
 
 def maker(kind: type) -> Callable[..., Any]:
-    """What makes a record of the values of all its fields, in their order."""
+    """A function that makes a record from the values of all its fields, in order."""
     if not _is_plain(kind):
         names = [item.name for item in fields(kind)]
         return lambda *values: kind(**dict(zip(names, values, strict=True)))
@@ -54,13 +54,13 @@ def maker(kind: type) -> Callable[..., Any]:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether a record is its fields and nothing else, each in a slot."""
+    """Whether a record consists of its fields and nothing else, each in a slot."""
     return not (hasattr(kind, "__post_init__") or not all(item.init for item in fields(kind)) or kind.__dictoffset__)
 
 
 @cache
 def _twin(kind: type) -> tuple[Callable[..., Any], Callable[[Any], tuple[Any, ...]], frozenset[str]]:
-    """The twin of a class, what reads all fields of a record, and their names."""
+    """The twin of a class, a function that reads all fields of a record, and their names."""
     if not _is_plain(kind):
         raise TypeError(f"{kind.__name__} is not made of slots alone")
     names = [item.name for item in fields(kind)]

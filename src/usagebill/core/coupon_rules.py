@@ -1,4 +1,4 @@
-"""What a coupon, and a coupon applied to a customer, may be: field -> codes; empty if there are none."""
+"""Validation of coupons and applied coupons: field -> codes; empty if there are no errors."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
     return problems
 
 
-def overlaps(coupon: Coupon, charged: Iterable[tuple[str, str]], others: Iterable[Coupon]) -> bool:
-    """Whether a coupon of the customer, one of `others`, reduces plans or metrics that this limited one reaches.
+def overlaps(coupon: Coupon, charged: Iterable[tuple[str, str]], applied: Iterable[Coupon]) -> bool:
+    """Whether a coupon in `applied` reduces plans or metrics that this limited coupon reaches.
 
     `charged` are the (plan, metric) ids of charges: a coupon for plans reaches the metrics that they charge, and one
     for metrics the plans that charge them. A coupon without limits overlaps with none.
@@ -64,8 +64,8 @@ def overlaps(coupon: Coupon, charged: Iterable[tuple[str, str]], others: Iterabl
     plans_of_metrics = {plan for plan, metric in pairs if metric in metrics}
     reached_plans, reached_metrics = plans | plans_of_metrics, metrics | metrics_of_plans
     return any(
-        reached_plans.intersection(other.plan_ids) or reached_metrics.intersection(other.billable_metric_ids)
-        for other in others
+        reached_plans.intersection(present.plan_ids) or reached_metrics.intersection(present.billable_metric_ids)
+        for present in applied
     )
 
 
@@ -103,7 +103,7 @@ def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
 
 
 def expiry_run(expiration_at: datetime) -> datetime:
-    """When a coupon with this expiration is ended: at minute 30 of an hour, strictly after it (whole seconds)."""
+    """When a coupon with this expiration is ended: at minute 30 of an hour, strictly later (in whole seconds)."""
     expires = expiration_at.replace(microsecond=0)
     run = expires.replace(minute=30, second=0)
     return run if run > expires else run + timedelta(hours=1)

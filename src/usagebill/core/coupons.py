@@ -1,4 +1,4 @@
-"""Coupons: what they take off an invoice, in which order, and when they are used up."""
+"""Coupons: how much they take off an invoice, in which order they apply, and when they are used up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HUNDRED = Decimal(100)
 
 
 class CouponStatus(StrEnum):
-    """The state of a coupon, and of one that a customer has."""
+    """The state of a coupon, and of an applied coupon."""
 
     ACTIVE = "active"
     TERMINATED = "terminated"
@@ -53,7 +53,7 @@ class CouponType(StrEnum):
 
 
 class CouponFrequency(StrEnum):
-    """On how many invoices: until it is used up, on a number of them, or on all."""
+    """The invoices that a coupon reduces: until it is used up, a number of them, or all."""
 
     ONCE = "once"
     RECURRING = "recurring"
@@ -68,14 +68,14 @@ class CouponExpiration(StrEnum):
 
 
 class CouponEvent(StrEnum):
-    """Events that change its status."""
+    """Events that change a coupon's status."""
 
     USED_UP = "used_up"
     TERMINATE = "terminate"
     GIVE_BACK = "give_back"
 
 
-# A terminated applied coupon comes back only when an invoice that used it is voided.
+# A terminated applied coupon becomes active again only when an invoice that used it is voided.
 TRANSITIONS: Mapping[tuple[CouponStatus, CouponEvent], CouponStatus] = {
     (CouponStatus.ACTIVE, CouponEvent.USED_UP): CouponStatus.TERMINATED,
     (CouponStatus.ACTIVE, CouponEvent.TERMINATE): CouponStatus.TERMINATED,
@@ -86,13 +86,13 @@ TRANSITIONS: Mapping[tuple[CouponStatus, CouponEvent], CouponStatus] = {
 
 
 def transition(status: CouponStatus, event: CouponEvent) -> CouponStatus:
-    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    """The status that follows `event`; raises `TransitionError` if `TRANSITIONS` has none."""
     return following(TRANSITIONS, status, event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coupon:
-    """What may be applied to customers. `plan_ids` and `billable_metric_ids` limit it, one kind at most."""
+    """A coupon that can be applied to customers. `plan_ids` or `billable_metric_ids` limit it, but not both."""
 
     id: str
     organization_id: str
@@ -141,9 +141,9 @@ class AppliedCoupon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Which fees a coupon may reduce: those of metrics, those of subscriptions on plans, or (both None) all.
+    """The fees that a coupon may reduce: those of metrics, those of subscriptions on plans, or (both None) all.
 
-    `plan_ids` holds the targeted plans and the overrides made from them.
+    `plan_ids` includes the overrides of the targeted plans.
     """
 
     billable_metric_ids: frozenset[str] | None = None
@@ -175,9 +175,9 @@ def applied_to(
     amount_currency: str | None = None,
     percentage_rate: Decimal | None = None,
 ) -> AppliedCoupon:
-    """The coupon as a customer has it: what is not None takes the place of the coupon's own values.
+    """The coupon as applied to a customer: arguments other than None replace the coupon's own values.
 
-    Only an amount counts of a fixed coupon, and only a rate of one that takes off a percentage.
+    A fixed coupon uses only an amount, a percentage coupon only a rate.
     """
     is_fixed = coupon.coupon_type == CouponType.FIXED_AMOUNT
     duration = coupon.frequency_duration if frequency_duration is None else frequency_duration
@@ -202,7 +202,7 @@ def applied_to(
 
 
 def expires_at(coupon: Coupon) -> datetime | None:
-    """When an active coupon is to expire; None if it never does, or has ended."""
+    """When an active coupon expires; None if it never does, or has ended."""
     if coupon.status != CouponStatus.ACTIVE or coupon.expiration != CouponExpiration.TIME_LIMIT:
         return None
     return coupon.expiration_at
@@ -239,10 +239,10 @@ def apply_coupon(
 ) -> tuple[list[Fee], int] | None:
     """The fees with their shares of the discount, and the discount in cents; None if the coupon does not apply.
 
-    `plan_of` gives the plan of each fee's subscription. `subtotal_cents` is the invoice's, net of all credits so far;
-    `remaining_cents` what is left of a fixed coupon used once. A limited coupon is worth at most what is left of its
-    fees, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds its fee. The discount is
-    cut to whole cents before it is shared.
+    `plan_of` maps each fee's subscription to its plan. `subtotal_cents` is the invoice's, net of all credits so far;
+    `remaining_cents` the unused amount of a fixed coupon with frequency once. A limited coupon takes off at most the
+    remaining amount of its fees, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds
+    its fee. The discount is cut to whole cents before it is shared.
     """
     if applied.percentage_rate is None and applied.amount_currency != currency:
         return None
@@ -256,7 +256,7 @@ def apply_coupon(
 
 
 def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
-    """The fee with its share of a discount: what is left of it, in proportion to `base` (cents); 5 decimals."""
+    """The fee with its share of a discount: its remaining amount, in proportion to `base` (cents); 5 decimals."""
     if base <= ZERO:
         return fee
     share = divide(multiply(Decimal(credit_cents), net_of_coupons(fee)), base)
@@ -267,7 +267,7 @@ def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
 
 
 def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime) -> AppliedCoupon:
-    """The coupon after an invoice took `credit_cents` of it: `remaining_cents` was left before."""
+    """The coupon after an invoice took `credit_cents` of the `remaining_cents` left before."""
     duration = applied.frequency_duration_remaining
     if applied.frequency == CouponFrequency.RECURRING:
         duration = max((duration or 0) - 1, 0)
@@ -285,8 +285,8 @@ def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: d
 def given_back(applied: AppliedCoupon, coupon: Coupon, now: datetime, *, taken_cents: int) -> AppliedCoupon:
     """The coupon after an invoice that used it was voided.
 
-    It stays ended if its coupon was ended or deleted, or if it was ended by hand before it was used up. `taken_cents`
-    is what all invoices had taken of it, the voided one included.
+    It stays terminated if its coupon was ended or deleted, or if it was ended by hand before it was used up.
+    `taken_cents` is the total that all invoices had taken, including the voided one.
     """
     coupon_is_over = coupon.deleted_at is not None or coupon.status == CouponStatus.TERMINATED
     duration = applied.frequency_duration_remaining
@@ -308,7 +308,9 @@ def _is_used_up(applied: AppliedCoupon, taken_cents: int) -> bool:
 
 
 def remaining_amount(applied: AppliedCoupon, credited_cents: int) -> int | None:
-    """What is left of a fixed coupon used once, given what invoices that stand have taken; None for all others."""
+    """The unused cents of a fixed coupon with frequency once, given what invoices in force have taken; None for all
+    others.
+    """
     if applied.frequency != CouponFrequency.ONCE or applied.percentage_rate is not None:
         return None
     return (applied.amount_cents or 0) - credited_cents

@@ -1,4 +1,6 @@
-"""The balance of an invoice: its fees, its credit notes, and what may still be credited, refunded or offset."""
+"""The balance of an invoice: its fees, its credit notes, and the amounts that may still be credited, refunded or
+offset.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,14 @@ class Balance:
         """The fee of the invoice with this id."""
         return next((fee for fee in self.fees if fee.id == fee_id), None)
 
-    def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
+    def creditable_cents_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
         """The creditable amount of a fee, before taxes and coupons. `pending` items count as credited."""
-        left = creditable_fee(fee, [*self.items, *pending])
-        return left if self.unused_cents is None else min(left, self.unused_cents)
+        creditable_cents = creditable_fee(fee, [*self.items, *pending])
+        return creditable_cents if self.unused_cents is None else min(creditable_cents, self.unused_cents)
 
-    def left_of_fees(self) -> dict[str, int]:
+    def creditable_cents_by_fee(self) -> dict[str, int]:
         """The creditable amount of each fee, by id."""
-        return {fee.id: self.left_of(fee) for fee in self.fees}
+        return {fee.id: self.creditable_cents_of(fee) for fee in self.fees}
 
     def creditable(self, pending: Sequence[CreditNoteItem] = ()) -> Decimal:
         """The creditable amount of the invoice, taxes included; zero for a draft or a top-up."""
@@ -72,7 +74,7 @@ class Balance:
 
     @property
     def refundable(self) -> int:
-        """The amount of the invoice that may still be refunded."""
+        """The refundable amount of the invoice, in cents."""
         invoice = self.invoice
         paid = invoice.total_paid_amount_cents
         if invoice.status == InvoiceStatus.DRAFT or (
@@ -91,12 +93,12 @@ class Balance:
 
     @property
     def status_of_notes(self) -> CreditNoteStatus:
-        """A note of an invoice that is still to be issued is a draft, and issued with it."""
+        """The status of new notes: a note of an invoice that is still to be issued is a draft, and issued with it."""
         return CreditNoteStatus.DRAFT if self.invoice.status in NOT_YET_ISSUED else CreditNoteStatus.FINALIZED
 
     @property
     def offsettable(self) -> int:
-        """The amount of the invoice that credit notes may offset: at most the amount due."""
+        """The amount of the invoice that credit notes may offset, in cents: at most the amount due."""
         invoice, due = self.invoice, self.invoice.due_cents
         if invoice.status == InvoiceStatus.VOIDED:
             return 0
@@ -111,7 +113,7 @@ class Balance:
         sub_total, taxes = invoice.sub_total_excluding_taxes_amount_cents, invoice.taxes_amount_cents
         return remainder(sub_total, taxes, invoice.applied_taxes, self.notes)
 
-    def others(self, note_id: str | None = None) -> Parts:
+    def parts_of_notes(self, note_id: str | None = None) -> Parts:
         """The parts of the invoice's finalized notes, voided ones included, except one note."""
         counted = [note for note in self.notes if note.status == CreditNoteStatus.FINALIZED and note.id != note_id]
         return Parts(
@@ -120,9 +122,9 @@ class Balance:
             offset=sum(note.offset_amount_cents for note in counted),
         )
 
-    def rest(self) -> list[tuple[Fee, Decimal]]:
-        """All that is left to credit, as items."""
-        return [(fee, Decimal(cents)) for fee in self.fees if (cents := self.left_of(fee)) > 0]
+    def creditable_items(self) -> list[tuple[Fee, Decimal]]:
+        """All creditable amounts of the invoice, as items."""
+        return [(fee, Decimal(cents)) for fee in self.fees if (cents := self.creditable_cents_of(fee)) > 0]
 
     def worth(self, items: Sequence[tuple[Fee, Decimal]]) -> int:
         """The total of items in whole cents, with taxes and less coupons."""
@@ -137,8 +139,9 @@ class Balance:
         now: datetime,
         new_id: Callable[[], str],
     ) -> Credited:
-        """The amounts of items. `pending` are the same amounts as items of a note that may exhaust the invoice, else
-        None."""
+        """The amounts of items. `pending` are the same amounts as items of a note that may use up the invoice, else
+        None.
+        """
         excess = None
         if pending is not None and self._creditable(pending) == ZERO:
             excess = total(

@@ -1,4 +1,4 @@
-"""Estimates of credit notes: the most that a note over given items of an invoice's fees could credit."""
+"""Estimates of credit notes: the most that a note over some of an invoice's fees could credit."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def estimate_of(
 ) -> CreditNoteEstimate:
     """The most that a note over these items, cut to whole cents, could credit, refund and offset.
 
-    A top-up is refunded without taxes, up to what was paid of it and is still in the wallet; none of it is credited.
+    A top-up is refunded without taxes, up to the amount that was paid and is still in the wallet; none of it is
+    credited.
     """
     invoice = balance.invoice
     items = [(fee, truncate_cents(amount)) for fee, amount in sent]
-    wanted = sum(cents for _, cents in items)
+    requested_cents = sum(cents for _, cents in items)
     pending = [
         CreditNoteItem(
             id="",
@@ -51,14 +52,14 @@ def estimate_of(
     ]
     result = balance.credited(
         [(fee, Decimal(cents)) for fee, cents in items],
-        pending if wanted == sum(balance.left_of_fees().values()) else None,
+        pending if requested_cents == sum(balance.creditable_cents_by_fee().values()) else None,
         now=now,
         new_id=new_id,
     )
     amounts = estimated(result, balance.refundable)
     if invoice.invoice_type == InvoiceType.CREDIT:
-        left = min(wanted, invoice.total_paid_amount_cents, balance.refundable)
-        amounts = Estimate(max_creditable_cents=0, max_refundable_cents=left, taxes_cents=0)
+        refundable_cents = min(requested_cents, invoice.total_paid_amount_cents, balance.refundable)
+        amounts = Estimate(max_creditable_cents=0, max_refundable_cents=refundable_cents, taxes_cents=0)
     return CreditNoteEstimate(
         invoice=invoice,
         items=tuple(items),

@@ -1,4 +1,4 @@
-"""Remainders: what is left to credit of an invoice, to the cent, so that a void never credits too much."""
+"""Remainders: the creditable amount of an invoice, to the cent, so that a void never credits too much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Remainder", "remainder", "within", "within_parts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remainder:
-    """What is left of an invoice: its amount before taxes (coupons taken off), its taxes, and their lines, in cents."""
+    """The creditable amount of an invoice: before taxes (coupons taken off), its taxes, and their lines, in cents."""
 
     sub_total_cents: int
     taxes_cents: int
@@ -21,21 +21,21 @@ class Remainder:
 
     @property
     def total_cents(self) -> int:
-        """All that is left, taxes included."""
+        """The whole remainder, taxes included."""
         return self.sub_total_cents + self.taxes_cents
 
 
 def remainder(
     sub_total_cents: int, taxes_cents: int, lines: Sequence[AppliedTax], notes: Sequence[CreditNote]
 ) -> Remainder:
-    """What is left of an invoice's amount before taxes, its taxes and their lines after all `notes`; never below zero.
+    """The creditable amount before taxes, taxes and tax lines of an invoice after all `notes`; never below zero.
 
-    If rounding moved cents between them on a note, the remaining total is shared out.
+    If a note's rounding moved cents between them, the remaining total is shared out.
     """
-    left = max(0, sub_total_cents + taxes_cents - sum(note.total_amount_cents for note in notes))
-    taxes = min(left, max(0, taxes_cents - sum(note.taxes_amount_cents for note in notes)))
+    remaining_cents = max(0, sub_total_cents + taxes_cents - sum(note.total_amount_cents for note in notes))
+    taxes = min(remaining_cents, max(0, taxes_cents - sum(note.taxes_amount_cents for note in notes)))
     return Remainder(
-        sub_total_cents=left - taxes,
+        sub_total_cents=remaining_cents - taxes,
         taxes_cents=taxes,
         lines=tuple(_left_of_line(line, notes) for line in lines),
     )
@@ -46,9 +46,11 @@ def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
     return replace(line, amount_cents=max(0, line.amount_cents - used))
 
 
-def within_parts(parts: Parts, left: Remainder) -> Parts:
-    """`parts` capped at what is left: an excess rounding cent is taken off the credit, then off the others."""
-    excess = max(0, parts.total - left.total_cents)
+def within_parts(parts: Parts, remainder: Remainder) -> Parts:
+    """`parts` capped at the remainder: an excess rounding cent is taken off the credit, then off the offset and the
+    refund.
+    """
+    excess = max(0, parts.total - remainder.total_cents)
     credit = max(0, parts.credit - excess)
     excess -= parts.credit - credit
     offset = max(0, parts.offset - excess)
@@ -56,12 +58,13 @@ def within_parts(parts: Parts, left: Remainder) -> Parts:
     return Parts(credit=credit, refund=parts.refund - excess, offset=offset)
 
 
-def within(parts: Parts, result: Credited, left: Remainder) -> Credited:
-    """The amounts of items split into `parts` (at most what is left), capped: amount before taxes, taxes and each tax
-    line stay within what is left. If `parts` are all that is left, the amounts are exactly that."""
-    taxes = max(min(result.taxes_cents, left.taxes_cents), parts.total - left.sub_total_cents)
-    is_all = parts.total == left.total_cents
-    remaining = {line.code: line.amount_cents for line in left.lines}
+def within(parts: Parts, result: Credited, remainder: Remainder) -> Credited:
+    """The amounts of items split into `parts` (at most the remainder), capped: the amount before taxes, the taxes and
+    each tax line stay within the remainder. If `parts` use up the remainder, the amounts equal it.
+    """
+    taxes = max(min(result.taxes_cents, remainder.taxes_cents), parts.total - remainder.sub_total_cents)
+    is_all = parts.total == remainder.total_cents
+    remaining = {line.code: line.amount_cents for line in remainder.lines}
     lines = (
         replace(line, amount_cents=remaining[line.code] if is_all else min(line.amount_cents, remaining[line.code]))
         for line in result.lines

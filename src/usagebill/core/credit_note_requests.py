@@ -1,4 +1,4 @@
-"""What a request for a credit note may ask for: of which invoice, in which parts, and over what amounts."""
+"""Checks of credit note requests: the invoice, the parts, and the amounts."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ _FIRST_VERSION = 2
 
 
 def is_unpaid_top_up(invoice_type: InvoiceType, payment_status: PaymentStatus) -> bool:
-    """Whether the invoice is for credits that nobody has paid for yet."""
+    """Whether the invoice is an unpaid top-up."""
     return invoice_type == InvoiceType.CREDIT and payment_status in (PaymentStatus.PENDING, PaymentStatus.FAILED)
 
 
 def takes_notes(
     status: InvoiceStatus, version_number: int, invoice_type: InvoiceType, *, wallet_is_active: bool
 ) -> bool:
-    """Whether notes may be made of an invoice; of a top-up, while the wallet of its credits is active."""
+    """Whether the invoice may have credit notes; a top-up only while the wallet with its credits is active."""
     if status not in CREDITABLE or version_number < _FIRST_VERSION:
         return False
     return invoice_type != InvoiceType.CREDIT or wallet_is_active
 
 
 def takes_parts(invoice_type: InvoiceType, payment_status: PaymentStatus, parts: Parts) -> bool:
-    """Whether a note may have these parts: of credits that are not paid for, nothing can be given back."""
+    """Whether a note may have these parts: unpaid credits cannot be given back."""
     return not is_unpaid_top_up(invoice_type, payment_status) or (parts.credit <= 0 and parts.refund <= 0)
 
 
 def item_amount(sent: object) -> Decimal | None:
-    """The amount sent for an item, zero if none is; None for what is no amount."""
+    """The amount sent for an item, zero if none was sent; None if it is no amount."""
     if isinstance(sent, bool):
         return None
     if sent is None:
@@ -69,7 +69,7 @@ def item_amount(sent: object) -> Decimal | None:
 
 
 def item_problem(cents: int, *, left_cents: int, unused_cents: int | None) -> str | None:
-    """The error code for an item of so many cents, before taxes and coupons; None if there is so much left of its fee.
+    """The error code for an item of `cents`, before taxes and coupons; None if its fee has that much left.
 
     `unused_cents` is what the wallet still holds of a top-up, None for any other invoice.
     """
@@ -82,7 +82,7 @@ def item_problem(cents: int, *, left_cents: int, unused_cents: int | None) -> st
 def requested_items(balance: Balance, request: object, *, together: bool = True) -> list[tuple[Fee, Decimal]]:
     """The items of a request, each a fee with an amount before taxes and coupons.
 
-    They are checked one by one; with `together`, those of the same fee add up. Raises `NotFound` for a fee that the
+    They are checked one by one; with `together`, items of the same fee add up. Raises `NotFound` for a fee that the
     invoice does not have, and `Invalid`.
     """
     if not isinstance(request, (list, tuple)):
@@ -99,7 +99,9 @@ def requested_items(balance: Balance, request: object, *, together: bool = True)
             if amount is None:
                 raise Invalid(amount_cents="invalid_value")
             cents = round_cents(amount) + (credited_cents.get(fee.id, 0) if together else 0)
-            problem = item_problem(cents, left_cents=balance.left_of(fee), unused_cents=balance.unused_cents)
+            problem = item_problem(
+                cents, left_cents=balance.creditable_cents_of(fee), unused_cents=balance.unused_cents
+            )
             if problem is not None and not unpaid_top_up:
                 raise Invalid(amount_cents=problem)
             credited_cents[fee.id] = cents
@@ -109,7 +111,7 @@ def requested_items(balance: Balance, request: object, *, together: bool = True)
 
 def fitting_parts(balance: Balance, requested: Parts, result: Credited) -> Parts:
     """The requested parts, adjusted by rounding cents. Raises `Invalid` if items or invoice do not allow them."""
-    invoice, others, gross = balance.invoice, balance.others(), gross_total(balance.fees)
+    invoice, of_other_notes, gross = balance.invoice, balance.parts_of_notes(), gross_total(balance.fees)
     total_cents, paid_cents = invoice.total_amount_cents, invoice.total_paid_amount_cents
     problems = validation_errors(
         requested,
@@ -118,17 +120,17 @@ def fitting_parts(balance: Balance, requested: Parts, result: Credited) -> Parts
         total_cents=total_cents,
         paid_cents=paid_cents,
         payment_succeeded=invoice.payment_status == PaymentStatus.SUCCEEDED,
-        others=others,
+        of_other_notes=of_other_notes,
         top_up=invoice.invoice_type == InvoiceType.CREDIT,
     )
     if problems:
         raise Invalid(problems)
-    most = largest_parts(requested, others, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)
+    most = largest_parts(requested, of_other_notes, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)
     return adjusted_parts(requested, result, most)
 
 
 def takes_void_parts(balance: Balance, parts: Parts) -> bool:
-    """Whether a void may give back this much: no more than is left to credit, and no more than was paid as refund."""
+    """Whether a void may give back this much: no more than is left to credit, and no more refund than was paid."""
     creditable = balance.creditable()
     if parts.credit < 0 or parts.refund < 0:
         return False

@@ -1,4 +1,4 @@
-"""Credit notes: what can be credited of an invoice, what a note is worth, and how its balance is used."""
+"""Credit notes: how much of an invoice can be credited, the amounts of a note, and the use of its balance."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _HUNDRED = Decimal(100)
 
 
 class CreditNoteReason(StrEnum):
-    """Why something is credited."""
+    """The reason for a credit."""
 
     DUPLICATED_CHARGE = "duplicated_charge"
     PRODUCT_UNSATISFACTORY = "product_unsatisfactory"
@@ -89,7 +89,7 @@ class CreditStatus(StrEnum):
     VOIDED = "voided"
 
 
-# What such a note credits is taken off what was billed.
+# Notes in these states reduce the amount billed.
 CREDITED = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
@@ -107,7 +107,7 @@ TRANSITIONS: Mapping[tuple[CreditStatus, CreditNoteEvent], CreditStatus] = {
 
 
 def transition(status: CreditStatus, event: CreditNoteEvent) -> CreditStatus:
-    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    """The status that follows `event`; raises `TransitionError` if `TRANSITIONS` has none."""
     return following(TRANSITIONS, status, event)
 
 
@@ -177,7 +177,7 @@ class CreditNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """How a note's total is split: balance for later invoices, refund, or offset of its own invoice (cents)."""
+    """The split of a note's total: balance for later invoices, refund, or offset of its own invoice (cents)."""
 
     credit: int = 0
     refund: int = 0
@@ -239,8 +239,8 @@ def creditable_invoice(
     `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together. The
     rest of a fee is worth its amount less its own share of these.
     """
-    left = {fee.id: creditable_fee(fee, items) for fee in fees}
-    if sum(left.values()) == 0 or fees_amount_cents == 0:
+    creditable = {fee.id: creditable_fee(fee, items) for fee in fees}
+    if sum(creditable.values()) == 0 or fees_amount_cents == 0:
         return ZERO
     # Reductions that no fee holds are spread evenly: fractions of a cent, and progressive billing credits
     # for usage that this invoice does not bill.
@@ -251,7 +251,7 @@ def creditable_invoice(
             continue
         evenly = divide(multiply(unheld, Decimal(fee.amount_cents)), Decimal(fees_amount_cents))
         net_of_fee = subtract(net_of_coupons(fee), evenly)
-        net = divide(multiply(net_of_fee, Decimal(left[fee.id])), Decimal(fee.amount_cents))
+        net = divide(multiply(net_of_fee, Decimal(creditable[fee.id])), Decimal(fee.amount_cents))
         whole = add(whole, net)
         tax = add(tax, _tax_of(net, fee))
     return add(round_to(whole, _DECIMALS), Decimal(round_cents(tax)))
@@ -263,7 +263,9 @@ def _tax_of(net: Decimal, fee: Fee) -> Decimal:
 
 
 def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:
-    """The refundable amount of an invoice: at most what was paid and not refunded, and at most what is creditable."""
+    """The refundable amount of an invoice in cents: at most the paid amount not refunded yet, and at most what is
+    creditable.
+    """
     return max(0, truncate_cents(min(Decimal(paid_cents - refunded_cents), creditable)))
 
 
@@ -276,11 +278,12 @@ def credited(
     now: datetime,
     new_id: Callable[[], str],
 ) -> Credited:
-    """The amounts of items (fee, precise amount before taxes and coupons), coupons and taxes in proportion to the fee.
+    """The amounts of items (fee, precise amount before taxes and coupons), with coupons and taxes in proportion to the
+    fee.
 
-    Rates and names come from the invoice's own tax lines. `last_note_excess` is given for the note that empties the
-    invoice: the sum, over the other notes, of rounded less precise taxes; taking it off makes the notes' taxes add
-    up to the invoice's.
+    Rates and names come from the invoice's own tax lines. `last_note_excess` is set for the note that uses up the
+    invoice: the sum, over the other notes, of rounded less precise taxes; subtracting it makes the notes' taxes add up
+    to the invoice's.
     """
     lines_by_key = {line.key: line for line in invoice_lines}
     items_precise = total(amount for _, amount in items)
@@ -335,7 +338,7 @@ def credited(
 def adjusted_parts(parts: Parts, result: Credited, most: Parts | None = None) -> Parts:
     """The parts as stored, moved by the cent or two that separate them from the rounded subtotal and taxes.
 
-    The credit is moved if there is any, else the larger of refund and offset, so that a note that is all refund or all
+    The credit is moved if there is any, else the larger of refund and offset, so a note that is all refund or all
     offset stays so. No part is raised beyond `most` or lowered below zero: then the parts stay, and the subtotal takes
     the cents (`fitted_to`).
     """
@@ -364,13 +367,13 @@ def note_number(invoice_number: str, position: int) -> str:
     return f"{invoice_number}-CN{position:03d}"
 
 
-def largest_parts(parts: Parts, others: Parts, *, gross_cents: int, total_cents: int, paid_cents: int) -> Parts:
-    """The most that each of `parts` may be raised to, the others staying as they are; see `validation_errors`."""
-    left = gross_cents - others.total + 1 - parts.total
+def largest_parts(parts: Parts, of_other_notes: Parts, *, gross_cents: int, total_cents: int, paid_cents: int) -> Parts:
+    """The most that each of `parts` may be raised to while the other two stay; see `validation_errors`."""
+    room_cents = gross_cents - of_other_notes.total + 1 - parts.total
     return Parts(
-        credit=parts.credit + left,
-        refund=min(parts.refund + left, paid_cents - others.refund),
-        offset=min(parts.offset + left, total_cents - paid_cents - others.offset),
+        credit=parts.credit + room_cents,
+        refund=min(parts.refund + room_cents, paid_cents - of_other_notes.refund),
+        offset=min(parts.offset + room_cents, total_cents - paid_cents - of_other_notes.offset),
     )
 
 
@@ -405,14 +408,14 @@ def validation_errors(
     total_cents: int,
     paid_cents: int,
     payment_succeeded: bool,
-    others: Parts,
+    of_other_notes: Parts,
     top_up: bool = False,
 ) -> dict[str, list[str]]:
-    """Why a note with these parts is refused: field -> codes, empty if it is not.
+    """The errors of a note with these parts: field -> codes, empty if it is valid.
 
-    `others` sums the parts of the invoice's other finalized notes (voided ones included); `gross_cents` is
-    `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it. A `top_up` of a wallet can
-    only be refunded, or offset as a whole while nothing is paid.
+    `of_other_notes` sums the parts of the invoice's other finalized notes (voided ones included); `gross_cents` is
+    `gross_total`, `total_cents` the invoice's total and `paid_cents` the amount paid. A `top_up` of a wallet can only
+    be refunded, or offset as a whole while nothing is paid.
     """
     errors: dict[str, list[str]] = {}
 
@@ -429,22 +432,22 @@ def validation_errors(
             refuse(field, "invalid_value")
     if parts.refund > 0 and (paid_cents <= 0 or (not payment_succeeded and paid_cents == total_cents)):
         refuse("refund_amount_cents", "cannot_refund_unpaid_invoice")
-    if parts.refund > max(0, paid_cents - others.refund):
+    if parts.refund > max(0, paid_cents - of_other_notes.refund):
         refuse("refund_amount_cents", "higher_than_remaining_invoice_amount")
     if top_up and parts.credit > 0:
         refuse("credit_amount_cents", "cannot_credit_invoice")
-    if parts.credit > gross_cents - others.credit - others.offset + 1:
+    if parts.credit > gross_cents - of_other_notes.credit - of_other_notes.offset + 1:
         refuse("credit_amount_cents", "higher_than_remaining_invoice_amount")
     if top_up and parts.offset > 0 and paid_cents > 0:
         refuse("offset_amount_cents", "cannot_apply_to_paid_invoice")
     if top_up and parts.offset not in (0, total_cents):
         refuse("offset_amount_cents", "not_equal_to_total_amount")
-    due = total_cents - paid_cents - others.offset
-    if parts.offset > max(0, min(due, gross_cents - others.credit - others.offset)):
+    due = total_cents - paid_cents - of_other_notes.offset
+    if parts.offset > max(0, min(due, gross_cents - of_other_notes.credit - of_other_notes.offset)):
         refuse("offset_amount_cents", "higher_than_remaining_invoice_amount")
     if abs(parts.total - result.total_cents) > 1:
         refuse("base", "does_not_match_item_amounts")
-    if parts.total > gross_cents - others.total + 1:
+    if parts.total > gross_cents - of_other_notes.total + 1:
         refuse("base", "higher_than_remaining_invoice_amount")
     if parts.total <= 0:
         refuse("base", "total_amount_must_be_positive")
@@ -461,7 +464,7 @@ def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
 
 
 def restored(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
-    """The note with cents of its balance again that had gone to an invoice which was never issued.
+    """The note after `amount_cents` of its balance came back from an invoice that was never issued.
 
     A note that was voided meanwhile gets nothing back.
     """
@@ -482,7 +485,7 @@ def voided(note: CreditNote, now: datetime) -> CreditNote:
 
 
 def with_amounts(note: CreditNote, parts: Parts, result: Credited) -> CreditNote:
-    """The note split into `parts`, with what its items come to."""
+    """The note split into `parts`, with the amounts of its items."""
     return replace(
         note,
         total_amount_cents=parts.total,
@@ -508,24 +511,24 @@ def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int
     shared = []
     for fee in fees:
         after_tax = add(net_of_coupons(fee), Decimal(fee.taxes_amount_cents))
-        left = subtract(after_tax, fee.precise_credit_notes_amount_cents)
-        part = divide(multiply(Decimal(credit_cents), left), Decimal(remaining_cents))
+        remaining = subtract(after_tax, fee.precise_credit_notes_amount_cents)
+        part = divide(multiply(Decimal(credit_cents), remaining), Decimal(remaining_cents))
         credited = round_to(add(fee.precise_credit_notes_amount_cents, part), _DECIMALS)
         shared.append(replace(fee, precise_credit_notes_amount_cents=min(credited, after_tax)))
     return shared
 
 
 def surplus_items(
-    fees: Sequence[Fee], left: Mapping[str, int], cents: int, *, gross: bool
+    fees: Sequence[Fee], creditable: Mapping[str, int], cents: int, *, gross: bool
 ) -> list[tuple[Fee, Decimal, int]]:
     """Items that credit `cents` (before taxes), largest fees first: fee, amount of the item, and cents taken.
 
-    `left` is what is left to credit of each fee. With `gross`, cents are of the full fees; else of the fees less their
-    shares of coupons and progressive billing credits.
+    `creditable` is the remaining creditable amount of each fee. With `gross`, cents are of the full fees; else of the
+    fees less their shares of coupons and progressive billing credits.
     """
     items = []
     for fee in sorted(fees, key=lambda fee: (-(Decimal(fee.amount_cents) if gross else net_of_coupons(fee)), fee.id)):
-        room, whole = left[fee.id], Decimal(fee.amount_cents)
+        room, whole = creditable[fee.id], Decimal(fee.amount_cents)
         net = net_of_coupons(fee)
         if not gross:
             room = 0 if fee.amount_cents <= 0 else truncate_cents(divide(multiply(net, Decimal(room)), whole))
@@ -537,14 +540,14 @@ def surplus_items(
     return items
 
 
-def proportional_items(left: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:
-    """Items that credit `wanted_cents` of `base_cents` over all fees: fee id -> amount, zero amounts left out.
+def proportional_items(creditable: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:
+    """Items that credit `wanted_cents` of `base_cents` over all fees: fee id -> amount, without zero amounts.
 
-    Amounts have the 5 decimals that items are kept with.
+    Amounts have the 5 decimals that items are stored with.
     """
-    wanted, base = (Decimal(wanted_cents), Decimal(base_cents)) if base_cents else (ONE, ONE)
+    part, base = (Decimal(wanted_cents), Decimal(base_cents)) if base_cents else (ONE, ONE)
     return {
-        fee_id: round_to(divide(multiply(Decimal(cents), wanted), base), _DECIMALS)
-        for fee_id, cents in left.items()
+        fee_id: round_to(divide(multiply(Decimal(cents), part), base), _DECIMALS)
+        for fee_id, cents in creditable.items()
         if cents > 0
     }

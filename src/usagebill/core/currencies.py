@@ -33,12 +33,12 @@ _SUBUNITS = {code: Decimal(10**decimals) for code, decimals in CURRENCIES.items(
 
 
 def exponent(currency: str) -> int:
-    """How many decimals the currency's major unit has: 2 for EUR, 0 for JPY, 3 for KWD. KeyError if unknown."""
+    """The number of decimals of the currency's major unit: 2 for EUR, 0 for JPY, 3 for KWD. KeyError if unknown."""
     return CURRENCIES[currency]
 
 
 def subunits(currency: str) -> int:
-    """How many cents (smallest units) make one major unit: 100 for EUR, 1 for JPY, 1000 for KWD."""
+    """The number of cents (smallest units) in one major unit: 100 for EUR, 1 for JPY, 1000 for KWD."""
     return int(_SUBUNITS[currency])
 
 

@@ -1,4 +1,4 @@
-"""Customers: who is billed, and which settings they inherit."""
+"""Customers: who is billed, and the settings they inherit."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ __all__ = [
 
 
 class AccountType(StrEnum):
-    """Whether a customer is invoiced, or invoices us: a partner's invoices are self-billed."""
+    """The direction of invoices: the customer is invoiced, or is a partner who invoices us (self-billed)."""
 
     CUSTOMER = "customer"
     PARTNER = "partner"
 
 
 class ZeroAmountInvoices(StrEnum):
-    """Whether an invoice whose fees add up to nothing is issued."""
+    """Whether an invoice is issued if its fees add up to zero."""
 
     INHERIT = "inherit"  # as the billing entity says
     SKIP = "skip"
@@ -90,11 +90,11 @@ class MetadataItem:
 
 
 class IntegrationCategory(StrEnum):
-    """The categories of other systems."""
+    """The categories of external systems."""
 
-    TAX = "tax"  # it says what invoices are taxed with
-    ACCOUNTING = "accounting"  # it keeps the books
-    CRM = "crm"  # it knows the customer relationship
+    TAX = "tax"  # calculates the taxes of invoices
+    ACCOUNTING = "accounting"  # keeps the books
+    CRM = "crm"  # manages customer relationships
 
 
 # The kinds of system that customers can be linked to, by their `integration_type`.
@@ -110,10 +110,10 @@ INTEGRATION_CATEGORIES: Mapping[str, IntegrationCategory] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrationCustomer:
-    """A customer's account with a tax provider, accounting system or CRM, which calls it `external_customer_id`.
+    """A customer's account with a tax provider, accounting system or CRM, where its id is `external_customer_id`.
 
-    `subsidiary_id` says where an accounting system keeps it, `targeted_object` as what a CRM does, and `email` by which
-    address it knows a person.
+    `subsidiary_id` is the subsidiary in an accounting system, `targeted_object` the kind of object in a CRM, `email`
+    the address by which it identifies a person.
     """
 
     id: str
@@ -137,11 +137,11 @@ class IntegrationCustomer:
 class Customer:
     """Null settings are inherited from the billing entity. Grace period and payment term are in days.
 
-    While a `vat_check` runs, the customer's invoices wait for their taxes. The first tax provider that
-    `integration_customers` names calculates them instead; `tax_error` is its last error.
+    While a `vat_check` runs, the customer's invoices wait for their taxes. If `integration_customers` names a tax
+    provider, the first one calculates the taxes instead; `tax_error` is its last error.
 
-    `payment_connection_id` is the payment provider that collects its invoices, which calls it `provider_customer_id`;
-    `provider_payment_methods` are the kinds of method that it may pay with there.
+    `payment_connection_id` is the payment provider that collects its invoices, where the customer is
+    `provider_customer_id`; `provider_payment_methods` are the kinds of method allowed there.
     """
 
     id: str
@@ -203,7 +203,7 @@ def links_of(customer: Customer, category: IntegrationCategory) -> list[Integrat
 
 
 def without_links(customer: Customer, connection_id: str) -> tuple[IntegrationCustomer, ...]:
-    """The customer's links to all systems but this one."""
+    """The customer's links except those of this connection."""
     return tuple(link for link in customer.integration_customers if link.connection_id != connection_id)
 
 
@@ -233,7 +233,7 @@ def issuing_date_adjustment(customer: Customer, entity: BillingEntity) -> str:
 
 
 def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) -> bool:
-    """Whether an invoice whose fees add up to nothing is issued."""
+    """Whether an invoice is issued if its fees add up to zero."""
     if customer.finalize_zero_amount_invoice == ZeroAmountInvoices.INHERIT:
         return entity.finalize_zero_amount_invoice
     return customer.finalize_zero_amount_invoice == ZeroAmountInvoices.FINALIZE
@@ -269,14 +269,14 @@ def definition_errors(customer: Customer) -> dict[str, list[str]]:
     return errors
 
 
-def metadata_errors(item: MetadataItem, others: Sequence[MetadataItem]) -> dict[str, list[str]]:
-    """Errors in an item beside the `others` of its customer, as field -> codes."""
+def metadata_errors(item: MetadataItem, existing: Sequence[MetadataItem]) -> dict[str, list[str]]:
+    """Errors in an item, given the `existing` ones of its customer, as field -> codes."""
     errors: dict[str, list[str]] = {}
     if not item.key:
         errors["key"] = ["value_is_mandatory"]
     elif len(item.key) > _LONGEST_KEY:
         errors["key"] = ["value_is_too_long"]
-    elif any(other.key == item.key for other in others):
+    elif any(present.key == item.key for present in existing):
         errors["key"] = ["value_already_exist"]
     if not item.value:
         errors["value"] = ["value_is_mandatory"]

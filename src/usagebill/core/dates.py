@@ -32,7 +32,7 @@ __all__ = [
 
 
 class IssuingDateAnchor(StrEnum):
-    """Which day a periodic invoice is dated from."""
+    """The day from which a periodic invoice is dated."""
 
     CURRENT_PERIOD_END = "current_period_end"
     NEXT_PERIOD_START = "next_period_start"
@@ -102,7 +102,7 @@ def dates_at_creation(occasion: Occasion, settings: DatingSettings, billed_at: d
 def dates_at_finalization(
     dates: InvoiceDates, occasion: Occasion, settings: DatingSettings, finalized_at: datetime, tz: tzinfo
 ) -> InvoiceDates:
-    """The dates of a draft that is finalized, by the clock or by hand: it is issued that day, unless it keeps its
+    """The dates of a draft that is finalized automatically or by hand: it is issued that day, unless it keeps its
     anchor. The due date follows.
     """
     keeps = occasion is Occasion.PERIODIC and settings.adjustment is IssuingDateAdjustment.KEEP_ANCHOR
@@ -113,7 +113,7 @@ def dates_at_finalization(
 def dates_with_new_settings(
     dates: InvoiceDates, occasion: Occasion, old: DatingSettings, new: DatingSettings
 ) -> InvoiceDates:
-    """The dates of a draft after its customer's settings have changed: each moves as far as its offset does."""
+    """The dates of a draft after its customer's settings changed: each moves by the change of its offset."""
     moved = timedelta(days=issuing_offset(occasion, new) - issuing_offset(occasion, old))
     delayed = timedelta(days=_grace(occasion, new) - _grace(occasion, old))
     shifted = replace(dates, issuing=dates.issuing + moved, expected_finalization=dates.expected_finalization + delayed)
@@ -121,5 +121,5 @@ def dates_with_new_settings(
 
 
 def dates_with_new_term(dates: InvoiceDates, net_payment_term: int) -> InvoiceDates:
-    """The same dates, due so many days after the issuing date."""
+    """The same dates, due `net_payment_term` days after the issuing date."""
     return replace(dates, payment_due=dates.issuing + timedelta(days=net_payment_term))

@@ -1,4 +1,4 @@
-"""Days: how many days lie between two instants, on the wall clock of a time zone."""
+"""Days: the number of days between two instants, on the wall clock of a time zone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def local_date(instant: datetime, tz: tzinfo) -> date:
 
 
 def calendar_days(a: datetime, b: datetime, tz: tzinfo) -> int:
-    """Local dates from that of `a` to that of `b`, both counted: 1 when both lie on one day, negative or zero
-    when `b` lies on an earlier day.
+    """The number of local dates from `a` to `b`, both included: 1 if both fall on one day, zero or negative if `b`
+    falls on an earlier day.
     """
     return (local_date(b, tz) - local_date(a, tz)).days + 1
 
@@ -28,7 +28,7 @@ def days_between(a: datetime, b: datetime, tz: tzinfo) -> int:
     """The days of a period from `a` to `b`: started 24-hour blocks of wall clock time.
 
     A `b` at exactly local midnight counts the day that starts there. Clock changes do not count, so the result equals
-    `calendar_days` if `a` is a local midnight. Not positive when `b` lies before `a`.
+    `calendar_days` if `a` is a local midnight. Zero or negative if `b` is before `a`.
     """
     end = b.astimezone(tz)
     if end.time() == time.min:
@@ -38,7 +38,7 @@ def days_between(a: datetime, b: datetime, tz: tzinfo) -> int:
 
 
 def next_time_of_day(at: time, now: datetime) -> datetime:
-    """The next instant after `now` at which it is `at`, a time of day with a fixed offset such as UTC."""
+    """The next instant after `now` at which the clock shows `at`, a time of day with a fixed offset such as UTC."""
     today = datetime.combine(now.astimezone(at.tzinfo).date(), at)
     return today if today > now else today + _DAY
 

@@ -1,4 +1,4 @@
-"""Credit notes of drafts: how a note follows the fees of its invoice, which change until it is finalized."""
+"""Credit notes of drafts: a note follows the fees of its invoice, which change until it is finalized."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["followed_item", "followed_parts", "within_due"]
 
 
 def followed_parts(note: CreditNote, whole_cents: int) -> Parts:
-    """How a note that now comes to `whole_cents` is given: what it refunds and settles, as far as it goes, else credit.
+    """The parts of a note whose total is now `whole_cents`: its refund and offset as far as the total allows, the rest
+    as credit.
 
-    One without credit settles whatever there is. Rounding may bring the whole below zero, which no part goes.
+    A note without credit offsets everything. Rounding may make the total negative, but no part goes below zero.
     """
     whole_cents = max(0, whole_cents)
     refund = min(note.refund_amount_cents, whole_cents)
@@ -26,7 +27,9 @@ def followed_parts(note: CreditNote, whole_cents: int) -> Parts:
 
 
 def followed_item(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> CreditNoteItem | None:
-    """The item once the fees `before` have given way to `fees`: it keeps its part of its line. None if that is gone."""
+    """The item after the fees `before` were replaced by `fees`: it keeps its part of its line. None if the line is
+    gone.
+    """
     old = next((fee for fee in before if fee.id == item.fee_id), None)
     if old is None:
         return item if any(fee.id == item.fee_id for fee in fees) else None
@@ -42,7 +45,7 @@ def followed_item(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fe
 
 
 def _line(fee: Fee) -> tuple[object, ...]:
-    """What a line of an invoice bills, whatever it comes to."""
+    """The subject of an invoice line, whatever its amount."""
     return (
         fee.fee_type,
         fee.subscription_id,
@@ -57,7 +60,7 @@ def _line(fee: Fee) -> tuple[object, ...]:
 
 
 def within_due(note: CreditNote, due_cents: int) -> CreditNote:
-    """The note with what it would settle beyond the `due_cents` of its invoice as credit: other credits came first."""
+    """The note with any offset beyond the `due_cents` of its invoice turned into credit: other credits came first."""
     beyond = note.offset_amount_cents - max(0, due_cents)
     if beyond <= 0:
         return note

@@ -1,4 +1,4 @@
-"""Dunning: customers are asked again and again for what is overdue, as a campaign says."""
+"""Dunning: customers are reminded of overdue amounts repeatedly, as configured by a campaign."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DunningThreshold:
-    """The overdue amount in a currency, in cents, for a customer to be asked for it."""
+    """The overdue amount in a currency, in cents, from which a customer is asked to pay."""
 
     amount_cents: int
     currency: str
@@ -42,8 +42,8 @@ class DunningThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DunningCampaign:
-    """How customers are asked for what is overdue: at most `max_attempts` times in each currency, with so many days
-    between two attempts. `bcc_emails` get a copy of each e-mail.
+    """The rules for asking customers to pay overdue amounts: at most `max_attempts` times per currency, with a number
+    of days between attempts. `bcc_emails` get a copy of each e-mail.
     """
 
     id: str
@@ -62,7 +62,7 @@ class DunningCampaign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DunningProgress:
-    """How often a customer has been asked, by currency, since it last paid. One clock serves all currencies."""
+    """The number of attempts since the customer last paid, by currency. All currencies share one clock."""
 
     id: str
     organization_id: str
@@ -99,22 +99,22 @@ def campaign_errors(campaign: DunningCampaign) -> dict[str, object]:
 
 def _threshold_errors(thresholds: Sequence[DunningThreshold]) -> dict[str, dict[str, list[str]]]:
     problems: dict[str, dict[str, list[str]]] = {}
-    seen: set[str] = set()
+    currencies: set[str] = set()
     for place, threshold in enumerate(thresholds):
         wrong: dict[str, list[str]] = {}
         if not DUNNING_THRESHOLD.holds(threshold.amount_cents):
             wrong["amount_cents"] = ["value_is_out_of_range"]
         if threshold.currency not in CURRENCIES:
             wrong["currency"] = ["value_is_invalid"]
-        elif threshold.currency in seen:
+        elif threshold.currency in currencies:
             wrong["currency"] = ["value_already_exist"]
-        seen.add(threshold.currency)
+        currencies.add(threshold.currency)
         if wrong:
             problems[str(place)] = wrong
     return problems
 
 
-# What is overdue
+# Overdue amounts
 
 
 def overdue_balances(invoices: Iterable[Invoice]) -> dict[str, int]:
@@ -126,7 +126,7 @@ def overdue_balances(invoices: Iterable[Invoice]) -> dict[str, int]:
 
 
 def threshold_of(campaign: DunningCampaign, currency: str) -> int | None:
-    """The overdue amount in the currency, in cents; None if the campaign does not ask for it."""
+    """The campaign's threshold in the currency, in cents; None if it has none."""
     return next(
         (threshold.amount_cents for threshold in campaign.thresholds if threshold.currency == currency),
         None,
@@ -134,7 +134,7 @@ def threshold_of(campaign: DunningCampaign, currency: str) -> int | None:
 
 
 def reaches_a_threshold(campaign: DunningCampaign, balances: Mapping[str, int]) -> bool:
-    """Whether so much is overdue in some currency that the campaign asks for it."""
+    """Whether the overdue amount in some currency reaches its threshold."""
     return any(
         threshold.amount_cents <= balances[threshold.currency]
         for threshold in campaign.thresholds
@@ -145,22 +145,22 @@ def reaches_a_threshold(campaign: DunningCampaign, balances: Mapping[str, int]) 
 def currencies_to_attempt(
     campaign: DunningCampaign, attempts: Mapping[str, int], balances: Mapping[str, int]
 ) -> list[str]:
-    """The currencies in which the customer is to be asked: enough is overdue, and an attempt is left."""
-    wanted = []
+    """The currencies in which the customer is to be asked to pay: the threshold is reached, and an attempt remains."""
+    currencies = []
     for currency in sorted(balances):
         threshold = threshold_of(campaign, currency)
-        left = attempts.get(currency, 0) < campaign.max_attempts
-        if threshold is not None and threshold <= balances[currency] and left:
-            wanted.append(currency)
-    return wanted
+        has_attempts = attempts.get(currency, 0) < campaign.max_attempts
+        if threshold is not None and threshold <= balances[currency] and has_attempts:
+            currencies.append(currency)
+    return currencies
 
 
 def requested_together(
     campaign: DunningCampaign, currency: str, invoices: Iterable[Invoice]
 ) -> dict[str, list[Invoice]]:
-    """The overdue invoices of a currency that a customer is asked for now, by billing entity: one request each.
+    """The overdue invoices of a currency that the customer is now asked to pay, by billing entity: one request each.
 
-    Only those that can be paid now, and none at all if together they do not come to the threshold.
+    Only those that can be paid now, and none if together they do not reach the threshold.
     """
     payable = [invoice for invoice in invoices if invoice.currency == currency and invoice.ready_for_payment_processing]
     threshold = threshold_of(campaign, currency)
@@ -176,7 +176,7 @@ def requested_together(
 
 
 def next_run_at(campaign: DunningCampaign, progress: DunningProgress | None, now: datetime) -> datetime:
-    """When the customer may be asked next: a run of the hour, more than the days between after the last attempt."""
+    """When the customer may be asked next: at an hourly run, more than the days between attempts after the last one."""
     if progress is None or progress.last_attempt_at is None:
         return dunning_run_at(now)
     days = timedelta(days=campaign.days_between_attempts)
@@ -184,20 +184,22 @@ def next_run_at(campaign: DunningCampaign, progress: DunningProgress | None, now
 
 
 def attempted(progress: DunningProgress, currencies: Iterable[str], now: datetime) -> DunningProgress:
-    """The progress once the customer is asked in these currencies."""
+    """The progress after an attempt in these currencies."""
     counts = {**progress.attempts, **{currency: progress.attempts.get(currency, 0) + 1 for currency in currencies}}
     return replace(progress, attempts=counts, last_attempt_at=now, updated_at=now)
 
 
 def reset(progress: DunningProgress, currency: str, now: datetime) -> DunningProgress:
-    """The progress once what was asked for in a currency is paid; with the last one the clock starts afresh too."""
+    """The progress after the amount requested in a currency was paid; with the last currency, the clock restarts
+    too.
+    """
     counts = {**progress.attempts, currency: 0}
     last = progress.last_attempt_at if any(counts.values()) else None
     return replace(progress, attempts=counts, last_attempt_at=last, updated_at=now)
 
 
 def is_finished(campaign: DunningCampaign, attempts: Mapping[str, int], balances: Mapping[str, int]) -> bool:
-    """Whether no attempt is left in any currency that was asked for and is still overdue."""
+    """Whether no attempt remains in any currency that was attempted and is still overdue."""
     counts = [count for currency, count in attempts.items() if currency in balances]
     return bool(counts) and min(counts) >= campaign.max_attempts
 

@@ -1,4 +1,4 @@
-"""E-mails to customers: their invoices, credit notes and receipts, and what they have not paid."""
+"""E-mails to customers: their invoices, credit notes and receipts, and reminders of overdue invoices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
     "read_list",
 ]
 
-# What a billing entity switches on in its `email_settings`.
+# The e-mails that a billing entity switches on in its `email_settings`.
 INVOICE_FINALIZED, CREDIT_NOTE_CREATED = "invoice.finalized", "credit_note.created"
 RECEIPT_CREATED = "payment_receipt.created"
 _NOT_IN_FILE_NAMES = str.maketrans(dict.fromkeys('/\\:*?"<>|', "-"))
@@ -53,7 +53,7 @@ class EmailSubject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A file that comes with an e-mail."""
+    """A file attached to an e-mail."""
 
     name: str
     content_type: str
@@ -62,10 +62,10 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """An e-mail ready to be sent. `bcc` get it but are in no header.
+    """An e-mail ready to be sent. `bcc` addresses receive it but appear in no header.
 
-    `id` is the Message-ID, with its angle brackets: it does not change when the e-mail is sent again. `reached` are
-    those who already got it.
+    `id` is the Message-ID, with its angle brackets: it does not change when the e-mail is resent. `reached` are the
+    addresses that already received it.
     """
 
     id: str
@@ -85,14 +85,14 @@ class Email:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """The addresses to deliver to, each once, without those it has reached."""
+        """The addresses to deliver to, each once, without those it already reached."""
         everybody = dict.fromkeys((*self.to, *self.cc, *self.bcc))
         return tuple(address for address in everybody if address not in self.reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipients:
-    """The addresses a caller asked for; without `to` it goes to the customer."""
+    """The addresses that a caller requested; without `to` the e-mail goes to the customer."""
 
     to: tuple[str, ...] = ()
     cc: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Recipients:
 
 
 def addresses(text: str | None) -> tuple[str, ...]:
-    """The addresses of a field that may hold several, with commas between them."""
+    """The addresses in a field that may hold several, separated by commas."""
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
@@ -115,13 +115,13 @@ def read_list(field_value: object) -> tuple[str, ...] | None:
 
 
 def list_problems(addresses: tuple[str, ...]) -> list[str]:
-    """Errors in a list of addresses, as one text; empty if each is a single address."""
+    """Errors in a list of addresses, as one text; empty if each is a single valid address."""
     wrong = [address for address in addresses if "," in address or not is_email(address)]
     return [f"invalid email format: {', '.join(wrong)}"] if wrong else []
 
 
 def one_line(text: str) -> str:
-    """The text as a header can hold it: no line breaks or control characters, single spaces."""
+    """The text as a header may contain it: no line breaks or control characters, single spaces."""
     spaced = (" " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character for character in text)
     return " ".join("".join(spaced).split())
 
@@ -141,7 +141,7 @@ def email_texts(
 ) -> tuple[str, str]:
     """The plain text and the HTML of an e-mail: total, date or kind, the facts of the document, and its address.
 
-    The one with a receipt says what was paid, and comes with the invoices too.
+    A receipt's e-mail states the amount paid, and comes with the invoices too.
     """
     about = [line for line in content.about if line]
     attached = words.receipt_attached if is_receipt else words.attached
@@ -167,7 +167,7 @@ def email_texts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverdueInvoice:
-    """An invoice as an e-mail about overdue ones lists it: what is due, and where its document is, if it was made."""
+    """An invoice as listed in a reminder: the amount due, and the address of its document, if there is one."""
 
     number: str
     due: str
@@ -187,7 +187,7 @@ def overdue_texts(
 ) -> tuple[str, str]:
     """The plain text and the HTML of an e-mail that asks to pay overdue invoices.
 
-    `payment_term` is in days, and `pay_url` is where they can be paid, if anywhere. Amounts are written out already.
+    `payment_term` is in days, and `pay_url` is the page where they can be paid, if any. Amounts are already formatted.
     """
     greeting = words.greeting.format(name=one_line(name))
     terms = {0: words.due_at_once, 1: words.due_within_a_day}

@@ -1,4 +1,4 @@
-"""Entitlements: features with typed privileges, the values that plans give them, and what subscriptions change of that.
+"""Entitlements: features with typed privileges, their values on plans, and changes made by subscriptions.
 
 A value is stored as its text (`30`, `true`) and read by the type of its privilege, which never changes.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import assert_never
 
 __all__ = [
     "Change",
@@ -43,7 +44,7 @@ Values = Mapping[str, str]
 _LONGEST_CODE = 255
 _LONGEST_NAME = 255
 _LONGEST_DESCRIPTION = 600
-# Integers of 64 bits: what every program that asks can hold.
+# 64-bit integers, which every client program can hold.
 _LARGEST = 2**63 - 1
 _MOST_DIGITS = 20
 _TRUTH = {"true": True, "false": False}
@@ -70,7 +71,7 @@ class Privilege:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """Something that plans sell besides usage. Privileges stand in the order in which they were added."""
+    """Something that plans sell besides usage. Privileges are in the order in which they were added."""
 
     id: str
     organization_id: str
@@ -89,7 +90,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEntitlement:
-    """A plan has the feature, with these values. Overrides of a plan have what the plan has."""
+    """A feature of a plan, with its values. Overrides of a plan have the plan's features."""
 
     id: str
     organization_id: str
@@ -102,9 +103,9 @@ class PlanEntitlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a subscription changes of a feature: values of its own, and what is taken away of its plan's.
+    """A subscription's change of a feature: its own values, and the removed values of its plan.
 
-    `granted_at` is since when it has the feature itself, whatever its plan says; null if it only takes something away.
+    `granted_at` is since when it has the feature itself, independent of its plan; null if it only removes something.
     """
 
     values: Values = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionEntitlement:
-    """A subscription changes something of what its plan has of the feature."""
+    """A subscription's change of a feature, as stored."""
 
     id: str
     organization_id: str
@@ -128,7 +129,7 @@ class SubscriptionEntitlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFeature:
-    """A feature as a plan has it. `since` is when the plan got it."""
+    """A feature of a plan. `since` is when the plan got it."""
 
     feature: Feature
     values: Values
@@ -137,7 +138,7 @@ class PlanFeature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFeature:
-    """A feature as a subscription has it: the plan's values that are left, and its own, which win."""
+    """A feature of a subscription: the plan's remaining values, and its own, which take precedence."""
 
     feature: Feature
     plan_values: Values
@@ -145,12 +146,12 @@ class SubscriptionFeature:
 
     @property
     def values(self) -> Values:
-        """The values that hold."""
+        """The effective values."""
         return {**self.plan_values, **self.own_values}
 
 
 def feature_errors(feature: Feature) -> dict[str, list[str]]:
-    """Errors in a feature's own fields, as field -> codes. Whether its code is free only the store knows."""
+    """Errors in a feature's own fields, as field -> codes. Whether its code is taken is checked by the operation."""
     errors: dict[str, list[str]] = {}
     if not feature.code:
         errors["code"] = ["value_is_mandatory"]
@@ -192,7 +193,7 @@ def privilege_errors(code: str, name: str | None, value_type: str, options: Sequ
 
 
 def joined_privileges(existing: Sequence[Privilege], sent: Iterable[Privilege]) -> tuple[Privilege, ...]:
-    """`existing` with those that are `sent` in the place of theirs, new ones at the end."""
+    """`existing`, with privileges replaced by those `sent` with the same code, and new ones at the end."""
     by_code = {privilege.code: privilege for privilege in existing}
     for privilege in sent:
         by_code[privilege.code] = privilege
@@ -201,16 +202,18 @@ def joined_privileges(existing: Sequence[Privilege], sent: Iterable[Privilege]) 
 
 def value_text(privilege: Privilege, value: object) -> str | None:
     """The text of a value that fits the privilege; None if it does not fit."""
-    if privilege.value_type == ValueType.BOOLEAN:
-        text = str(value).lower() if isinstance(value, bool) else value
-        return text if isinstance(text, str) and text in _TRUTH else None
-    if privilege.value_type == ValueType.INTEGER:
-        return _integer_text(value)
-    if not isinstance(value, str) or not value:
-        return None
-    if privilege.value_type == ValueType.SELECT and value not in privilege.select_options:
-        return None
-    return value
+    match privilege.value_type:
+        case ValueType.BOOLEAN:
+            text = str(value).lower() if isinstance(value, bool) else value
+            return text if isinstance(text, str) and text in _TRUTH else None
+        case ValueType.INTEGER:
+            return _integer_text(value)
+        case ValueType.STRING:
+            return value if isinstance(value, str) and value else None
+        case ValueType.SELECT:
+            return value if isinstance(value, str) and value and value in privilege.select_options else None
+        case _:
+            assert_never(privilege.value_type)
 
 
 def _integer_text(value: object) -> str | None:
@@ -225,7 +228,7 @@ def _integer_text(value: object) -> str | None:
 
 
 def value_errors(privilege: Privilege, value: object) -> dict[str, list[str]]:
-    """Why a value does not fit the privilege, as field -> codes; empty if it fits."""
+    """The errors of a value, as field -> codes; empty if it fits the privilege."""
     if value is None or value == "":
         return {"privilege.value": ["value_is_mandatory"]}
     if value_text(privilege, value) is not None:
@@ -235,16 +238,22 @@ def value_errors(privilege: Privilege, value: object) -> dict[str, list[str]]:
 
 
 def typed(privilege: Privilege, text: str) -> Value:
-    """The value whose text this is."""
-    if privilege.value_type == ValueType.BOOLEAN:
-        return _TRUTH[text]
-    return int(text) if privilege.value_type == ValueType.INTEGER else text
+    """The value stored as `text`."""
+    match privilege.value_type:
+        case ValueType.BOOLEAN:
+            return _TRUTH[text]
+        case ValueType.INTEGER:
+            return int(text)
+        case ValueType.STRING | ValueType.SELECT:
+            return text
+        case _:
+            assert_never(privilege.value_type)
 
 
 def plan_values(now: Values | None, sent: Values, *, whole: bool) -> Values:
-    """The values that a plan has of a feature once some are sent; `now` is None if it lacks the feature.
+    """The plan's values for a feature after `sent` values arrived; `now` is None if it lacks the feature.
 
-    Sent as a `whole` they replace what is there, but for an empty set, which keeps it; else they are merged into it.
+    Sent as a `whole` they replace the existing values, unless they are empty; otherwise they are merged.
     """
     if whole and sent:
         return dict(sent)
@@ -252,10 +261,10 @@ def plan_values(now: Values | None, sent: Values, *, whole: bool) -> Values:
 
 
 def changed(change: Change, plan: Values | None, sent: Values, now: datetime) -> Change:
-    """What a subscription changes of a feature once values are sent for it; `plan` is None if its plan lacks it.
+    """A subscription's change of a feature after values were sent for it; `plan` is None if its plan lacks the feature.
 
-    Exactly the plan's values restore the plan's. Else what is named is no longer taken away, and is the subscription's
-    own where it differs from the plan's. Privileges that are not named stay as they are.
+    Sending exactly the plan's values restores the plan's. Otherwise the privileges sent are no longer removed, and are
+    the subscription's own if they differ from the plan's. Other privileges stay unchanged.
     """
     if plan is not None and dict(plan) == dict(sent):
         return Change()
@@ -271,12 +280,14 @@ def changed(change: Change, plan: Values | None, sent: Values, now: datetime) ->
 
 
 def without_feature(plan: Values | None) -> Change:
-    """What a subscription changes once a feature is taken from it: its own is gone, and the plan's if there is one."""
+    """A subscription's change after a feature was removed from it: its own values are gone, and the plan's if it has
+    the feature.
+    """
     return Change(is_removed=plan is not None)
 
 
 def without_privilege(change: Change, plan: Values | None, code: str) -> Change:
-    """What a subscription changes once a privilege of a feature is taken from it."""
+    """A subscription's change after a privilege of a feature was removed from it."""
     values = {name: text for name, text in change.values.items() if name != code}
     removed = change.removed_privileges
     if plan is not None and code not in removed:
@@ -286,21 +297,21 @@ def without_privilege(change: Change, plan: Values | None, code: str) -> Change:
 
 
 def without_value(change: Change, code: str) -> Change:
-    """What a subscription changes of a feature once the privilege is gone for everybody."""
+    """A subscription's change of a feature after the privilege was deleted from the feature."""
     values = {name: text for name, text in change.values.items() if name != code}
     removed = tuple(name for name in change.removed_privileges if name != code)
     return replace(change, values=values, removed_privileges=removed)
 
 
 def effective(plan: Iterable[PlanFeature], overrides: Iterable[tuple[Feature, Change]]) -> list[SubscriptionFeature]:
-    """The features of a subscription: those of its plan that are not taken away, and its own, the oldest first."""
+    """The features of a subscription: those of its plan that are not removed, and its own, oldest first."""
     changes = {feature.id: (feature, change) for feature, change in overrides}
     features: list[tuple[datetime, SubscriptionFeature]] = []
     for item in plan:
         _, change = changes.pop(item.feature.id, (item.feature, Change()))
         if not change.is_removed:
-            left = {code: text for code, text in item.values.items() if code not in change.removed_privileges}
-            shown = SubscriptionFeature(feature=item.feature, plan_values=left, own_values=change.values)
+            plan_values = {code: text for code, text in item.values.items() if code not in change.removed_privileges}
+            shown = SubscriptionFeature(feature=item.feature, plan_values=plan_values, own_values=change.values)
             features.append((item.since, shown))
     for feature, change in changes.values():
         if change.granted_at is not None:

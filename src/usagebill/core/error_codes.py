@@ -9,13 +9,15 @@ __all__ = ["BY_STATE", "CODES", "NOT_PERMITTED", "RESOURCES", "UNNAMED", "Refusa
 
 
 class Refusal(NamedTuple):
-    """A code in words. `meaning` goes on from a field and its value; `remedy` is what its sender can do."""
+    """A code in words. `meaning` continues a sentence that starts with a field and its value; `remedy` is what the
+    sender can do.
+    """
 
     meaning: str
     remedy: str
 
 
-# Codes of fields (422), by what they are about.
+# Codes of fields (422), by subject.
 CODES: Mapping[str, Refusal] = {
     # Any field
     "value_is_mandatory": Refusal("is missing", "send it"),
@@ -335,7 +337,7 @@ NOT_PERMITTED: Mapping[str, Refusal] = {
     ),
 }
 
-# What a resource is called, and where its records are listed; `<resource>_not_found` (404).
+# The name of a resource, and where its records are listed; `<resource>_not_found` (404).
 RESOURCES: Mapping[str, tuple[str, str]] = {
     "activity_log": ("activity", "GET /activity_logs"),
     "add_on": ("add-on", "GET /add_ons"),
@@ -387,16 +389,16 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "webhook_endpoint": ("webhook endpoint", "GET /webhook_endpoints"),
 }
 
-# What is said of a field whose code has no row.
+# The words for a field code without a row.
 UNNAMED = Refusal("is refused", "see the description of the field")
 
 
 def refusal_of(code: str) -> Refusal:
     """A code of a field in words; codes that are sentences (`must be one of: ...`) speak for themselves."""
-    # Some say in brackets what they are about: `invalid_email_format[0,nobody]`.
-    known = CODES.get(code) or CODES.get(code.partition("[")[0])
-    if known is None and code.startswith("must be one of: "):
+    # Some codes name their subject in brackets: `invalid_email_format[0,nobody]`.
+    refusal = CODES.get(code) or CODES.get(code.partition("[")[0])
+    if refusal is None and code.startswith("must be one of: "):
         return Refusal("is not one of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
-    if known is None and " " in code:
+    if refusal is None and " " in code:
         return Refusal(code, "send it like that")
-    return known or UNNAMED
+    return refusal or UNNAMED

@@ -1,4 +1,4 @@
-"""Error details: what went wrong with a record after it was accepted."""
+"""Error details: problems with a record after it was accepted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAX_ERROR = "tax_error"
 GENERATION_ERROR = "invoice_generation_error"
 # An invoice could not be collected.
 PAYMENT_ERROR = "payment_error"
-# Anything else: the details say what. The interface has no code of its own for systems that did not take a document.
+# Anything else; the details describe it. The interface has no code for systems that refused a document.
 NOT_PROVIDED = "not_provided"
 # An invoice could not be cancelled with the tax provider.
 TAX_VOIDING_ERROR = "tax_voiding_error"
@@ -39,5 +39,5 @@ class ErrorDetail:
 
 
 def without(details: Iterable[ErrorDetail], error_code: str) -> tuple[ErrorDetail, ...]:
-    """`details` less those of the kind `error_code`."""
+    """`details` without those of the kind `error_code`."""
     return tuple(detail for detail in details if detail.error_code != error_code)

@@ -1,4 +1,4 @@
-"""The one family of errors: why a request is refused, in codes that programs can read."""
+"""The family of errors: why a request is refused, in codes that programs can read."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = [
 ]
 
 type_of_details = Mapping[str, object] | str
-# A text of an error names so many fields or items at most.
+# The most fields or items that the text of an error names.
 _MOST_SHOWN = 10
 
 
 class BillingError(Exception):
     """Any refusal. `status` is its HTTP status, `code` the machine-readable reason.
 
-    `place` is the part of the request that it is about, as `charges[2]`; empty if that is the request itself. `message`
-    is for people: what is wrong where, and what to do about it. It is empty until whoever knows the request has
-    written it (`usagebill.refusals`).
+    `place` is the part of the request that caused it, such as `charges[2]`; empty for the request itself. `message` is
+    for people: what is wrong where, and what to do about it. It is empty until code that knows the request has written
+    it (`usagebill.refusals`).
     """
 
     status = 500
@@ -50,7 +50,7 @@ class BillingError(Exception):
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Refusals in here are about this part of the request: `charges[2]`, or `[2]` of whatever comes above."""
+    """Refusals raised inside concern this part of the request: `charges[2]`, or `[2]` within an outer place."""
     try:
         yield
     except BillingError as problem:
@@ -64,7 +64,7 @@ def joined_place(outer: str, inner: str) -> str:
 
 
 class BadRequest(BillingError):
-    """The request cannot be read (400). `code` is the whole text of the error, `reason` says more, for people."""
+    """The request cannot be read (400). `code` is the whole text of the error; `reason` explains it to people."""
 
     status = 400
 
@@ -74,7 +74,7 @@ class BadRequest(BillingError):
 
 
 class Unauthorized(BillingError):
-    """No key, or one that is not valid (401)."""
+    """No key, or an invalid one (401)."""
 
     status = 401
 
@@ -91,7 +91,7 @@ class Forbidden(BillingError):
 class NotFound(BillingError):
     """A record that does not exist, or belongs to another organization (404).
 
-    `resource` is its singular name, `sought` the id or code that was looked for, if one was sent.
+    `resource` is its singular name, `sought` the id or code that was looked up, if one was sent.
     """
 
     status = 404
@@ -103,7 +103,7 @@ class NotFound(BillingError):
 
 
 class NotAllowed(BillingError):
-    """The record is in a state that refuses the action (405). `state` is the one that it is in."""
+    """The record is in a state that refuses the action (405). `state` is its current state."""
 
     status = 405
 
@@ -113,7 +113,7 @@ class NotAllowed(BillingError):
 
 
 class TooManyRequests(BillingError):
-    """The key has made as many requests as it may for now (429)."""
+    """The key has reached its limit of requests for now (429)."""
 
     status = 429
 
@@ -132,9 +132,9 @@ class TooManyProviderRequests(BillingError):
 
 
 class ThirdPartyError(BillingError):
-    """Somebody else refused what the caller wants (422): whom it was, and what they said.
+    """A third party refused what the caller wants (422): its name, and its own words.
 
-    `note` is what is to be done about it in a change of its own, since the caller's is rolled back.
+    `note` is a follow-up to be done in a change of its own, since the caller's is rolled back.
     """
 
     status = 422
@@ -162,11 +162,11 @@ class ClockRefused(BillingError):
 
 
 class Invalid(BillingError):
-    """Values that break a rule (422). `details` maps each field to its codes, in the order they were found.
+    """Values that break a rule (422). `details` maps each field to its codes, in the order of the checks.
 
     A batch maps the position (as text) of each bad item to its own details; a failed expression is a plain text.
-    `reasons` say of some fields in words what the codes cannot. `messages` are the texts for people, by field as in
-    `details` and in the same order; empty until they are written.
+    `reasons` explain some fields in words if the code does not suffice. `messages` are the texts for people, by field
+    and in the same order as in `details`; empty until they are written.
     """
 
     status = 422

@@ -1,4 +1,4 @@
-"""Batches of events: what is stored of what was sent, what is refused, and what follows from it."""
+"""Batches of events: which events are stored, which are refused, and the consequences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "uncounted_ids",
 ]
 
-# What is wrong with an event: codes by field, or a text for an expression that failed.
+# The errors of an event: codes by field, or a text for a failed expression.
 Problems = Mapping[str, object] | str
 ALREADY_STORED: Final[Problems] = {"transaction_id": ["value_already_exist"]}
 _WHOLE: Final = 10**30
@@ -42,10 +42,10 @@ def events_of(
     organization_id: str,
     now: datetime,
 ) -> tuple[list[Event], dict[int, Problems]]:
-    """The events to store, one for each of `received`, and by position what is wrong with those that are refused.
+    """The events to store, one for each of `received`, and the errors of refused ones by position.
 
-    `ids` are as many new ids, `metrics` those of the codes received. The expression of an event's metric is evaluated,
-    and its value stored in the metric's field.
+    `ids` provides as many new ids, `metrics` those of the codes received. The expression of an event's metric is
+    evaluated, and its value stored in the metric's field.
     """
     problems: dict[int, Problems] = {position: item.problems for position, item in enumerate(received) if item.problems}
     expressions = {code: metric for code, metric in metrics.items() if metric.expression and metric.field_name}
@@ -57,7 +57,7 @@ def events_of(
                 properties = _with_result(expressions[item.code], item)
             except (EvaluationError, ExpressionSyntaxError) as problem:
                 problems[position] = f"expression_evaluation_failed: {problem}"
-        # By position: names would take longer than the event.
+        # Positional arguments: keywords would take longer than the event itself.
         events.append(
             Event(
                 id,
@@ -90,14 +90,14 @@ def uncounted_ids(events: Sequence[Event], metrics: Mapping[str, BillableMetric]
         event.id
         for event in events
         if (metric := with_field.get(event.code)) is not None
-        # Whole numbers are what most events have.
+        # Most events have whole numbers.
         and not (type(number := event.properties.get(metric.field_name or "")) is int and -_WHOLE < number < _WHOLE)
         and is_uncounted(metric, event)
     }
 
 
 def names_by_subscription(events: Iterable[Event], codes: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The transaction ids of the events of these codes, by external subscription id, if they have one."""
+    """The transaction ids of the events with these codes that have one, by external subscription id."""
     names: dict[str, list[str]] = {}
     for event in events:
         if event.code in codes and event.external_subscription_id is not None:
@@ -106,15 +106,15 @@ def names_by_subscription(events: Iterable[Event], codes: Collection[str]) -> di
 
 
 def event_key(sent: Mapping[str, object]) -> tuple[str, str]:
-    """What tells an event from others: external subscription id and transaction id, numbers as texts."""
+    """The identity of an event: external subscription id and transaction id, numbers as texts."""
     return str(sent.get("external_subscription_id")), str(sent.get("transaction_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What happens next to events that are stored one batch after another: positions of duplicates, and of the batch.
+    """The next step of storing events in batches: the positions of duplicates, and of the next batch.
 
-    The rest has a transaction id that the batch has already, and waits for the round after it.
+    All other events share a transaction id with one in the batch, and wait for the next round.
     """
 
     duplicates: tuple[int, ...]
@@ -122,11 +122,13 @@ class Round:
 
 
 def next_round(waiting: Sequence[int], keys: Sequence[tuple[str, str]], stored: Collection[tuple[str, str]]) -> Round:
-    """The next round of the events at `waiting`; `keys` are those of all events, `stored` of those stored before."""
+    """The next round of the events at `waiting`; `keys` are those of all events, `stored` the keys that are stored
+    already.
+    """
     duplicates = tuple(position for position in waiting if keys[position] in stored)
-    others = [position for position in waiting if keys[position] not in stored]
-    repeated = set(repeated_positions(keys[position][1] for position in others))
-    batch = tuple(position for index, position in enumerate(others) if index not in repeated)
+    new_positions = [position for position in waiting if keys[position] not in stored]
+    repeated = set(repeated_positions(keys[position][1] for position in new_positions))
+    batch = tuple(position for index, position in enumerate(new_positions) if index not in repeated)
     return Round(duplicates=duplicates, batch=batch)
 
 
@@ -143,7 +145,7 @@ class ReceivedProblems:
 
 
 def received_problems(events: Iterable[Event], metrics: Mapping[str, BillableMetric]) -> ReceivedProblems:
-    """Errors in stored events; `metrics` are all there are, by code."""
+    """Errors in stored events; `metrics` are all existing ones, by code."""
     declared = {code: declared_values(metric) for code, metric in metrics.items()}
     unknown_code: dict[str, None] = {}
     missing_property: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Estimates of events: which charges an event would be billed by at once, with which value."""
+"""Estimates of events: the charges that would bill an event at once, and its units."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_instant(charge: Charge) -> bool:
 
 
 def instant_charges(definition: PlanDefinition, code: str) -> list[Charge]:
-    """The charges of a plan by which an event of this code has a price of its own."""
+    """The charges of a plan that price each event of this code separately."""
     return [
         charge
         for charge in definition.charges
@@ -31,14 +31,14 @@ def instant_charges(definition: PlanDefinition, code: str) -> list[Charge]:
 
 
 def has_advance_charge(definition: PlanDefinition, metric: BillableMetric) -> bool:
-    """Whether the plan bills events of the metric as they come."""
+    """Whether the plan bills events of the metric in advance."""
     return any(charge.pay_in_advance and charge.billable_metric_id == metric.id for charge in definition.charges)
 
 
 def check_value(event: Event, metric: BillableMetric) -> None:
-    """Raises `Invalid` if the event holds no number where its metric adds up or compares numbers.
+    """Raises `Invalid` if the event has no number although its metric sums or compares numbers.
 
-    An event without the property is not refused, nor one that changes a level.
+    An event without the property is accepted, and so is any event of a metric that holds a level.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]
     if not aggregation.numeric or aggregation.accumulation is Accumulation.LEVEL:
@@ -61,6 +61,6 @@ def evaluated(event: Event, metric: BillableMetric) -> Event:
 
 
 def instant_units(event: Event, metric: BillableMetric) -> Decimal:
-    """The units of one event by itself, rounded as the metric says: its number, or 1 if the metric has no field."""
+    """The units of one event by itself, rounded by the metric: its number, or 1 if the metric has no field."""
     units = ONE if metric.field_name is None else numeric_value(event, metric.field_name) or ZERO
     return round_units(units, metric)

@@ -1,4 +1,4 @@
-"""Event shipments: how far the events of an organization have been sent on to an event store beside the database."""
+"""Event shipments: how far an organization's events have been sent to an event store beside the database."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["EventShipment"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventShipment:
-    """How far one event store has an organization's events, by their places in the order of storing.
+    """How far one event store has an organization's events, by their positions in storing order.
 
-    Everything up to `shipped_to` is there. The block behind it, up to `sending_to`, may be there in part: it is sent
-    again until it is acknowledged. `last_block` is where the last block ended that had events of the organization.
-    `generation` goes up when everything is sent again from the start. Questions are put to the event store while
-    `is_read`, and while there is no `fault`, which says in words why what is there cannot be believed.
+    Everything up to `shipped_to` is there. The block behind it, up to `sending_to`, may have arrived in part: it is
+    resent until it is acknowledged. `last_block` is the end of the last block with events of the organization.
+    `generation` increases when everything is resent from the start. The event store is queried while `is_read` is set
+    and there is no `fault`, a text that says why its content cannot be trusted.
     """
 
     id: str

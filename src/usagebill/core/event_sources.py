@@ -1,4 +1,4 @@
-"""Event sources: files and message brokers that events are taken from, how far, and what could not be taken."""
+"""Event sources: files and message brokers that events are read from, the progress, and the refused entries."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Final
 
 __all__ = ["LONGEST_PAYLOAD", "EventSource", "IngestedEvents", "RefusedEvent"]
 
-# Characters of a payload that is kept. Brokers and lines of files rarely exceed it; what does is refused and kept cut.
+# The most characters of a payload that are kept. Brokers and lines of files rarely exceed it; longer payloads are
+# refused and stored cut.
 LONGEST_PAYLOAD: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSource:
-    """How far one part of a source was taken.
+    """The progress in one part of a source.
 
     `source` is a broker's topic or stream ("kafka:usage"), or "file:" and a path. `part` is the partition of a topic,
-    "" where there are none. `position` counts what was taken, refusals included: lines of a text file, rows of a
-    Parquet file; of a broker it is the offset of the next message. `checksum` is that of a file up to there: a file
-    that was replaced by another is taken from its beginning.
+    else "". `position` counts the entries read, including refused ones: lines of a text file, rows of a Parquet file;
+    for a broker it is the offset of the next message. `checksum` is that of a file up to there: a replaced file is read
+    from its beginning.
     """
 
     id: str
@@ -38,10 +39,10 @@ class EventSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedEvent:
-    """Something that a source held and that is no event: what it was, where it stood, and what is wrong with it.
+    """An entry of a source that is no valid event, with its position and its errors.
 
-    `payload` is the text as it stood there, `event` what was read from it, None where it could not be read. It stays
-    until it is retried with success, or deleted.
+    `payload` is the original text, `event` what was read from it, None if it could not be read. It is kept until a
+    retry succeeds or it is deleted.
     """
 
     id: str
@@ -58,7 +59,7 @@ class RefusedEvent:
 
 @dataclass(frozen=True, slots=True)
 class IngestedEvents:
-    """How many events were stored, and how many were known already."""
+    """The number of events stored, and the number of duplicates."""
 
     events_count: int
     duplicates_count: int

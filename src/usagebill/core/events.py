@@ -1,4 +1,4 @@
-"""Usage events: what one is, how its timestamp, numbers and texts are read, and whose subscription it belongs to."""
+"""Usage events: their record, how timestamps, numbers and texts are read, and their order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JsonValue: TypeAlias = "bool | int | Decimal | str | Sequence[JsonValue] | Mappi
 # The place of an event in time: timestamp, then arrival, then id.
 EventOrder: TypeAlias = tuple[datetime, datetime, str]
 
-# Longest text of a property that counts as a number: 30 digits before and after the point are fine, and sums of
+# The longest text of a property that counts as a number: 30 digits before and after the point are fine, and sums of
 # such numbers and their products with the 20 decimals of a day ratio stay exact.
 LONGEST_VALUE = 64
 _LONGEST_PLAIN_NUMBER = 1000
@@ -43,7 +43,7 @@ _LARGEST_AMOUNT_DIGITS = 40
 _AMOUNT_DECIMALS = 15
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A day inside what `datetime` holds, so that every accepted instant has a local date in every time zone.
+# A day inside the range of `datetime`, so that every accepted instant has a local date in every time zone.
 _EARLIEST = Decimal((datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
 _LATEST = Decimal((datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
 # The same as integers, which compare ten times as fast.
@@ -78,8 +78,8 @@ class Event(NamedTuple):
 def parse_timestamp(value: JsonValue) -> datetime | None:
     """The instant of `value`, Unix seconds as a JSON number or as decimal text; None if it is not one.
 
-    Seconds are read as exact decimals and cut to microseconds. ISO 8601 texts, blanks and booleans name no
-    instant, nor do seconds beyond the years 1 to 9999 (milliseconds sent by mistake).
+    Seconds are read as exact decimals and cut to microseconds. ISO 8601 texts, blanks and booleans are no instants, nor
+    are seconds outside the years 1 to 9999 (milliseconds sent by mistake).
     """
     # Nearly all are whole seconds.
     if type(value) is int and _EARLIEST_SECOND <= value <= _LATEST_SECOND:
@@ -100,7 +100,7 @@ def parse_timestamp(value: JsonValue) -> datetime | None:
 
 
 def parse_amount(value: JsonValue) -> Decimal | None:
-    """The `precise_total_amount_cents` that `value` spells: cents with 15 decimals, half away from zero.
+    """`value` as `precise_total_amount_cents`: cents with 15 decimals, half away from zero.
 
     null stays None; anything that is not a number, or has over 40 digits before the point, is 0.
     """
@@ -122,10 +122,10 @@ def parse_amount(value: JsonValue) -> Decimal | None:
 
 
 def property_text(value: JsonValue) -> str | None:
-    """The text form of a property: what filters, groups and unique counts compare.
+    """The text form of a property, which filters, groups and unique counts compare.
 
-    Strings are taken as they are, numbers in plain decimal notation with the digits sent, null has none; booleans,
-    arrays and objects give their JSON text (keys sorted, so that equal objects have one text).
+    Strings are unchanged, numbers are in plain decimal notation with the digits sent, null has none; booleans, arrays
+    and objects become their JSON text (with sorted keys, so that equal objects have one text).
     """
     match value:
         case None:
@@ -142,7 +142,7 @@ def property_of(event: Event, field: str | None) -> str | None:
 
 
 def numeric_value(event: Event, field: str | None) -> Decimal | None:
-    """The event's property `field` as the number that sum, max, latest and weighted sum take.
+    """The event's property `field` as a number for sum, max, latest and weighted sum.
 
     None unless its text form is an optional `-`, digits, and optionally `.` and digits: an event without such a number
     counts neither for the value nor for the number of events. Texts of over 64 characters are not numbers.
@@ -157,7 +157,7 @@ def numeric_text(text: str) -> bool:
 
 
 def cut_to_milliseconds(instant: datetime) -> datetime:
-    """`instant` without what lies below its milliseconds."""
+    """`instant` cut to the millisecond."""
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
@@ -167,32 +167,34 @@ def cut_to_seconds(instant: datetime) -> datetime:
 
 
 def share_second(ended_at: datetime | None, started_at: datetime | None) -> bool:
-    """Whether what starts at `started_at` follows what ended at `ended_at` within the same second."""
+    """Whether something that starts at `started_at` follows something that ended at `ended_at` within the same
+    second.
+    """
     if ended_at is None or started_at is None:
         return False
     return ended_at <= started_at and cut_to_seconds(ended_at) == cut_to_seconds(started_at)
 
 
 def repeated_positions(transaction_ids: Iterable[str]) -> tuple[int, ...]:
-    """Zero-based positions in a batch of every transaction id that occurs earlier in the batch."""
-    seen: set[str] = set()
+    """The zero-based positions of transaction ids that occur earlier in the same batch."""
+    earlier_ids: set[str] = set()
     positions = []
     for position, transaction_id in enumerate(transaction_ids):
-        if transaction_id in seen:
+        if transaction_id in earlier_ids:
             positions.append(position)
-        seen.add(transaction_id)
+        earlier_ids.add(transaction_id)
     return tuple(positions)
 
 
 def up_to(events: Iterable[Event], event: Event) -> list[Event]:
     """The events up to and including `event`, in order of time: the basis of its price in advance."""
-    return sorted((other for other in events if other.order <= event.order), key=lambda other: other.order)
+    return sorted((earlier for earlier in events if earlier.order <= event.order), key=lambda earlier: earlier.order)
 
 
 def _number_text(value: int | Decimal) -> str:
     number = Decimal(value)
     if abs(number.adjusted()) > _LONGEST_PLAIN_NUMBER:
-        return str(number)  # plain notation of 1e999999 would only serve to exhaust memory
+        return str(number)  # writing out 1e999999 would only exhaust memory
     return format(number, "f")
 
 
@@ -211,7 +213,7 @@ def _scalar_text(value: bool | int | Decimal | str | None) -> str:
 def _json_text(value: JsonValue) -> str:
     """JSON text without recursion: events may be nested as deeply as their sender likes."""
     parts: list[str] = []
-    pending: list[tuple[str, JsonValue, bool]] = [("", value, True)]  # a text to print, then a value if it has one
+    pending: list[tuple[str, JsonValue, bool]] = [("", value, True)]  # a text to write, then a value if there is one
     while pending:
         before, current, has_value = pending.pop()
         parts.append(before)

@@ -1,4 +1,4 @@
-"""Rows of exports: what a table shows of each record, and its columns with the types of their values."""
+"""Rows of exports: how a table shows each record, and its columns with the types of their values."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ FEE_COLUMNS: Mapping[str, type] = {
 
 
 def _groups(fee: Fee) -> str | None:
-    """What the fee is split by, and its filter, as JSON."""
+    """The fee's group and filter, as JSON."""
     groups: dict[str, object] = dict(fee.grouped_by)
     groups |= {key: list(values) for key, values in (fee.filters or {}).items()}
     return json.dumps(groups, ensure_ascii=False) if groups else None
@@ -168,7 +168,7 @@ PAYMENT_COLUMNS: Mapping[str, type] = {
 
 
 def payment_row(payment: Payment, invoice: Invoice | None, external_customer_id: str | None) -> Row:
-    """A payment, and the invoice that it pays, if it pays one."""
+    """A payment, and its invoice if it pays one."""
     return {
         "id": payment.id,
         "payable_type": payment.payable_type,
@@ -239,7 +239,7 @@ TAX_COLUMNS: Mapping[str, type] = {
 
 
 def tax_rows(document: Invoice | CreditNote, external_customer_id: str | None) -> Iterator[Row]:
-    """What an invoice or a credit note was taxed with. What a credit note takes back is negative."""
+    """The taxes of an invoice or a credit note. A credit note's amounts are negative."""
     is_invoice = isinstance(document, Invoice)
     sign = 1 if is_invoice else -1
     for tax in document.applied_taxes:
@@ -334,7 +334,7 @@ FOCUS_COLUMNS: Mapping[str, type] = {
     "SubAccountId": str,
     "SubAccountName": str,
     "Tags": str,
-    # What nobody here has, and what importers ask for all the same: always empty.
+    # Columns that importers require although we have no values for them: always empty.
     **dict.fromkeys(_UNKNOWN, str),
 }
 _FREQUENCIES: Mapping[str, str] = {
@@ -347,7 +347,7 @@ _FREQUENCIES: Mapping[str, str] = {
 }
 
 
-# What a row of taxes leaves empty.
+# Columns that are empty in rows of taxes.
 _OF_PRICES = (
     "ConsumedQuantity",
     "ConsumedUnit",
@@ -364,7 +364,7 @@ _OF_PRICES = (
 def focus_rows(
     fee: Fee, invoice: Invoice, customer: Customer | None, subscription: Subscription | None, issuer_name: str
 ) -> Iterator[Row]:
-    """A fee of a finalized invoice: a row for what is charged, less its coupons, and one for its taxes."""
+    """A fee of a finalized invoice: a row for its amount less coupons, and one for its taxes."""
     charged = _charged_row(fee, invoice, customer, subscription, issuer_name)
     yield charged
     if not fee.taxes_precise_amount_cents.is_zero():
@@ -422,17 +422,17 @@ def _charged_row(
 
 
 def _tags(fee: Fee) -> str | None:
-    """As `_groups`, but each value is one text: lists are no values of tags."""
+    """Like `_groups`, but each value is one text: tags cannot hold lists."""
     tags = {key: value for key, value in fee.grouped_by.items() if value is not None}
     tags |= {key: ", ".join(values) for key, values in (fee.filters or {}).items()}
     return json.dumps(tags, ensure_ascii=False) if tags else None
 
 
 def _whole_second(instant: datetime) -> datetime:
-    """Times of FOCUS have no fractions of seconds."""
+    """`instant` cut to the second: FOCUS has no fractions of seconds."""
     return instant.replace(microsecond=0)
 
 
 def _after(last: datetime) -> datetime:
-    """The first whole second after what is `last` in a period: ends are exclusive in FOCUS."""
+    """The first whole second after the `last` instant of a period: ends are exclusive in FOCUS."""
     return _whole_second(last) + _SECOND

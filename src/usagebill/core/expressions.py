@@ -88,7 +88,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`event.code`, `event.timestamp`, or the property `name` of the event (`event.properties.<name>`)."""
+    """`event.code`, `event.timestamp`, or the event's property `name` (`event.properties.<name>`)."""
 
     path: str
 
@@ -105,7 +105,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """Minus a number."""
+    """The negative of a number."""
 
     operand: Expression
 
@@ -120,7 +120,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of its arguments."""
+    """A function call."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -128,7 +128,7 @@ class Call:
 
 Expression: TypeAlias = Literal | Variable | Negation | Chain | Call
 
-# Arguments that each function takes at least and at most (None: any number).
+# The least and the most arguments of each function (None: any number).
 _ARGUMENTS: Mapping[str, tuple[int, int | None]] = {
     "round": (1, 2),
     "ceil": (1, 2),
@@ -150,12 +150,12 @@ _TOKEN = re.compile(
     r"|(?P<function>[A-Za-z]+)"
     r"|(?P<symbol>[-+*/(),])"
 )
-# The text forms of properties that count as numbers here: more than aggregations accept.
+# Text forms of properties that count as numbers here: more than aggregations accept.
 _NUMERIC_PROPERTY = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def parse(text: str) -> Expression:
-    """The expression that `text` spells. Raises `ExpressionSyntaxError` if it spells none."""
+    """The expression in `text`. Raises `ExpressionSyntaxError` if it is not one."""
     return _Parser(text).root()
 
 
@@ -171,18 +171,18 @@ def is_valid(text: str) -> bool:
 def evaluate(expression: Expression, *, code: str, timestamp: datetime, properties: Mapping[str, JsonValue]) -> Value:
     """The value of `expression` for an event: a decimal, with its trailing zeros, or a string.
 
-    `event.timestamp` is in whole Unix seconds. A property whose text spells a number is one. Raises
+    `event.timestamp` is in whole Unix seconds. A property whose text is a number counts as one. Raises
     `EvaluationError`: for a missing property, text where a number is needed, a division by zero, numbers of over 100
-    digits or beyond 10 to the power of 1,000, and strings put together of over 10,000 characters.
+    digits or beyond 10 to the power of 1,000, and concatenated strings of over 10,000 characters.
     """
     return _Event(code, timestamp, properties).value(expression)
 
 
 def value_text(value: Value) -> str:
-    """A value as it is stored in the event and answered: strings as they are, numbers as `"3.0"`.
+    """A value as it is stored in the event and returned: strings unchanged, numbers as `"3.0"`.
 
-    Numbers are rounded to 30 decimals, half away from zero; raises `EvaluationError` for one that even so is too long
-    to count in an aggregation, and for a string of over 10,000 characters.
+    Numbers are rounded to 30 decimals, half away from zero. Raises `EvaluationError` for a number still too long to
+    count in an aggregation, and for a string of over 10,000 characters.
     """
     if isinstance(value, str):
         if len(value) > LONGEST_RESULT:
@@ -195,7 +195,7 @@ def value_text(value: Value) -> str:
 
 
 def evaluated_text(text: str, *, code: str, timestamp: datetime, properties: Mapping[str, JsonValue]) -> str:
-    """The text of the value of the expression `text` for an event: what ingestion stores in the metric's field.
+    """The text of the expression's value for an event, which ingestion stores in the metric's field.
 
     Raises `ExpressionSyntaxError` and `EvaluationError`.
     """
@@ -203,7 +203,7 @@ def evaluated_text(text: str, *, code: str, timestamp: datetime, properties: Map
 
 
 def expression_text(expression: Expression) -> str:
-    """`expression` written out; parsing that gives it back."""
+    """`expression` as text; parsing it returns the same expression."""
     match expression:
         case Literal(str() as value):
             return f"'{value}'"
@@ -265,7 +265,7 @@ class _Parser:
         return expression
 
     def _next(self, *symbols: str) -> str | None:
-        """The next token if it is one of `symbols`, which is then taken."""
+        """The next token, consumed, if it is one of `symbols`; else None."""
         if self._position < len(self._tokens) and self._tokens[self._position] in [("symbol", s) for s in symbols]:
             self._position += 1
             return self._tokens[self._position - 1][1]
@@ -385,7 +385,7 @@ class _Event:
             parts.append(_printed(self.value(argument)))
             length += len(parts[-1])
             if length > LONGEST_RESULT:
-                # Checked before the rest is concatenated: a formula may name a long property dozens of times.
+                # Checked before concatenating further: a formula may name a long property dozens of times.
                 raise EvaluationError("Text too long")
         return "".join(parts)
 

@@ -1,4 +1,4 @@
-"""Fees: the lines of invoices. A fee shows its own copy of every name and number."""
+"""Fees: the lines of invoices. A fee stores its own copy of every name and number that it shows."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class FeeType(StrEnum):
     FIXED_CHARGE = "fixed_charge"
 
 
-# The fees of the charges of a plan, of usage or of fixed units.
+# The fees of a plan's charges, for usage or for fixed units.
 CHARGE_TYPES = (FeeType.CHARGE, FeeType.FIXED_CHARGE)
 # The fees that count toward a plan's minimum commitment.
 COMMITTED_TYPES = (FeeType.SUBSCRIPTION, *CHARGE_TYPES)
-# The fees that an invoice may have several of for the same subscription and time.
+# Types of fees that may occur several times on an invoice for the same subscription and time.
 REPEATABLE_TYPES = (FeeType.ADD_ON, FeeType.CREDIT)
 
 
@@ -48,8 +48,9 @@ TaxKey = tuple[str, Decimal]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedTax:
-    """A tax as it stood when applied. `base_amount_cents` is what it was applied to: the fees of an invoice
-    (cut to whole cents), the fee itself, or the items of a credit note. `tax_id` is None for a provider's tax."""
+    """A tax as it was applied. `base_amount_cents` is its base: the fees of an invoice (cut to whole cents), the fee
+    itself, or the items of a credit note. `tax_id` is None for a provider's tax.
+    """
 
     id: str
     tax_id: str | None
@@ -65,7 +66,7 @@ class AppliedTax:
 
     @property
     def tax_code(self) -> str:
-        """`code`, by the name that the API has for it; so are `tax_name` and `tax_rate`."""
+        """`code` under its API name, like `tax_name` and `tax_rate`."""
         return self.code
 
     @property
@@ -78,7 +79,7 @@ class AppliedTax:
 
     @property
     def key(self) -> TaxKey:
-        """The key that lines are summed by. A provider may give one code several rates."""
+        """The key by which lines are summed. A provider may give one code several rates."""
         return self.code, self.rate
 
 
@@ -102,9 +103,9 @@ class Fee:
 
     `from_datetime` and `to_datetime` are the period shown; `charges_*` the usage window it was computed over.
     `precise_coupons_amount_cents` is the fee's share of coupons and progressive billing credits (5 decimals).
-    `taxes_base_rate` is the part of it that is taxed, less than 1 only where a tax provider says so. A fee without
-    `invoice_id` was made in advance for a charge that is not invoiceable. `basis` is for explanations, besides
-    `amount_details`: days, minimums and what counts toward them.
+    `taxes_base_rate` is the taxed part of the fee, less than 1 only if a tax provider says so. A fee without
+    `invoice_id` was created in advance for a charge that is not invoiceable. `basis` is for explanations, besides
+    `amount_details`: days, minimums and the amounts that count toward them.
     """
 
     id: str
@@ -163,7 +164,7 @@ class Fee:
 
 
 def with_payment_status(fee: Fee, status: PaymentStatus, at: datetime) -> Fee:
-    """The fee paid, failed or refunded at that instant; pending clears all three instants."""
+    """The fee as paid, failed or refunded at that instant; pending clears all three instants."""
     return replace(
         fee,
         payment_status=status,

@@ -1,7 +1,7 @@
-"""Charge filters: alternative prices by properties of events, and which events each filter prices.
+"""Charge filters: alternative prices by properties of events, and the events that each filter prices.
 
-A filter holds accepted values per key; an event matches it when its property (text form) is among them for every
-key. `buckets` says, as data that an engine can turn into a query too, which events each filter of a charge prices.
+A filter holds accepted values per key; an event matches it if its property (text form) is among them for every key.
+`buckets` describes the events of each filter as data, which an engine can also turn into a query.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ALL_FILTER_VALUES = "__ALL_FILTER_VALUES__"
 
 Matches = Mapping[str, tuple[str, ...]]
 
-# So many combinations of values are remembered with their positions.
+# The most combinations of values whose positions are cached.
 _POSITIONS_AT_MOST = 1_000
 
 
 class Filter(Protocol):
-    """The values a charge filter matches, and its age."""
+    """The values that a charge filter matches, and its age."""
 
     @property
     def id(self) -> str: ...
@@ -77,10 +77,11 @@ def accepts(bucket: EventScope, event: Event) -> bool:
 
 
 class FilterIndex:
-    """The filters of a charge, for looking up which of them price an event; `declared` are the metric's values per key.
+    """An index of a charge's filters, to look up which of them price an event; `declared` are the metric's values per
+    key.
 
-    Positions are those of the filters in order; the one after the last stands for events that match none. Building
-    costs by the number of accepted values, a look-up by the number of matching filters.
+    Positions are those of the filters in order; the one after the last is for events that match none. Building it is
+    linear in the accepted values, a look-up in the matching filters.
     """
 
     def __init__(self, filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> None:
@@ -94,7 +95,7 @@ class FilterIndex:
             for charge_filter in filters
         ]
         self.keys = tuple(dict.fromkeys(key for accepted in self._accepted for key in accepted))
-        # How many filters name each value. Filters are indexed by their most selective key.
+        # The number of filters that name each value. Filters are indexed by their most selective key.
         self._named = Counter(
             (key, value)
             for accepted in self._accepted
@@ -149,11 +150,11 @@ class FilterIndex:
         return len(self._filters)
 
     def of_event(self, event: Event) -> tuple[int, ...]:
-        """The positions whose buckets `event` falls into: several only if filters do not exclude each other."""
+        """The positions whose buckets contain `event`: several only if filters do not exclude each other."""
         return self.of_values([property_of(event, key) for key in self.keys])
 
     def of_values(self, values: Sequence[str | None]) -> tuple[int, ...]:
-        """The positions whose buckets an event with these `values` of `keys` (text forms) falls into."""
+        """The positions whose buckets contain an event with these `values` of `keys` (text forms)."""
         texts = tuple(values)
         positions = self._positions.get(texts)
         if positions is None:
@@ -165,7 +166,7 @@ class FilterIndex:
     def _looked_up(self, values: tuple[str | None, ...]) -> tuple[int, ...]:
         by_key = dict(zip(self.keys, values, strict=True))
         accepted = self._accepted
-        # One is a candidate for its value of one key: that is all if it names no other.
+        # A filter is a candidate by its value of one key: a match already, if it names no other key.
         matching = [
             position
             for position in self._candidates(by_key)
@@ -178,12 +179,12 @@ class FilterIndex:
         return tuple(position for position in sorted(matching) if not any(self._gives(position, to) for to in matching))
 
     def deciding_key(self) -> str | None:
-        """The one key without an accepted value of which an event matches no filter; None if there is no such key."""
+        """The single key of which an event needs an accepted value to match any filter; None if there is none."""
         keys = {key for key, _ in self._by_value} | self._by_any.keys()
         return keys.pop() if len(keys) == 1 and not self._always else None
 
     def accepted_values(self, key: str) -> Sequence[str]:
-        """What the filters together accept for a key: all other values are the same to them."""
+        """The values that the filters together accept for a key; all other values are the same to them."""
         together = self._accepted_together.get(key)
         if together is None:
             accepted = (its[key].values for its in self._accepted if key in its)
@@ -205,7 +206,7 @@ class FilterIndex:
         )
 
     def _crowd(self, key: str, accepted: _Accepted) -> int:
-        """How many filters at most are looked at for an event whose value of `key` is accepted."""
+        """The most filters to look at for an event whose value of `key` is accepted."""
         if accepted is self._any_value.get(key):
             return len(self._filters)
         return max((self._named[key, value] for value in accepted.distinct), default=0)
@@ -225,23 +226,29 @@ class FilterIndex:
         return all(by_key[key] in accepted.distinct for key, accepted in self._accepted[position].items())
 
     def _overlapping(self, position: int) -> Sequence[int]:
-        """The filters, in their order, that may share values with one on its most selective key."""
+        """The filters, in order, that may share values with one on its most selective key."""
         accepted = self._accepted[position]
         if not accepted:
             return range(len(self._filters))
         if self._sharing is None:
-            # Threads share an index: none may see the table half filled.
+            # Threads share an index: the table becomes visible only when it is complete.
             sharing: dict[tuple[str, str], list[int]] = {}
-            for other, its in enumerate(self._accepted):
+            for other_position, its in enumerate(self._accepted):
                 for key, values in its.items():
                     for value in values.distinct:
-                        sharing.setdefault((key, value), []).append(other)
+                        sharing.setdefault((key, value), []).append(other_position)
             self._sharing = sharing
         key = min(accepted, key=lambda key: self._crowd(key, accepted[key]) * len(accepted[key].distinct))
-        return sorted({other for value in accepted[key].distinct for other in self._sharing.get((key, value), ())})
+        return sorted(
+            {
+                other_position
+                for value in accepted[key].distinct
+                for other_position in self._sharing.get((key, value), ())
+            }
+        )
 
     def _gives(self, position: int, to: int) -> bool:
-        """Whether events that match both filters fall to the second of them."""
+        """Whether events that match both filters go to the second one."""
         if position == to:
             return False
         older = _age(self._filters[to]) < _age(self._filters[position])
@@ -251,23 +258,23 @@ class FilterIndex:
 def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[EventScope]:
     """The bucket of each of a charge's `filters`, in their order; `declared` are the metric's values per key.
 
-    The more specific filter takes the events: the one with further keys, or with the same keys and a subset of the
-    values of each. Of equal filters, the oldest takes all. Filters with the same keys and overlapping values, neither a
-    subset of the other, and filters with different keys each price the events that match both.
+    The more specific filter takes the events: the one with additional keys, or with the same keys and a subset of the
+    values of each. Of equal filters, the oldest takes all. Two filters with the same keys and overlapping values,
+    neither a subset of the other, each price the events that match both, and so do filters with different keys.
     """
     index = FilterIndex(filters, declared)
     return [index.bucket(position) for position in range(len(filters))]
 
 
 def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> EventScope:
-    """The events that match none of a charge's `filters`: priced by the charge's own properties."""
+    """The events that match none of a charge's `filters`: they are priced by the charge's own properties."""
     return FilterIndex(filters, declared).bucket(len(filters))
 
 
 def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequence[str]]) -> F | None:
-    """The filter that prices an event billed in advance: of those it matches, the one with the most keys.
+    """The filter that prices an event billed in advance: the matching one with the most keys.
 
-    Of several the first in the order of `filters`; None for the charge's own properties.
+    The first in the order of `filters` if there are several; None for the charge's own properties.
     """
     matching = [
         charge_filter for charge_filter in filters if _matches(_expanded(charge_filter.values, declared), event)
@@ -288,19 +295,21 @@ def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Co
 
 
 def values_reason(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> str:
-    """What `values_errors` refuses, in words: the first key or value that the metric does not declare."""
+    """The error of `values_errors` in words: the first key or value that the metric does not declare."""
     for key, accepted in values.items():
         if key not in declared:
-            known = ", ".join(sorted(declared)) or "none"
-            return f"the metric declares no filter {key!r} (it declares: {known}); declare it in the metric's `filters`"
+            listed = ", ".join(sorted(declared)) or "none"
+            return (
+                f"the metric declares no filter {key!r} (it declares: {listed}); declare it in the metric's `filters`"
+            )
         unknown = next((value for value in accepted if value not in declared[key]), None)
         if unknown is not None and list(accepted) != [ALL_FILTER_VALUES]:
             near = near_name(unknown, declared[key])
-            known = ", ".join(sorted(declared[key])[:12])
+            listed = ", ".join(sorted(declared[key])[:12])
             meant = (
                 f"; did you mean {near!r}?"
                 if near
-                else f" (it declares: {known}); declare it in the metric's `filters`"
+                else f" (it declares: {listed}); declare it in the metric's `filters`"
             )
             return f"the metric declares no value {unknown!r} of {key!r}{meant}"
     return "a filter needs at least one value of each key that it names"
@@ -320,12 +329,13 @@ def identity(values: Mapping[str, Sequence[str]]) -> Hashable:
 
 
 def same_values(left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a sent filter is the stored one."""
+    """Whether two filters have the same identity."""
     return identity(left) == identity(right)
 
 
 def trimmed_values(values: Matches, declared: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]] | None:
-    """The values of a charge filter after the metric has come to declare `declared`; None: the filter goes.
+    """The values of a charge filter after the metric changed its declared values to `declared`; None if nothing is left
+    of it.
 
     Values that are no longer declared are removed, and so are keys without values; any-value keys stay while declared.
     A filter that loses a key but keeps another matches more events than before.
@@ -342,7 +352,7 @@ def trimmed_values(values: Matches, declared: Mapping[str, Collection[str]]) -> 
 
 
 def undeclared_keys(event: Event, declared: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """The filter keys whose property `event` has with a value that the metric does not declare (hourly check)."""
+    """The filter keys that `event` has with a value that the metric does not declare (hourly check)."""
     return tuple(
         key
         for key, values in declared.items()
@@ -367,7 +377,7 @@ def _age(charge_filter: Filter) -> tuple[datetime, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """The values that a filter accepts for one key, in their order and for looking them up."""
+    """The values that a filter accepts for one key, in their order and as a set."""
 
     values: tuple[str, ...]
     distinct: frozenset[str] = field(init=False)
@@ -392,12 +402,12 @@ def _matches_of(accepted: Mapping[str, _Accepted]) -> Matches:
     return {key: its.values for key, its in accepted.items()}
 
 
-def _takes_from(other: Mapping[str, _Accepted], this: Mapping[str, _Accepted], *, older: bool) -> bool:
-    """Whether events that match both filters fall to `other`, which is `older` or not."""
-    if not all(key in other and not its.distinct.isdisjoint(other[key].distinct) for key, its in this.items()):
+def _takes_from(taker: Mapping[str, _Accepted], giver: Mapping[str, _Accepted], *, older: bool) -> bool:
+    """Whether events that match both filters go to `taker`; `older` says whether it is the older one."""
+    if not all(key in taker and not its.distinct.isdisjoint(taker[key].distinct) for key, its in giver.items()):
         return False
-    if len(other) > len(this):
+    if len(taker) > len(giver):
         return True
-    if all(other[key].distinct == its.distinct for key, its in this.items()):
+    if all(taker[key].distinct == its.distinct for key, its in giver.items()):
         return older
-    return all(other[key].distinct <= its.distinct for key, its in this.items())
+    return all(taker[key].distinct <= its.distinct for key, its in giver.items())

@@ -15,7 +15,7 @@ __all__ = ["PaidInAdvance", "less_paid_before", "paid_before_cents"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidInAdvance:
-    """The part for `days_left` of an amount paid in advance for `days`."""
+    """An amount paid in advance for `days`, of which `days_left` are still to come."""
 
     cents: int
     days: int
@@ -23,16 +23,16 @@ class PaidInAdvance:
 
     @property
     def left_cents(self) -> int:
-        """The part of a payment for future days."""
+        """The part of the payment for future days, in cents."""
         return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
 
 
-def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], others: Sequence[Fee]) -> Fee:
-    """The new plan's fee less what is left of what the old plan was `paid` for the same add-on, down to nothing.
+def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], earlier_fees: Sequence[Fee]) -> Fee:
+    """The new plan's fee less the unused part of the old plan's payments for the same add-on, at least zero.
 
-    Each cent is deducted once: `others` are the new plan's earlier fees, which it may already have paid for.
+    Each cent is deducted once: `earlier_fees` are those of the new plan, from which a part may already be deducted.
     """
-    paid_before = sum(paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
+    paid_before = sum(paid_before_cents(earlier) for earlier in earlier_fees if earlier.add_on_id == fee.add_on_id)
     less = min(fee.amount_cents, sum(fee_paid.left_cents for fee_paid in paid) - paid_before)
     if less <= 0:
         return fee
@@ -50,5 +50,5 @@ def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], others: Sequence[F
 
 
 def paid_before_cents(fee: Fee) -> int:
-    """What an older plan's fees have paid of the fee."""
+    """The cents of the fee that an older plan's fees have paid."""
     return int(str(fee.basis.get("paid_before_cents", 0)))

@@ -1,7 +1,7 @@
-"""Fixed charges: how many units a subscription has had, and for how many days they are billed when they change.
+"""Fixed charges: the units that a subscription has over time, and the days they are billed for when they change.
 
-Units are a list of events, each with the instant from which it counts and the instant at which it was decided. A later
-decision that takes effect earlier cancels a planned one. The day of a change belongs to the new units.
+Units are a list of events, each with the instant from which it counts and the instant of the decision. A later decision
+that takes effect earlier cancels a planned one. The day of a change belongs to the new units.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INSTANT = timedelta(microseconds=1)
 class UnitEvent(Protocol):
     """From `effective_at` on, the subscription has `units` (never negative) of the fixed charge.
 
-    `plans.FixedChargeUnits` is one. What was decided at one instant is in the order of the time-ordered ids.
+    `plans.FixedChargeUnits` is one. Decisions at the same instant are ordered by their time-ordered ids.
     """
 
     @property
@@ -57,23 +57,23 @@ def units_at_start(started_at: datetime) -> datetime:
 
 
 def next_period_start(cycle: Cycle, now: datetime) -> datetime:
-    """The instant from which units count that were changed for the next period of the fixed charge."""
+    """The instant from which units count that change with the next period of the fixed charge."""
     return advance_window(cycle, now).end + _INSTANT
 
 
 def units_effective_at(cycle: Cycle, now: datetime, *, is_active: bool, immediately: bool) -> datetime:
-    """From when on new units count: now, or when the next period of the fixed charges begins.
+    """The instant from which new units count: now, or the start of the fixed charges' next period.
 
-    Always then while the first payment is awaited: the subscription is not active yet.
+    Always the latter while the first payment is awaited: the subscription is not active yet.
     """
     return now if immediately and is_active else next_period_start(cycle, now)
 
 
 def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorated: bool) -> Usage:
-    """The units to bill for `window`: those decided last, or each for the days it was in force if `prorated`.
+    """The units to bill for `window`: those decided last, or if `prorated`, each for the days it was in force.
 
-    What is decided last counts for the whole window if nothing is prorated. Prorated terms are rounded to six
-    decimals each; `full_units` are then the units at the end of the window.
+    Without proration the last decision counts for the whole window. Prorated terms are rounded to six decimals each;
+    `full_units` are then the units at the end of the window.
     """
     considered = _considered(events, window)
     if not prorated:
@@ -85,7 +85,7 @@ def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """`units` that were in force for `days` of a period, and what they weigh: units x days / period, six decimals."""
+    """`units` that were in force for `days` of a period, and their weight: units x days / period, six decimals."""
 
     units: Decimal
     days: int
@@ -93,7 +93,7 @@ class Term:
 
 
 def terms_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo) -> list[Term]:
-    """The units in force during `window`, one after the other."""
+    """The units in force during `window`, one term after the other."""
     considered = _considered(events, window)
     standing = [
         event
@@ -112,7 +112,7 @@ def terms_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo) -> list[Te
 
 
 def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:
-    """The events that take effect in the window and the last decided one before it, by order of decision."""
+    """The events that take effect in the window, and the last decision before it, in order of decision."""
     ordered = sorted(events, key=lambda event: (event.created_at, event.id))
     before = [event for event in ordered if event.effective_at < window.start][-1:]
     inside = [event for event in ordered if window.start <= event.effective_at < window.end]
@@ -120,14 +120,15 @@ def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:
 
 
 def days_left(changed_at: datetime, window: Window, tz: tzinfo, *, prorated: bool) -> int:
-    """How many days of a `window` already paid in advance are billed for units added at once: those from the local
-    date of the change on if `prorated`, else all of them.
+    """The days of a `window` already paid in advance that are billed for units added at once: from the local date of
+    the change on if `prorated`, else all of them.
     """
     return max(calendar_days(changed_at, window.end, tz), 0) if prorated else window.duration
 
 
 def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo) -> tuple[int, int]:
-    """Of an old plan's prorated fee in advance, the days it paid for, and those of them in the new plan's `window`.
+    """For an old plan's prorated fee in advance: the days it paid for, and how many of them are in the new plan's
+    `window`.
 
     The fee was `billed_at` for the time up to `billed_until`. Started days count as whole ones; neither is negative.
     """
@@ -138,8 +139,8 @@ def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Wind
 def fixed_charge_is_due(
     *, pay_in_advance: bool, ended: bool, starting: bool, billed_before: bool, ended_after_invoice: bool = False
 ) -> bool:
-    """Whether a record bills a fixed charge: in arrears from the first closed period on, in advance while the
-    subscription lives and once a window. `starting`: the subscription's first record, made at its start.
+    """Whether a record bills a fixed charge: in arrears from the first closed period on; in advance while the
+    subscription is active, once per window. `starting`: the subscription's first record, created at its start.
     """
     if pay_in_advance:
         return not billed_before and (not ended or ended_after_invoice)

@@ -21,14 +21,14 @@ __all__ = [
 
 TARGET_WALLET_KEY = "target_wallet_code"
 
-# One value a key, in the order of the keys; None if the property is missing, null or empty.
+# One value per key, in the order of the keys; None if the property is missing, null or empty.
 Group: TypeAlias = tuple[str | None, ...]
 # Units by the values of presentation keys, one row for each combination.
 Breakdown: TypeAlias = tuple[tuple[Mapping[str, str | None], Decimal], ...]
 
 
 def charge_group_keys(pricing_group_keys: Iterable[str], *, accepts_target_wallet: bool = False) -> tuple[str, ...]:
-    """The properties that the usage of a charge or one of its filters is grouped by; repeated keys count once.
+    """The properties by which the usage of a charge or one of its filters is grouped, without repetitions.
 
     A charge that accepts a target wallet is grouped by `target_wallet_code` too.
     """
@@ -42,7 +42,7 @@ def group_of(event: Event, keys: Sequence[str]) -> Group:
 
 
 def grouped(events: Iterable[Event], keys: Sequence[str]) -> dict[Group, list[Event]]:
-    """`events` by group, groups in the order of their first event in time; no event at all is one group of Nones."""
+    """`events` by group, groups in the order of their first event in time; without events, a single group of Nones."""
     groups: dict[Group, list[Event]] = {}
     for event in sorted(events, key=lambda event: event.order):
         groups.setdefault(group_of(event, keys), []).append(event)
@@ -50,7 +50,7 @@ def grouped(events: Iterable[Event], keys: Sequence[str]) -> dict[Group, list[Ev
 
 
 def target_wallet_code(group: Mapping[str, str | None]) -> str:
-    """The code of the only wallet that may pay for this group; empty if any may."""
+    """The code of the only wallet that may pay for this group; empty if any wallet may."""
     return group.get(TARGET_WALLET_KEY) or ""
 
 

@@ -1,4 +1,4 @@
-"""The second in which one subscription follows another of the same external id: it lies in both periods."""
+"""The second in which one subscription follows another with the same external id: it lies in both periods."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ __all__ = ["Handover", "handover", "own_since"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """Which subscriptions share the first and the last second of a subscription's usage.
+    """The subscriptions that share the first and the last second of a subscription's usage.
 
-    Usage counts from `earliest` on (inclusive; None: from ever). `predecessors` ended in that very second, which they
-    have billed in part. With `is_followed`, another one started in the second of `latest`, and bills a part of that.
+    Usage counts from `earliest` on (inclusive; None: without bound). `predecessors` ended in that very second, which
+    they have billed in part. With `is_followed`, another one started in the second of `latest`, and bills a part of
+    that second.
     """
 
     earliest: datetime | None
@@ -27,52 +28,53 @@ class Handover:
 
 def handover(
     subscription: Subscription,
-    others: Sequence[Subscription],
+    siblings: Sequence[Subscription],
     *,
     recurring: bool,
     earliest: datetime | None,
     latest: datetime | None,
 ) -> Handover:
-    """Which of `others`, of the same external id, share a second with usage from `earliest` to `latest`.
+    """The handover between `subscription` and those of its `siblings` that share a second with its usage.
 
-    Recurring usage counts on both sides, unless it was another customer's.
+    `siblings` have the same external id; usage counts from `earliest` to `latest`. Recurring usage counts on both
+    sides, unless it was another customer's.
     """
     if recurring:
-        since = own_since(subscription, others)
-        others = [other for other in others if other.customer_id != subscription.customer_id]
+        since = own_since(subscription, siblings)
+        siblings = [sibling for sibling in siblings if sibling.customer_id != subscription.customer_id]
         earliest = max((at for at in (earliest, since) if at is not None), default=None)
     predecessors: tuple[Subscription, ...] = ()
     if earliest is not None:
         second = earliest = cut_to_seconds(earliest)
         predecessors = tuple(
-            other
-            for other in _ended_before(subscription, others)
-            if other.terminated_at is not None and cut_to_seconds(other.terminated_at) == second
+            sibling
+            for sibling in _ended_before(subscription, siblings)
+            if sibling.terminated_at is not None and cut_to_seconds(sibling.terminated_at) == second
         )
     ended = subscription.terminated_at
     is_followed = (
-        ended is not None and latest == ended and any(share_second(ended, other.started_at) for other in others)
+        ended is not None and latest == ended and any(share_second(ended, sibling.started_at) for sibling in siblings)
     )
     return Handover(earliest=earliest, predecessors=predecessors, is_followed=is_followed)
 
 
-def own_since(subscription: Subscription, others: Sequence[Subscription]) -> datetime | None:
+def own_since(subscription: Subscription, siblings: Sequence[Subscription]) -> datetime | None:
     """When the external id stopped being another customer's; None if it never was."""
     return max(
         (
-            other.terminated_at
-            for other in _ended_before(subscription, others)
-            if other.terminated_at and other.customer_id != subscription.customer_id
+            sibling.terminated_at
+            for sibling in _ended_before(subscription, siblings)
+            if sibling.terminated_at and sibling.customer_id != subscription.customer_id
         ),
         default=None,
     )
 
 
-def _ended_before(subscription: Subscription, others: Sequence[Subscription]) -> list[Subscription]:
-    """Those of `others` that had ended when the subscription started."""
+def _ended_before(subscription: Subscription, siblings: Sequence[Subscription]) -> list[Subscription]:
+    """Those of `siblings` that had ended when the subscription started."""
     started = subscription.started_at
     if started is None:
         return []
-    # One that ended at the instant it started comes first if it was created first.
-    ended = [other for other in others if other.terminated_at is not None and other.terminated_at <= started]
-    return [other for other in ended if other.started_at != started or other.id < subscription.id]
+    # A subscription that ended at the instant of the start comes first if it was created first.
+    ended = [sibling for sibling in siblings if sibling.terminated_at is not None and sibling.terminated_at <= started]
+    return [sibling for sibling in ended if sibling.started_at != started or sibling.id < subscription.id]

@@ -1,7 +1,7 @@
-"""Ingestion: an event read as its sender wrote it, and what is wrong with it.
+"""Ingestion: an event read as its sender wrote it, and its errors.
 
-Properties are kept as sent. Refused is what no store could return: NUL characters, lone surrogates, numbers of over
-1,000 digits, values nested over 100 deep, and values that JSON cannot express.
+Properties are kept as sent. Values that no store could return are refused: NUL characters, lone surrogates, numbers of
+over 1,000 digits, values nested over 100 deep, and values that JSON cannot express.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING: Final[Mapping[str, list[str]]] = {}
 
 
 class Received(NamedTuple):
-    """An event as it was read. `problems` maps each field that cannot be taken to its codes."""
+    """An event as it was read. `problems` maps each refused field to its codes."""
 
     transaction_id: str
     code: str
@@ -98,7 +98,7 @@ def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: 
 
 
 def _exact(value: object) -> object:
-    """`value`; a float, which only library callers send, becomes the decimal it is written as."""
+    """`value`; a float, which only library callers send, becomes the decimal of its literal."""
     return Decimal(str(value)) if isinstance(value, float) else value
 
 
@@ -109,7 +109,7 @@ def _scalar(value: object) -> JsonValue:
 
 
 def _is_storable(text: str) -> bool:
-    if text.isprintable():  # neither NUL nor surrogates are
+    if text.isprintable():  # contains neither NUL nor surrogates
         return True
     if "\0" in text:
         return False
@@ -121,7 +121,7 @@ def _is_storable(text: str) -> bool:
 
 
 def _storable(properties: Mapping[object, object]) -> Mapping[str, JsonValue]:
-    """`properties` as they are stored. Raises `_Refused` if they cannot be."""
+    """`properties` in their stored form. Raises `_Refused` if they cannot be stored."""
     checked: dict[str, JsonValue] = {}
     for key, value in properties.items():
         if type(key) is not str or not (key.isprintable() or _is_storable(key)):

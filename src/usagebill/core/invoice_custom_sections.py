@@ -1,4 +1,4 @@
-"""Invoice custom sections: texts that are copied onto invoices, and the rules for which ones."""
+"""Invoice custom sections: texts that are copied onto invoices, and the rules that select them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class InvoiceCustomSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a subscription, a wallet or a customer says: sections of its own, none at all (`skip`), or nothing."""
+    """The choice of a subscription, a wallet or a customer: sections of its own, none at all (`skip`), or no choice."""
 
     skip: bool = False
     section_ids: tuple[str, ...] = ()
@@ -49,16 +49,16 @@ def definition_errors(section: InvoiceCustomSection) -> dict[str, list[str]]:
 
 
 def customer_section_ids(customer: Customer, entity: BillingEntity) -> tuple[str, ...]:
-    """The sections on a customer's invoices: none if it skips them, its own, else its billing entity's."""
+    """The sections on a customer's invoices: none if it skips them, else its own, else its billing entity's."""
     if customer.skip_invoice_custom_sections:
         return ()
     return customer.invoice_custom_section_ids or entity.invoice_custom_section_ids
 
 
 def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[str]) -> tuple[str, ...]:
-    """The sections of an invoice built from `resources` (subscriptions, or a wallet) of a customer.
+    """The sections of an invoice for `resources` (subscriptions, or a wallet) of a customer.
 
-    Resources that skip do not count; if all do, there are none. The selections of the others are combined, with the
+    Resources that skip do not count; if all skip, there are none. The selections of the others are combined, with the
     customer's (`customer_ids`) for those without one; without any selection, the customer's apply.
     """
     counting = [resource for resource in resources if not resource.skip]
@@ -71,9 +71,10 @@ def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[s
 
 
 def changed_selection(now: Selection, *, skip: bool | None, section_ids: Sequence[str] | None) -> Selection:
-    """The selection of a subscription or wallet after a request; None stands for what was not sent.
+    """The selection of a subscription or wallet after a request; None means not sent.
 
-    Skipping clears the selection. Sections sent for one that skips count only if the request also stops skipping.
+    Skipping clears the selection. Sections sent for a resource that skips count only if the request also stops
+    skipping.
     """
     if skip:
         return Selection(skip=True)

@@ -1,6 +1,6 @@
-"""Which facts make which invoice: the whole table is `KINDS`, the decisions that lead to it are the functions below.
+"""Which facts trigger which invoice: `KINDS` is the whole table, the functions below decide the trigger.
 
-Nothing is looked up here. Operations bring the facts, and make the invoice that its kind describes.
+Nothing is looked up here. Operations supply the facts, and create the invoice described by its kind.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Trigger(Enum):
     RUN = "run"  # a billing day
     START = "start"  # a subscription starts, and its plan is paid in advance
     TRIAL_END = "trial_end"  # its trial ends, and its plan is paid in advance
-    PLAN_CHANGE = "plan_change"  # another plan takes the place of the one before
+    PLAN_CHANGE = "plan_change"  # a plan replaces another
     END = "end"  # a subscription ends
-    ADDED_UNITS = "added_units"  # units of fixed charges that are paid in advance
+    ADDED_UNITS = "added_units"  # units added to fixed charges that are paid in advance
     EVENT = "event"  # usage that is paid in advance
     THRESHOLD = "threshold"  # usage so far has passed a threshold of progressive billing
     PAID_FEES = "paid_fees"  # fees without an invoice have been paid
@@ -48,10 +48,10 @@ class Trigger(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceKind:
-    """An invoice as its trigger makes it.
+    """An invoice as its trigger defines it.
 
-    `reasons` are those of its billing periods. With `skip_charges` it bills no usage of the period that closes. An
-    invoice of nothing is closed, if it `may_be_empty` and its customer is not sent such invoices.
+    `reasons` are those of its billing periods. With `skip_charges` it bills no usage of the closing period. A zero
+    invoice is closed if it `may_be_empty` and its customer is not sent such invoices.
     """
 
     invoice_type: InvoiceType
@@ -111,7 +111,7 @@ KINDS: Mapping[Trigger, InvoiceKind] = MappingProxyType(
 
 
 def at_start(*, pay_in_advance: bool, in_trial: bool, fixed_in_advance: bool) -> Trigger | None:
-    """What a subscription owes when it starts: its fee, fixed charges and all; these alone; or nothing yet (None).
+    """The trigger at the start of a subscription: for its fee and all fixed charges, for fixed charges alone, or None.
 
     `fixed_in_advance`: whether any fixed charge of the plan is paid in advance. A trial covers the fee only.
     """
@@ -121,21 +121,22 @@ def at_start(*, pay_in_advance: bool, in_trial: bool, fixed_in_advance: bool) ->
 
 
 def at_trial_end(*, pay_in_advance: bool, billed_since: bool, billed_at_start: bool) -> Trigger | None:
-    """Whether the rest of the period is billed when a trial ends: in advance, unless an invoice has done so already.
+    """The trigger at the end of a trial: the rest of the period is billed in advance, unless an invoice already billed
+    it.
 
-    `billed_since`: by a run of that day or later; `billed_at_start`: by the one of the start.
+    `billed_since`: by a run of that day or later; `billed_at_start`: by the invoice of the start.
     """
     return Trigger.TRIAL_END if pay_in_advance and not billed_since and not billed_at_start else None
 
 
 def at_end(option: TerminationInvoice | str) -> Trigger | None:
-    """Whether the end of a subscription is invoiced."""
+    """The trigger at the end of a subscription; None if the end is not invoiced."""
     return Trigger.END if option == TerminationInvoice.GENERATE else None
 
 
 def of_event(*, invoiceable: bool, regroup_paid_fees: str | None) -> Trigger | None:
-    """The invoice that the fee of an event, paid in advance, is on: one of its own, a later one of all fees that have
-    been paid, or none.
+    """The trigger for the fee of an event paid in advance: an invoice of its own, a later one for all paid fees, or
+    None.
     """
     if invoiceable:
         return Trigger.EVENT
@@ -143,9 +144,9 @@ def of_event(*, invoiceable: bool, regroup_paid_fees: str | None) -> Trigger | N
 
 
 def step_of(trigger: Trigger, *, grace_period: int, hidden: bool = False) -> Step:
-    """What happens to an invoice once it is computed: only those of subscription periods wait for a grace period.
+    """The fate of a computed invoice: only those of subscription periods have a grace period.
 
-    `grace_period` is in days; `hidden`: whether nobody is to see the invoice until it is paid.
+    `grace_period` is in days; `hidden`: nobody is to see the invoice until it is paid.
     """
     if hidden:
         return Step.AWAIT_PAYMENT
@@ -154,9 +155,9 @@ def step_of(trigger: Trigger, *, grace_period: int, hidden: bool = False) -> Ste
 
 
 def waits_for_taxes(invoice_type: InvoiceType, fee_cents: Sequence[int], *, sends_empty: bool) -> bool:
-    """Whether an invoice of these fees is kept until somebody else has said what its taxes are.
+    """Whether an invoice of these fees is kept until a provider or a check has determined its taxes.
 
-    One of nothing is closed at once, unless its customer is sent such invoices (`sends_empty`).
+    A zero invoice is closed at once, unless its customer is sent such invoices (`sends_empty`).
     """
     return bool(fee_cents) and invoice_type in TAXED_TYPES and (sum(fee_cents) != 0 or sends_empty)
 

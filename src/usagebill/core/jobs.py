@@ -1,4 +1,4 @@
-"""Jobs: whatever happens later, as a record with an instant."""
+"""Jobs: work to be done later, as records with a due instant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 __all__ = ["ATTEMPTS", "Job", "LaneBacklog", "QueueState", "WorkerSeen", "retry_delay"]
 
-# How often a failing job is tried before it is left, with its error, for a person to retry.
+# A job that fails this often is left, with its error, for a person to retry.
 ATTEMPTS = 8
 
 
@@ -17,10 +17,10 @@ class Job:
     """Something to do at `due_at` (UTC). Its effects and its completion commit together.
 
     `key` is unique within the organization: writing the same job twice writes it once. The job acts as of `due_at`,
-    whenever it really runs; `run_at` is the next attempt. `immediate` marks a job that follows at once from an
-    operation, which does not wait for it. Jobs with a `lane` talk to somebody outside: they are leased, run outside a
-    transaction, and are done at least once instead of exactly once. The lane names whom they talk to, so that a slow
-    receiver holds up only its own lane.
+    whenever it actually runs; `run_at` is the next attempt. `immediate` marks a job that follows directly from an
+    operation, which does not wait for it. Jobs with a `lane` talk to an outside service: they are leased, run outside a
+    transaction, and are done at least once instead of exactly once. The lane names the receiver, so that a slow one
+    holds up only its own lane.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneBacklog:
-    """The due jobs of a lane ("" for those without one): how many, and when the first was due."""
+    """The due jobs of a lane ("" for those without one): their number, and the earliest due instant."""
 
     lane: str
     due: int
@@ -50,9 +50,9 @@ class LaneBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSeen:
-    """A worker that has written to the file: when it started, when it was last seen, when it last did a job.
+    """A worker that has written to the file: when it started, was last seen, and last did a job.
 
-    `home` says which file that was (`Store.identity`): a copy has another.
+    `home` identifies that file (`Store.identity`): a copy of the file has another.
     """
 
     id: str
@@ -65,7 +65,7 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """How the queue stands: what is due and not being done, what waits for another try, what has failed for good."""
+    """The state of the queue: jobs that are due and not running, waiting for a retry, or failed for good."""
 
     backlog: tuple[LaneBacklog, ...]
     retrying: int
@@ -75,25 +75,25 @@ class QueueState:
 
     @property
     def due(self) -> int:
-        """How many jobs are due."""
+        """The number of due jobs."""
         return sum(lane.due for lane in self.backlog)
 
     @property
     def oldest_due_at(self) -> datetime | None:
-        """When the first of them was due."""
+        """When the earliest of them was due."""
         return min((lane.oldest_due_at for lane in self.backlog), default=None)
 
     @property
     def last_done_at(self) -> datetime | None:
-        """When a worker that was seen last did a job."""
+        """When any worker last did a job."""
         return max((worker.last_done_at for worker in self.workers if worker.last_done_at is not None), default=None)
 
     def age_of_oldest(self, now: datetime) -> timedelta:
-        """For how long the first due job has waited; zero if none is due."""
+        """How long the earliest due job has waited; zero if none is due."""
         oldest = self.oldest_due_at
         return timedelta() if oldest is None else max(timedelta(), now - oldest)
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """How long to wait after the given number of failed attempts: 1 minute, doubling, at most 1 hour."""
+    """How long to wait after `attempts` failed attempts: 1 minute, doubling, at most 1 hour."""
     return timedelta(minutes=min(60, 2 ** max(0, attempts - 1)))

@@ -1,4 +1,4 @@
-"""The audit of periods: until when a subscription, and its fee, must have been billed."""
+"""The audit of periods: until when a subscription and its fee must have been billed."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _INSTANT = timedelta(microseconds=1)
 
 
 def life_of(subscription: Subscription, cycle: Cycle) -> Life:
-    """From the start of its cycle until its end.
+    """The span from the start of its cycle to its end.
 
-    `cycle` has its days begin and end where its last invoice saw them.
+    The days of `cycle` begin and end in the time zone of its last invoice.
     """
     begins, ends = cycle.started_at, subscription.terminated_at
     if subscription.succession is None and subscription.on_termination_invoice == TerminationInvoice.SKIP:
         ends = None
     elif ends is not None and (cycle.succession is Succession.DOWNGRADE or ended_on_boundary_day(cycle)):
-        # What the run of that day billed, or would have billed, is all: the day itself is the successor's, or free.
+        # Everything is billed by that day's run: the day itself belongs to the successor, or is free.
         opened = cycle.period(local_date(ends, cycle.tz), cycle.billing_interval).start
         ends = day_start(opened, cycle.tz) - _INSTANT
     return Life(
@@ -51,7 +51,7 @@ def life_of(subscription: Subscription, cycle: Cycle) -> Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A period that is open `since`, and when it must be billed at the latest."""
+    """A period that is open `since`, and the latest instant at which it must be billed."""
 
     since: datetime
     due: datetime
@@ -65,20 +65,20 @@ def last_run(periods: Iterable[BillingPeriod]) -> BillingPeriod | None:
 def open_period(
     subscription: Subscription, cycle: Cycle, last: BillingPeriod | None, run_tz: tzinfo | None, now: datetime
 ) -> Wait:
-    """The period of an active subscription that is not billed yet, after the one that its last run billed in
-    `run_tz`; None: none has been billed.
+    """The unbilled period of an active subscription, after the one that its last run billed in `run_tz`; None if no run
+    has billed it.
     """
     since = max(cycle.started_at, subscription.created_at) if last is None else last.timestamp
     billed_on = None if run_tz is None else billed_through(cycle, run_at=since, run_tz=run_tz)
     due = next_billing_run(cycle, since, billed_on=billed_on, ending_at=subscription.ends_at)
     if run_tz != cycle.tz:
-        # A billing day that only a new time zone has put behind is billed within the hour.
+        # A billing day that is past only in a new time zone is billed within the hour.
         due = max(due, now + _HOUR)
     return Wait(since=since, due=due)
 
 
 def audited_wait(subscription: Subscription, plan_code: str, wait: Wait, run_at: datetime | None) -> Iterator[Finding]:
-    """A run waits for the open period, at `run_at`, no later than it is due."""
+    """A run is scheduled at `run_at` for the open period, no later than it is due."""
     if run_at is None or run_at > wait.due:
         yield Finding(
             check="period_never_billed",
@@ -91,9 +91,10 @@ def audited_wait(subscription: Subscription, plan_code: str, wait: Wait, run_at:
 
 
 def fee_until(subscription: Subscription, plan: Plan, periods: Iterable[BillingPeriod]) -> datetime | None:
-    """Until when fees must have been billed: the end of the last period whose invoice carries one, None if none does.
+    """The instant until which fees must have been billed: the end of the last period whose invoice has one, None if
+    none has.
 
-    While a trial goes on, none has to; nor for the periods that it covers.
+    No fee is required during a trial, nor for the periods that it covers.
     """
     free_until = subscription.trial_ended_at
     if plan.trial_period and free_until is None:

@@ -1,4 +1,4 @@
-"""Life cycles: tables of transitions, and the one place that refuses a transition no table has."""
+"""Life cycles: tables of transitions, and the single function that refuses transitions missing from them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Limits: the range of every number that a caller sends, in one table.
 
-Ranges are far wider than any price list needs and far narrower than what exhausts a machine. A number beyond its range
-is a slip of the hand (a timestamp for a number of days, a price with its point lost) and is refused when it is written,
-so that nothing is stored that cannot be billed.
+Ranges are far wider than any price list needs and far narrower than what exhausts a machine. A number out of range is a
+slip (a timestamp for a number of days, a price that lost its point) and is refused when it is written, so that nothing
+unbillable is stored.
 
 Sums and products have no limit: usage beyond 64 bits is billed to the cent.
 """
@@ -60,7 +60,7 @@ __all__ = [
     "Range",
 ]
 
-# Filters of one charge; values that its filters accept in all, and values that a metric declares.
+# Filters of one charge; values that its filters accept in total, and values that a metric declares.
 MOST_FILTERS = 10_000
 MOST_FILTER_VALUES = 100_000
 # Keys that the filters of one metric declare, each of which is looked up in each event.
@@ -68,12 +68,12 @@ MOST_FILTER_KEYS = 100
 # Ranges of one graduated or volume price, each of which is a line of a document.
 MOST_RANGES = 1_000
 
-# Zeros at the end of a number are no decimals.
+# Trailing zeros are not counted as decimals.
 _DECIMALS = 30
-# JavaScript keeps whole numbers exactly up to nine times this.
+# JavaScript represents whole numbers exactly up to nine times this.
 _CENTS = Decimal(10**15)
 _MAJOR = Decimal(10**13)
-# A token or a wei is a unit too.
+# A token or a wei may be a unit.
 _UNITS = Decimal(10**30)
 # A hundred years: longer terms would end beyond the calendar.
 _DAYS = Decimal(36_500)
@@ -81,12 +81,12 @@ _DAYS = Decimal(36_500)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What a number may be: from `least` to `most`, both included, with at most `decimals` decimals.
+    """The range of a number: from `least` to `most`, both included, with at most `decimals` decimals.
 
-    `what`, `fields` and `unit` describe the numbers for the documentation.
+    `label`, `fields` and `unit` describe the numbers for the documentation.
     """
 
-    what: str
+    label: str
     fields: str
     unit: str
     least: Decimal
@@ -98,7 +98,7 @@ class Range:
         return self.least <= number <= self.most and not self.is_beyond(number)
 
     def is_beyond(self, number: Decimal | int) -> bool:
-        """Whether the number is refused before anything is computed with it, for its size alone.
+        """Whether the number is refused for its size alone, before anything is computed with it.
 
         A number between `-most` and `least` is not: the rules of its resource decide.
         """
@@ -107,28 +107,28 @@ class Range:
         return isinstance(number, Decimal) and truncate_to(number, self.decimals) != number
 
 
-def _cents(what: str, fields: str, least: int) -> Range:
-    return Range(what=what, fields=fields, unit="cents", least=Decimal(least), most=_CENTS)
+def _cents(label: str, fields: str, least: int) -> Range:
+    return Range(label=label, fields=fields, unit="cents", least=Decimal(least), most=_CENTS)
 
 
-def _days(what: str, fields: str, decimals: int = 0) -> Range:
-    return Range(what=what, fields=fields, unit="days", least=Decimal(0), most=_DAYS, decimals=decimals)
+def _days(label: str, fields: str, decimals: int = 0) -> Range:
+    return Range(label=label, fields=fields, unit="days", least=Decimal(0), most=_DAYS, decimals=decimals)
 
 
-def _percent(what: str, fields: str, most: int) -> Range:
-    return Range(what=what, fields=fields, unit="percent", least=Decimal(0), most=Decimal(most), decimals=_DECIMALS)
+def _percent(label: str, fields: str, most: int) -> Range:
+    return Range(label=label, fields=fields, unit="percent", least=Decimal(0), most=Decimal(most), decimals=_DECIMALS)
 
 
-def _units(what: str, fields: str, least: int = 0, decimals: int = _DECIMALS) -> Range:
-    return Range(what=what, fields=fields, unit="units", least=Decimal(least), most=_UNITS, decimals=decimals)
+def _units(label: str, fields: str, least: int = 0, decimals: int = _DECIMALS) -> Range:
+    return Range(label=label, fields=fields, unit="units", least=Decimal(least), most=_UNITS, decimals=decimals)
 
 
-def _major(what: str, fields: str) -> Range:
-    return Range(what=what, fields=fields, unit="major units", least=Decimal(0), most=_MAJOR, decimals=_DECIMALS)
+def _major(label: str, fields: str) -> Range:
+    return Range(label=label, fields=fields, unit="major units", least=Decimal(0), most=_MAJOR, decimals=_DECIMALS)
 
 
-def _count(what: str, fields: str, least: int, most: int) -> Range:
-    return Range(what=what, fields=fields, unit="", least=Decimal(least), most=Decimal(most))
+def _count(label: str, fields: str, least: int, most: int) -> Range:
+    return Range(label=label, fields=fields, unit="", least=Decimal(least), most=Decimal(most))
 
 
 PLAN_FEE = _cents("Fee of a plan", "`amount_cents` of plans and plan overrides", 0)
@@ -142,14 +142,14 @@ APPLIED_COUPON_AMOUNT = _cents("Amount of a coupon for one customer", "`amount_c
 AUTHORIZED_AMOUNT = _cents("Amount to be authorized before a subscription", "`authorization.amount_cents`", 1)
 ONE_OFF_UNIT_PRICE = _cents("Price of one unit, one-off invoice", "`fees[].unit_amount_cents`", -(10**15))
 ONE_OFF_TOTAL = Range(
-    what="All fees of a one-off invoice together",
+    label="All fees of a one-off invoice together",
     fields="reported on `units`",
     unit="cents",
     least=Decimal(0),
     most=Decimal(10**17),
 )
 INVOICE_PART = Range(
-    what="Parts of a credit note or a void, within what the invoice leaves",
+    label="Parts of a credit note or a void, within what the invoice leaves",
     fields="`credit_amount_cents`, `refund_amount_cents`, `offset_amount_cents`, `credit_amount`, `refund_amount`,"
     " `items[].amount_cents`",
     unit="cents",
@@ -164,7 +164,7 @@ CHARGE_AMOUNT = _major(
 )
 LINE_UNIT_PRICE = _major("Price of one unit of an adjusted line", "`unit_precise_amount`, `unit_amount`")
 CONVERSION_RATE = Range(
-    what="Plan currency for one pricing unit",
+    label="Plan currency for one pricing unit",
     fields="`applied_pricing_unit.conversion_rate`",
     unit="major units",
     least=Decimal((0, (1,), -_DECIMALS)),
@@ -172,7 +172,7 @@ CONVERSION_RATE = Range(
     decimals=_DECIMALS,
 )
 WALLET_RATE = Range(
-    what="Worth of one prepaid credit",
+    label="Worth of one prepaid credit",
     fields="`rate_amount` of wallets",
     unit="major units",
     least=Decimal("0.00001"),
@@ -202,7 +202,7 @@ DUNNING_THRESHOLD = _cents("Overdue balance that a dunning campaign asks for", "
 DUNNING_DAYS = _count("Days between two attempts of a dunning campaign", "`days_between_attempts`", 1, 36_500)
 DUNNING_ATTEMPTS = _count("Attempts of a dunning campaign", "`max_attempts`", 1, 1_000)
 ALERT_THRESHOLD = Range(
-    what="Threshold of an alert",
+    label="Threshold of an alert",
     fields="`thresholds[].value`",
     unit="cents, units or credits",
     least=Decimal(-(10**30)),

@@ -1,4 +1,4 @@
-"""Metadata: what callers keep with a record for themselves, as an object of text keys and text or null values."""
+"""Metadata: data that callers keep with a record, as an object of text keys and text or null values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
 
 
 def merged_metadata(stored: Metadata | None, sent: Metadata) -> Metadata | None:
-    """`stored` with the keys of `sent` set; none at all stays none if nothing is sent."""
+    """`stored` with the keys of `sent` set; None stays None if nothing is sent."""
     if stored is None and not sent:
         return None
     return {**(stored or {}), **sent}

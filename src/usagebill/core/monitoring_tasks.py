@@ -1,4 +1,4 @@
-"""Tasks that watch over what is billed."""
+"""Tasks that monitor billing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["CountUnbilledEvents"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountUnbilledEvents(Task):
-    """Once a day, the log says how many events are not billed, and why. Leased, as counting may take long."""
+    """Once a day, log how many events are not billed, and why. Leased, as counting may take long."""
 
     kind = "count_unbilled_events"
     subject_field = "organization_id"
     leased = True
 
     organization_id: str
-    # What the last count came to, by reason: what monitoring shows until the next one. None before the first.
+    # The last count by reason, shown by monitoring until the next one. None before the first.
     counted: Mapping[str, int] | None = None

@@ -1,4 +1,4 @@
-"""Which known name a mistyped name may have been meant to be."""
+"""The known name that a mistyped one was probably meant to be."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__ = ["near_name"]
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """Of the known names the nearest to `name`, or None if none is near."""
+    """The known name closest to `name`, or None if none is close."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)

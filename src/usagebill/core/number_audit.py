@@ -1,4 +1,4 @@
-"""The audit of numbers: an issued invoice's number names its position, and the last of a series was given last."""
+"""The audit of numbers: an issued invoice's number names its position, and the last of a series has the last number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def audited_number(customer: Customer, invoice: Invoice) -> Iterator[Finding]:
 
 
 def audited_last_number(last: Numbered, given: int) -> Iterator[Finding]:
-    """The last invoice of a series has the number that was given last."""
+    """The last invoice of a series has the number that was assigned last."""
     if given != last.position:
         yield Finding(
             check="number_gap" if given > last.position else "number_repeated",

@@ -46,8 +46,8 @@ __all__ = [
     "truncate_to",
 ]
 
-# 100 significant digits: products of anything that fits an event (30-digit values, 15-decimal amounts) are exact;
-# only divisions are cut, far below any cent. ROUND_HALF_UP is half away from zero.
+# 100 significant digits: products of anything that fits an event (30-digit values, 15-decimal amounts) are exact; only
+# divisions are cut, far below any cent. ROUND_HALF_UP is half away from zero.
 CONTEXT = Context(
     prec=100,
     rounding=ROUND_HALF_UP,
@@ -56,13 +56,13 @@ CONTEXT = Context(
     traps=[InvalidOperation, DivisionByZero, Overflow],
 )
 
-# Sums have room for the longest values of events on both sides of the point: none depends on the order of its parts.
+# Sums have room for the longest event values on both sides of the point, so none depends on the order of its parts.
 _SUMS = Context(prec=300, rounding=ROUND_HALF_UP, Emin=-999_999, Emax=999_999, traps=[InvalidOperation, Overflow])
 
 ZERO = Decimal(0)
 ONE = Decimal(1)
 
-# Rounding never shortens the whole part of a number, however long: it must not fail where the 100 digits end.
+# Rounding never shortens the whole part of a number: it must not fail for numbers of over 100 digits.
 _ROUNDING = Context(prec=100_000, Emin=-999_999, Emax=999_999, traps=[InvalidOperation])
 
 
@@ -80,7 +80,7 @@ divide = CONTEXT.divide
 
 
 def total(values: Iterable[Decimal]) -> Decimal:
-    """The exact sum of `values`; zero when there are none."""
+    """The exact sum of `values`; zero if there are none."""
     result = ZERO
     for value in values:
         result = _SUMS.add(result, value)
@@ -96,7 +96,7 @@ def _quantize(value: Decimal, places: int, rounding: str) -> Decimal:
     try:
         return value.quantize(_STEPS.get(places) or Decimal((0, (1,), -places)), rounding, _ROUNDING)
     except InvalidOperation:
-        # Its whole part alone has 100,000 digits, where no number of ours has decimals left to round.
+        # Its whole part alone has 100,000 digits; none of our numbers has decimals left to round there.
         return value
 
 
@@ -155,10 +155,10 @@ def is_bounded(number: int | Decimal) -> bool:
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """The finite decimal that `text` spells (sign, digits, point, exponent), or None if it spells none.
+    """The finite decimal in `text` (sign, digits, point, exponent), or None if it is not one.
 
-    Blanks, digit groups, `NaN` and `Infinity` are not numbers here; neither are texts of over 1,000 characters nor
-    numbers that are not bounded.
+    Blanks, digit groups, `NaN` and `Infinity` are not accepted; neither are texts of over 1,000 characters nor numbers
+    that are not bounded.
     """
     if len(text) > _LONGEST_TEXT or not _DECIMAL.fullmatch(text):
         return None
@@ -167,7 +167,7 @@ def parse_decimal(text: str) -> Decimal | None:
 
 
 def parse_json_fraction(text: str) -> Decimal:
-    """The number that JSON writes as `text`, with a point or an exponent. Raises `ValueError` unless it is bounded."""
+    """The number of the JSON literal `text`, with a point or an exponent. Raises `ValueError` unless it is bounded."""
     if len(text) < _SURELY_BOUNDED and "e" not in text and "E" not in text:
         return Decimal(text)
     try:

@@ -1,4 +1,4 @@
-"""One-off invoices: which requests are refused, and the fee that a line comes to."""
+"""One-off invoices: checks of requests, and the fee of a line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_ORDER_NUMBER = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOffLine:
-    """An add-on to be invoiced once, for `starts` to `ends`; what is None is taken from the add-on.
+    """An add-on to be invoiced once, for `starts` to `ends`; fields that are None are taken from the add-on.
 
     `unit_amount_cents` is the price of one before taxes.
     """
@@ -38,7 +38,7 @@ class OneOffLine:
 
 
 def one_off_problems(currency: str, order_number: str | None, *, knows_method: bool) -> dict[str, object]:
-    """Why nothing is invoiced, as field -> codes; lines are checked by themselves."""
+    """Errors of the request, as field -> codes; lines are checked separately."""
     problems: dict[str, object] = {}
     if currency not in CURRENCIES:
         problems["currency"] = ["value_is_invalid"]
@@ -58,7 +58,7 @@ def check_units(units: Decimal) -> None:
 def line_period(
     starts: datetime | None, ends: datetime | None, now: datetime, *, has_bounds: bool
 ) -> tuple[datetime, datetime]:
-    """What a line is for: `now` if the request has no bounds. Raises `Invalid` for bounds that make no period.
+    """The period of a line: `now` if the request has no bounds. Raises `Invalid` if the bounds form no period.
 
     A bound is None if it was not sent, or is no instant. Both are inclusive and may be equal.
     """
@@ -105,12 +105,12 @@ def one_off_fee(id: str, invoice: Invoice, line: OneOffLine, now: datetime) -> F
 
 
 def check_fees(fees: Iterable[Fee]) -> None:
-    """Raises `Invalid` if the fees come to more than an invoice can hold, whatever their signs."""
+    """Raises `Invalid` if the sum of the fees exceeds what an invoice can hold, positive or negative."""
     if limits.ONE_OFF_TOTAL.is_beyond(sum(abs(fee.amount_cents) for fee in fees)):
         raise Invalid(units="value_is_out_of_range")
 
 
 def check_amounts(invoice: Invoice) -> None:
-    """Raises `Invalid` for an invoice below zero: what is owed to a customer goes on a credit note."""
+    """Raises `Invalid` for an invoice below zero: amounts owed to a customer belong on a credit note."""
     if invoice.fees_amount_cents < 0 or invoice.total_amount_cents < 0:
         raise Invalid(unit_amount_cents="value_is_out_of_range")

@@ -35,10 +35,11 @@ def summed_nets(amounts: Iterable[tuple[UnbilledKey, Decimal]]) -> dict[Unbilled
 def expected_use(
     nets: Mapping[UnbilledKey, Decimal], wallets: Iterable[Wallet], topped_up: Container[str]
 ) -> dict[str, Decimal]:
-    """What each of a customer's wallets would pay of the unbilled amounts, in (fractions of) cents, by its id.
+    """The part of the unbilled amounts that each of a customer's wallets would pay, in (fractions of) cents, by wallet
+    id.
 
-    Wallets pay in order. What no balance covers goes to the last wallet that may pay for it, or to the first that a
-    threshold rule tops up (`topped_up`), and takes it below zero.
+    Wallets pay in order. Amounts that no balance covers go to the last wallet that may pay for them, or to the first
+    that a threshold rule tops up (`topped_up`), and take it below zero.
     """
     ordered = in_order_of_use(wallets)
     use = {wallet.id: ZERO for wallet in ordered}
@@ -47,7 +48,7 @@ def expected_use(
         budgets[currency] = max(ZERO, total(net for key, net in nets.items() if key.currency == currency))
     due = [(key, net) for key, net in nets.items() if net > ZERO]
     for key, net in sorted(due, key=lambda pair: (-pair[1], pair[0])):
-        left = min(net, budgets[key.currency])
+        uncovered = min(net, budgets[key.currency])
         payers = [
             wallet
             for wallet in ordered
@@ -57,10 +58,10 @@ def expected_use(
         for wallet in payers:
             takes_all = wallet is payers[-1] or wallet.id in topped_up
             held = subtract(Decimal(wallet.balance_cents), use[wallet.id])
-            part = left if takes_all else min(left, held)
+            part = uncovered if takes_all else min(uncovered, held)
             if part > ZERO:
                 use[wallet.id] = add(use[wallet.id], part)
-                left = subtract(left, part)
+                uncovered = subtract(uncovered, part)
                 budgets[key.currency] = subtract(budgets[key.currency], part)
             if takes_all:
                 break
@@ -68,18 +69,18 @@ def expected_use(
 
 
 def with_ongoing_usage(wallet: Wallet, use: Decimal, now: datetime) -> Wallet:
-    """The wallet with its ongoing values: `use` (cents) is what it would pay of what is not billed yet.
+    """The wallet with its ongoing values: `use` is the part of the unbilled amounts that it would pay, in cents.
 
     The same wallet if nothing changes. It is depleted once its ongoing balance is no longer above zero.
     """
-    left = subtract(Decimal(wallet.balance_cents), use)
-    balance = truncate_cents(left)
+    remaining = subtract(Decimal(wallet.balance_cents), use)
+    balance = truncate_cents(remaining)
     refreshed = replace(
         wallet,
         ongoing_usage_balance_cents=truncate_cents(use),
         ongoing_balance_cents=balance,
         credits_ongoing_usage_balance=credits_of_cents(use, wallet.rate_amount, wallet.currency),
-        credits_ongoing_balance=credits_of_cents(left, wallet.rate_amount, wallet.currency),
+        credits_ongoing_balance=credits_of_cents(remaining, wallet.rate_amount, wallet.currency),
         depleted_ongoing_balance=balance <= 0,
     )
     return wallet if refreshed == wallet else replace(refreshed, updated_at=now)

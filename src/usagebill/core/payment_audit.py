@@ -15,9 +15,9 @@ __all__ = ["Difference", "differences"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A charge, or what was refunded of it, that the provider and we do not agree on.
+    """A charge or its refunds on which the provider and we disagree.
 
-    `provider_payment_id` is null for what only we know.
+    `provider_payment_id` is null for a charge that only we have.
     """
 
     payment_id: str | None
@@ -36,10 +36,11 @@ def differences(
     since: datetime,
     until: datetime,
 ) -> list[Difference]:
-    """What differs between our payments through a connection, with their refunds, and its provider's list of charges.
+    """The differences between our payments through a connection, with their refunds, and its provider's list of
+    charges.
 
-    The list has all charges that were made from `since` on and answered before `until`; it may have later ones too, and
-    so may the payments. Charges that moved no money and are not ours, such as abandoned ones, are no difference.
+    The list has all charges made from `since` on and answered before `until`; it may have later ones too, and so may
+    the payments. Charges that moved no money and are not ours, such as abandoned ones, are no difference.
     """
     payments = list(payments)
     ours = {payment.provider_payment_id: payment for payment in payments if payment.provider_payment_id is not None}
@@ -83,12 +84,14 @@ def _differing(payment: Payment, charge: ProviderCharge) -> str | None:
 
 
 def _refunds_differing(refunds: Sequence[RefundAttempt], charge: ProviderCharge) -> str | None:
-    """Where the list says what was refunded: it is what is known to be, and at most what is under way on top."""
+    """The difference between the refunded amount in the list and ours, as text; None if it lies between our successful
+    refunds and those plus the pending ones, or the list does not state it.
+    """
     if charge.refunded_cents is None:
         return None
-    known = sum(refund.amount_cents for refund in refunds if refund.refund_status == PaymentStatus.SUCCEEDED)
+    refunded = sum(refund.amount_cents for refund in refunds if refund.refund_status == PaymentStatus.SUCCEEDED)
     under_way = sum(refund.amount_cents for refund in refunds if refund.refund_status == PaymentStatus.PENDING)
-    if known <= charge.refunded_cents <= known + under_way:
+    if refunded <= charge.refunded_cents <= refunded + under_way:
         return None
-    here = f"{known} to {known + under_way}" if under_way else str(known)
+    here = f"{refunded} to {refunded + under_way}" if under_way else str(refunded)
     return f"{charge.refunded_cents} {charge.currency} refunded there, {here} here"

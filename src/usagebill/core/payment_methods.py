@@ -1,4 +1,4 @@
-"""Payment methods: what an invoice is to be collected with, by a provider or by hand."""
+"""Payment methods: how an invoice is to be collected, by a provider or by hand."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ class PaidBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentMethodChoice:
-    """What is to be paid with: `kind` provider or manual, and the customer's method with this id, if any."""
+    """How something is to be paid: `kind` provider or manual, and the id of the customer's method, if one was
+    chosen.
+    """
 
     kind: str = PaidBy.PROVIDER
     id: str | None = None
 
     @property
     def is_by_hand(self) -> bool:
-        """Whether no provider is to collect it."""
+        """Whether it is paid by hand, without a provider."""
         return self.kind == PaidBy.HAND
 
 
 def is_payment_method(sent: object, is_method: Callable[[str], bool]) -> bool:
-    """Whether what a caller sent names a payment method of a customer, or none; `is_method` knows the ids of methods.
+    """Whether `sent` is a payment method of the customer, or none; `is_method` checks ids of methods.
 
-    By hand, there is none; an id needs the type `provider`.
+    Payment by hand has no method; an id needs the type `provider`.
     """
     if not sent:
         return True
@@ -48,7 +50,7 @@ def is_payment_method(sent: object, is_method: Callable[[str], bool]) -> bool:
 
 
 def chosen_method(sent: object) -> PaymentMethodChoice | None:
-    """The method that a caller sent; None if none was."""
+    """The method that a caller sent; None if none was sent."""
     if not isinstance(sent, Mapping):
         return None
     kind, id = sent.get("payment_method_type"), sent.get("payment_method_id")

@@ -1,7 +1,7 @@
-"""What follows from a payment provider's notice about a payment.
+"""The consequences of a payment provider's notice about a payment.
 
-Notices come twice, late and in any order. A payment only ever moves forward: once it has succeeded, nothing but a
-dispute takes it back.
+Notices come twice, late and in any order. A payment only ever moves forward: once it has succeeded, only a dispute
+takes it back.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ __all__ = [
     "why_not_recorded",
 ]
 
-# Why nothing follows from a notice. Reasons that are not expected are for somebody to look at.
+# Reasons why a notice has no effect. Unexpected ones need somebody to look at them.
 TOO_EARLY = "the payment is not known"
 REPEATED = "it is known already"
 NOTHING = "nothing follows from it"
 EXPECTED = (REPEATED, NOTHING)
-# How often a notice that is ahead of our own records is processed.
+# A notice that is ahead of our own records is processed up to this often.
 MOST_LOOKS = 5
 
 
 class Reaction(Enum):
-    """What a notice does to a payment that we know."""
+    """The effect of a notice on a known payment."""
 
     FOLLOW = "follow"  # the payment takes the state that the provider reports
     TAKE_BACK = "take_back"  # a payment that succeeded was returned: its invoices have a lost dispute
-    KEEP_METHOD = "keep_method"  # only what it was paid with is news
+    KEEP_METHOD = "keep_method"  # only the payment method is new
     NONE = "none"
 
 
 def reaction_to(payment: Payment, moved: PaymentMoved, *, takes_back: bool, invoices_wait: bool) -> Reaction:
-    """What follows from a notice about a known payment.
+    """The effect of a notice on a known payment.
 
-    `takes_back`: the provider reports a failure after a success if the money was returned; with other providers such
-    a notice is about an earlier attempt and late. `invoices_wait`: the charge of a payment request was refused, and
-    its invoices do not show it yet.
+    `takes_back`: the provider reports a failure after a success if the money was returned; with other providers such a
+    notice is late and about an earlier attempt. `invoices_wait`: the charge of a payment request was refused, and its
+    invoices do not show it yet.
     """
     if payment.payment_status == ChargeStatus.SUCCEEDED:
         if moved.payment_status == ChargeStatus.FAILED and takes_back:
@@ -67,7 +67,7 @@ def reaction_to(payment: Payment, moved: PaymentMoved, *, takes_back: bool, invo
 
 
 def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, now: datetime) -> Payment:
-    """The payment in the state that the provider reports. `method_id` is our method that it was paid with, if known."""
+    """The payment in the state that the provider reports. `method_id` is our payment method that was used, if known."""
     return replace(
         payment,
         provider_payment_id=moved.provider_payment_id,
@@ -83,7 +83,7 @@ def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, no
 
 
 def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> str | None:
-    """Why a payment that we do not know is not recorded; None if it is: one that was made on a page, for `collectable`.
+    """The reason why an unknown payment is not recorded; None if it is: one made on a hosted page, for `collectable`.
 
     Without success nothing was paid, and the page is still there.
     """
@@ -106,8 +106,8 @@ def is_final(failure: FailureKind) -> bool:
 
 
 def outcome_of(reasons: Sequence[str], *, outcomes: int, attempts: int) -> NoticeStatus:
-    """What became of a notice with so many outcomes, processed `attempts` times; of `reasons` each says why nothing
-    follows from one of them. Pending means that it is processed again.
+    """The status of a notice with this number of outcomes, after `attempts` attempts; each of `reasons` says why one of
+    the outcomes had no effect. Pending means that it is processed again.
     """
     if TOO_EARLY in reasons and attempts < MOST_LOOKS:
         return NoticeStatus.PENDING

@@ -1,4 +1,4 @@
-"""Payment providers: the kinds there are and what each can do, connections to them, and amounts in their own form."""
+"""Payment providers: their kinds and abilities, connections to them, and amounts in their own units."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = [
 _LONGEST_REDIRECT = 1024
 _LONGEST_FLOW = 20
 _URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
-# Apps have schemes of their own.
+# Apps have URL schemes of their own.
 _ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+([/?#]\S*)?")
-# What may stand in a header.
+# Characters allowed in a header.
 _CREDENTIAL = re.compile(r"[!-~]+( +[!-~]+)*")
 _HEX = re.compile(r"([0-9A-Fa-f]{2})+")
 
@@ -41,12 +41,11 @@ _HEX = re.compile(r"([0-9A-Fa-f]{2})+")
 class ProviderKind:
     """The abilities of a kind of provider, and the fields of a connection to it.
 
-    `required` and `optional` name the credentials; `settings` what else a connection of the kind has.
-    `notices_need` is the credential that notices are checked with; `fetches` says that `Connect` can get it.
-    `statuses` says what each of the provider's own words for the state of a charge means.
-    `takes_back`: a charge that has succeeded may be reported as failed, because the money was taken back.
-    `decimals` are its exceptions from ISO 4217, for the amounts it takes in minor units; `steps` what such an amount
-    must be a multiple of; `currencies` the only ones that it takes, if those are known.
+    `required` and `optional` name the credentials; `settings` the other fields of a connection. `notices_need` is the
+    credential that notices are verified with; `fetches` says that `Connect` can fetch it. `statuses` maps the
+    provider's own charge states to ours. `takes_back`: a succeeded charge may be reported as failed, because the money
+    was taken back. `decimals` are its exceptions from ISO 4217, for amounts in minor units; `steps` are the numbers
+    that such amounts must be multiples of; `currencies` the only ones it accepts, if known.
     """
 
     name: str
@@ -147,7 +146,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ProviderKind(
             name="cashfree",
             required=("client_id", "client_secret"),
-            # If the account signs its notices with a secret made for that.
+            # Set if the account signs its notices with a separate secret.
             optional=("webhook_secret",),
             notices_need="client_secret",
             redirect_url="https://cashfree.com/",
@@ -176,25 +175,24 @@ KINDS: Mapping[str, ProviderKind] = {
     )
 }
 
-# Credentials that let nobody in, and may be shown.
+# Credentials that grant no access, and may be shown.
 _SHOWN_CREDENTIALS = ("merchant_account", "flow_id")
-# Words of our own, which some providers use too.
+# Our own states, which some providers use too.
 _OURS = {status.value: status for status in ChargeStatus}
 
 
 def charge_status(kind: str, word: str) -> ChargeStatus | None:
-    """What a provider's own word for the state of a charge means; None for a word that nobody knows."""
+    """Our state for a provider's own charge state; None if it is unknown."""
     return KINDS[kind].statuses.get(word) or _OURS.get(word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentConnection:
-    """An account with a payment provider, which customers are linked to by `kind` and `code`.
+    """An account with a payment provider, to which customers are linked by `kind` and `code`.
 
-    It is spoken to at `url`, or where providers of the kind are if that is null: their hosts for tests, or, if `live`,
-    for real money. `credentials` are by the names that `ProviderKind` gives them, those that we fetched among them.
-    `webhook_id` is the provider's id of the place its notices go to, where we registered it; `connect_error` says why
-    that failed.
+    Its API is at `url`, or if that is null, at the hosts of its kind: for tests or, if `live`, for real money.
+    `credentials` are keyed by the names in `ProviderKind`, including those that we fetched. `webhook_id` is the
+    provider's id of the webhook that we registered for notices; `connect_error` says why that failed.
     """
 
     id: str
@@ -226,11 +224,13 @@ class PaymentConnection:
 
     @property
     def accepts_notices(self) -> bool:
-        """Whether it has what notices are checked with; without that each is refused."""
+        """Whether it has the credential that notices are verified with; without it each notice is refused."""
         return bool(self.credentials.get(self.traits.notices_need))
 
     def shown_credentials(self) -> dict[str, str]:
-        """The credentials as they may be shown: of a secret, its last four characters, if they are few of many."""
+        """The credentials as they may be shown: of a secret, only its last four characters, and only if it is long
+        enough.
+        """
         return {name: self._shown(name, value) for name, value in sorted(self.credentials.items())}
 
     def _shown(self, name: str, value: str) -> str:
@@ -240,7 +240,7 @@ class PaymentConnection:
 
 
 def redirect_url(connection: PaymentConnection) -> str:
-    """Where the customer is sent back to: the connection's address, else the provider's own site."""
+    """The address that the customer is sent back to: the connection's, else the provider's own site."""
     return connection.success_redirect_url or connection.traits.redirect_url
 
 
@@ -282,7 +282,7 @@ def _is_redirect(connection: PaymentConnection) -> bool:
 
 
 class UnsupportedAmount(ValueError):
-    """The provider does not take this currency, or not an amount with as many decimals; `code` says which."""
+    """The provider does not accept this currency, or this number of decimals in it; `code` says which."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -290,9 +290,9 @@ class UnsupportedAmount(ValueError):
 
 
 def minor_units(kind: str, amount_cents: int, currency: str) -> int:
-    """An amount in the minor units that a provider of this kind counts in. Raises `UnsupportedAmount`.
+    """An amount in the minor units of this kind of provider. Raises `UnsupportedAmount`.
 
-    They are those of ISO 4217, but for a few currencies: 500 ISK are 50000 at Stripe.
+    They are those of ISO 4217, with exceptions for a few currencies: 500 ISK are 50000 at Stripe.
     """
     traits = KINDS[kind]
     _check_currency(traits, currency)
@@ -304,7 +304,7 @@ def minor_units(kind: str, amount_cents: int, currency: str) -> int:
 
 
 def from_minor_units(kind: str, amount: int, currency: str) -> int:
-    """Cents of the currency from the minor units that a provider of this kind counts in. Raises `UnsupportedAmount`."""
+    """An amount in the minor units of this kind of provider, in cents of the currency. Raises `UnsupportedAmount`."""
     traits = KINDS[kind]
     _check_currency(traits, currency)
     shift = CURRENCIES[currency] - traits.decimals.get(currency, CURRENCIES[currency])
@@ -317,13 +317,13 @@ def from_minor_units(kind: str, amount: int, currency: str) -> int:
 
 
 def major_units(kind: str, amount_cents: int, currency: str) -> Decimal:
-    """An amount in major units, for kinds that count in those: 10.5 for 1050 cents. Raises `UnsupportedAmount`."""
+    """An amount in major units, for kinds that use those: 10.5 for 1050 cents. Raises `UnsupportedAmount`."""
     _check_currency(KINDS[kind], currency)
     return major_from_cents(amount_cents, currency)
 
 
 def from_major_units(kind: str, amount: object, currency: str) -> int:
-    """Cents of the currency from an amount in major units, a number or a text. Raises `UnsupportedAmount`."""
+    """An amount in major units, a number or a text, in cents of the currency. Raises `UnsupportedAmount`."""
     _check_currency(KINDS[kind], currency)
     number = parse_decimal(amount) if isinstance(amount, str) else amount
     if isinstance(number, int) and not isinstance(number, bool):
@@ -337,6 +337,6 @@ def from_major_units(kind: str, amount: object, currency: str) -> int:
 
 def _check_currency(traits: ProviderKind, currency: str) -> None:
     is_taken = traits.currencies is None or currency in traits.currencies
-    # Of units of account (CLF, of four decimals) nobody says in which parts they are charged.
+    # It is undocumented how units of account (CLF, with four decimals) are divided for charges.
     if not is_taken or CURRENCIES.get(currency, 4) > 3:
         raise UnsupportedAmount("currency_not_supported", f"{traits.name} does not take {currency}")

@@ -1,4 +1,4 @@
-"""Payment receipts: what customers get for money received, one for each payment that succeeded."""
+"""Payment receipts: confirmations to customers of money received, one per successful payment."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["PaymentReceipt", "is_receipted", "receipt_number", "remaining_cents"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentReceipt:
-    """The receipt of a payment, `sequential_id` counting those of its customer from 1.
+    """The receipt of a payment; `sequential_id` counts those of its customer from 1.
 
-    `remaining_cents` is what was left to pay once the payment was made: of its invoice, or of its payment request.
-    Customer and billing entity are shown as they were when the receipt was issued.
+    `remaining_cents` is the amount still due after the payment: on its invoice, or on its payment request. Customer and
+    billing entity are shown as they were when the receipt was issued.
     """
 
     id: str
@@ -46,7 +46,7 @@ def receipt_number(slug: str, position: int) -> str:
 
 
 def is_receipted(payment: Payment, customer: Customer) -> bool:
-    """Whether the payment gets a receipt: it succeeded, and whoever paid is no partner, who issues our invoices.
+    """Whether the payment gets a receipt: it succeeded, and the customer is not a partner, who issues our invoices.
 
     Money that is given back gets none.
     """
@@ -55,7 +55,9 @@ def is_receipted(payment: Payment, customer: Customer) -> bool:
 
 
 def remaining_cents(payment: Payment, invoices: Sequence[Invoice], requested_cents: int | None) -> int:
-    """What the receipt of a payment says is left to pay: of what was requested, or of the invoices that it paid."""
+    """The amount still due according to a payment's receipt, in cents: of the requested amount, or on the invoices it
+    paid.
+    """
     if requested_cents is not None:
         return requested_cents - payment.amount_cents
     return sum(invoice.due_cents for invoice in invoices)

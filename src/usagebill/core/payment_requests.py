@@ -25,8 +25,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentRequest:
-    """`amount_cents` is what was due of its invoices together when it was made; all of them have its currency and its
-    billing entity. One that a dunning campaign made has the campaign's id. `email` may hold several addresses.
+    """`amount_cents` is the sum due on its invoices when it was created; all of them have its currency and its billing
+    entity. A request created by a dunning campaign has the campaign's id. `email` may hold several addresses.
     """
 
     id: str
@@ -44,7 +44,7 @@ class PaymentRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedInvoice:
-    """An invoice of a payment request: what was asked for it, and what a payment of the request paid of it."""
+    """An invoice of a payment request: the amount requested, and the amount that a payment of the request paid."""
 
     id: str
     organization_id: str
@@ -57,7 +57,7 @@ class RequestedInvoice:
 
 
 def request_refusal(invoices: Sequence[Invoice]) -> str | None:
-    """Why these invoices of one customer cannot be requested together, as a code; None if they can."""
+    """The code of the reason why these invoices of one customer cannot be requested together; None if they can."""
     if any(not invoice.payment_overdue for invoice in invoices):
         return "invoices_not_overdue"
     if len({invoice.currency for invoice in invoices}) > 1:
@@ -70,14 +70,14 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
 
 
 def dues(invoices: Iterable[Invoice]) -> list[int]:
-    """The amount due on each invoice, in cents: nothing of one that was overpaid."""
+    """The amount due on each invoice, in cents; zero if it was overpaid."""
     return [max(0, invoice.due_cents) for invoice in invoices]
 
 
 def dues_by_currency(invoices: Iterable[Invoice]) -> dict[str, int]:
-    """The amount due on invoices in each currency, in cents, in the order of currencies; none of which nothing is due.
+    """The amount due by currency, in cents, sorted by currency and without currencies in which nothing is due.
 
-    What was overpaid of one counts against the others.
+    Overpaid amounts count against the other invoices.
     """
     due: dict[str, int] = {}
     for invoice in invoices:
@@ -86,23 +86,23 @@ def dues_by_currency(invoices: Iterable[Invoice]) -> dict[str, int]:
 
 
 def is_ready(invoices: Iterable[Invoice]) -> bool:
-    """Whether the request over these invoices can be charged: no other charge of one of them is under way.
+    """Whether the request for these invoices can be charged: no other charge of one of them is under way.
 
-    Voided invoices do not count, and there has to be another one.
+    Voided invoices do not count, but there has to be at least one other.
     """
-    wanted = [invoice for invoice in invoices if invoice.status != InvoiceStatus.VOIDED]
-    return bool(wanted) and all(
+    payable = [invoice for invoice in invoices if invoice.status != InvoiceStatus.VOIDED]
+    return bool(payable) and all(
         invoice.payment_status == PaymentStatus.SUCCEEDED
         or (invoice.ready_for_payment_processing and invoice.status == InvoiceStatus.FINALIZED)
-        for invoice in wanted
+        for invoice in payable
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedPayment:
-    """A payment of a request, noted on its parts and their invoices: both as they are then, where they change.
+    """A payment of a request, recorded on its parts and their invoices; only changed records are included.
 
-    `unwanted` is what came for voided invoices, in cents by invoice id, and is to be given back.
+    `unwanted` are the cents paid for voided invoices, by invoice id, which are to be given back.
     """
 
     parts: tuple[RequestedInvoice, ...]
@@ -113,7 +113,7 @@ class NotedPayment:
 def noted_payment(
     amount_cents: int, parts: Sequence[RequestedInvoice], invoices: Mapping[str, Invoice], now: datetime
 ) -> NotedPayment:
-    """What each invoice of a request gets of a payment of it (see `distributed`); `invoices` are by id."""
+    """The distribution of a payment of a request over its invoices (see `distributed`); `invoices` are by id."""
     voided = {
         place: part.amount_cents - part.paid_cents
         for place, part in enumerate(parts)
@@ -132,20 +132,20 @@ def noted_payment(
 
 
 def distributed(amount_cents: int, dues: Sequence[int], voided: Mapping[int, int] | None = None) -> list[int]:
-    """What each of several dues gets of an amount, in cents. Together they get all of it.
+    """The part of an amount that each of several dues gets, in cents. The parts add up to the amount.
 
-    Each gets what is due, in order, as far as the amount goes. `voided` are the places of those that nobody is to pay
-    any more, with what was asked for them: they come next, for theirs is to be given back. What is left then goes to
-    the last that is not voided: it was received, and can be refunded from there.
+    Each gets the amount due, in order, as far as the money goes. `voided` maps the positions of dues that are no longer
+    to be paid to their requested cents: they come next, as their part is to be given back. The remainder goes to the
+    last due that is not voided: it was received, and can be refunded from there.
     """
     voided = voided or {}
     shares = [0] * len(dues)
-    left = amount_cents
-    for wanted in ({place: due for place, due in enumerate(dues) if place not in voided}, voided):
-        for place, due in sorted(wanted.items()):
-            shares[place] = min(max(due, 0), left)
-            left -= shares[place]
+    remaining_cents = amount_cents
+    for group in ({place: due for place, due in enumerate(dues) if place not in voided}, voided):
+        for place, due in sorted(group.items()):
+            shares[place] = min(max(due, 0), remaining_cents)
+            remaining_cents -= shares[place]
     if shares:
         last = max((place for place in range(len(dues)) if place not in voided), default=len(dues) - 1)
-        shares[last] += left
+        shares[last] += remaining_cents
     return shares

@@ -1,4 +1,4 @@
-"""Tasks that talk to payment providers: charges, and all else that they are asked."""
+"""Tasks that talk to payment providers: charges, and all other requests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["AskPaymentProvider", "CollectPayment", "ExpireActivation", "SettleAc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskPaymentProvider(Task):
-    """A payment provider is asked for something other than a charge.
+    """Send a payment provider a request other than a charge.
 
-    `attempts` have had no answer so far; `request_key` is the idempotency key, the same for each of them. The last four
-    say which hold is to be released (`ReleaseHold`).
+    `attempts` counts those without an answer so far; `request_key` is the idempotency key, the same for all of them.
+    The last four fields identify the hold to be released (`ReleaseHold`).
     """
 
     kind = "ask_payment_provider"
@@ -36,9 +36,10 @@ class AskPaymentProvider(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectPayment(Task):
-    """The amount due on an invoice or payment request is charged. Of each, one such job waits or is being done.
+    """Charge the amount due on an invoice or payment request. There is at most one such job waiting or running for
+    each.
 
-    `method_kind` and `method_id` are what the caller wants it paid with.
+    `method_kind` and `method_id` are the caller's choice of payment method.
     """
 
     kind = "collect_payment"

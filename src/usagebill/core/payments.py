@@ -38,17 +38,17 @@ __all__ = [
 
 LONGEST_REFERENCE = 40
 
-# The reference of the payment that an invoice of already paid fees is born with.
+# The reference of the payment that an invoice of already paid fees is created with.
 CHARGES_PAID_IN_ADVANCE = "Charges paid in advance"
 
-# A payment that may still move money; of what is to be paid, one at a time.
+# States of a payment that may still move money; an invoice or payment request has at most one at a time.
 LIVE = (ChargeStatus.PENDING, ChargeStatus.PROCESSING)
 
 
 class MoneyBack(StrEnum):
-    """How a payment stands that came for what nobody is to pay any more, such as a subscription that was given up."""
+    """The state of a payment for something that is no longer to be paid, such as a subscription that was given up."""
 
-    OWED = "to_be_refunded"  # the provider has refused to pay it back, or cannot: somebody has to
+    OWED = "to_be_refunded"  # the provider has refused to pay it back, or cannot: somebody has to do it
     PENDING = "refund_pending"
     DONE = "refunded"
 
@@ -57,8 +57,8 @@ GIVEN_BACK = tuple(MoneyBack)
 
 
 class SurplusBack(StrEnum):
-    """How a payment of several invoices stands, some of which were voided meanwhile: what came for those goes back, and
-    the rest is kept.
+    """The state of a payment for several invoices, some of which were voided meanwhile: their part goes back, and the
+    rest is kept.
     """
 
     OWED = "surplus_to_be_refunded"  # see `MoneyBack`
@@ -71,13 +71,13 @@ SURPLUS_BACK = tuple(SurplusBack)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """A payment of an invoice, or of a payment request; in cents of what is paid. `created_at` is when it was paid, or,
-    through a provider, when it was begun.
+    """A payment of an invoice, or of a payment request, in its currency's cents. `created_at` is when it was paid, or,
+    through a provider, when it was started.
 
-    One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is what the
-    provider was sent. As long as it is `unanswered` (it is not known what became of that), the same is sent again,
-    however much has changed meanwhile. `method` is what was paid with, as it was then.
+    With a `connection_id` it is collected by that provider: `status` is the provider's own state, `payment_status`
+    ours; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is the request that
+    the provider was sent. While it is `unanswered` (the outcome is unknown), the same request is resent, however much
+    has changed meanwhile. `method` is the payment method as it was at the time.
     """
 
     id: str
@@ -105,7 +105,7 @@ class Payment:
     sent: Charge | None = None
     unanswered: bool = False
     sent_at: datetime | None = None
-    # False while nobody sees the invoice that it pays.
+    # False while its invoice is hidden.
     is_shown: bool = True
 
     @property
@@ -115,7 +115,7 @@ class Payment:
 
     @property
     def payable_type(self) -> PayableType:
-        """The record it pays."""
+        """The kind of record it pays."""
         return PayableType.INVOICE if self.payment_request_id is None else PayableType.PAYMENT_REQUEST
 
     @property
@@ -126,9 +126,9 @@ class Payment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentMethod:
-    """A card, mandate, ... that a customer has at a provider, to be charged without the customer.
+    """A card, mandate, ... of a customer at a provider, which can be charged in the customer's absence.
 
-    `is_usable` is False once it is known that it cannot be charged any more, though the provider keeps it.
+    `is_usable` is False once it is known that it can no longer be charged, although the provider still has it.
     """
 
     id: str
@@ -146,7 +146,9 @@ class PaymentMethod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentPage:
-    """A page at a provider, where what was due of an invoice or payment request when it was made can be paid."""
+    """A page at a provider to pay the amount that was due on an invoice or payment request when the page was
+    created.
+    """
 
     id: str
     organization_id: str
@@ -165,9 +167,9 @@ class PaymentPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundAttempt:
-    """What a credit note refunds, paid back through the provider of `payment_id`; cents of the payment's currency.
+    """The refund of a credit note through the provider of `payment_id`, in cents of the payment's currency.
 
-    Without a note, the payment is given back, or so much of it as came for invoices that are not to be paid any more.
+    Without a note, the payment is given back, or the part of it for invoices that are no longer to be paid.
     """
 
     id: str
@@ -193,14 +195,14 @@ class NoticeStatus(StrEnum):
 
     PENDING = "pending"
     SUCCEEDED = "succeeded"
-    IGNORED = "ignored"  # nothing follows from it, as it should be
+    IGNORED = "ignored"  # it has no effect, as expected
     UNHANDLED = "unhandled"  # somebody should look at it
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderNotice:
-    """Something that a provider reported of itself, as it came. `event_id` tells a repeated one from a new one."""
+    """A notice from a provider, as received. `event_id` identifies repeated ones."""
 
     id: str
     organization_id: str
@@ -216,7 +218,7 @@ class ProviderNotice:
 
 
 def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:
-    """Why an invoice cannot be paid so, as field -> codes; empty if it can."""
+    """The errors of such a payment of an invoice, as field -> codes; empty if it is valid."""
     errors: dict[str, list[str]] = {}
     if not reference:
         errors["reference"] = ["value_is_mandatory"]
@@ -251,15 +253,17 @@ def payment_by_hand(
 
 
 def payment_event(invoice: Invoice, paid_cents: int) -> PaymentEvent:
-    """What a payment recorded by hand does to its invoice, of which `paid_cents` are paid then, this one included."""
+    """The effect of a payment recorded by hand on its invoice, of which `paid_cents` are then paid, including this
+    payment.
+    """
     completes = paid_cents + invoice.total_offset_amount_cents == invoice.total_amount_cents
     return PaymentEvent.PAID_BY_HAND if completes else PaymentEvent.PAID_IN_PART
 
 
 def refunded_payment(payments: Iterable[Payment]) -> Payment | None:
-    """The payment of an invoice that refunds of it go back to: the newest that succeeded, if a provider knows it.
+    """The payment to which refunds of an invoice go back: the newest successful one, if it was made through a provider.
 
-    Money given by hand is given back by hand.
+    Money received by hand is given back by hand.
     """
     paid = [payment for payment in payments if payment.payment_status == ChargeStatus.SUCCEEDED]
     newest = max(paid, key=lambda payment: (payment.created_at, payment.id), default=None)
@@ -267,8 +271,8 @@ def refunded_payment(payments: Iterable[Payment]) -> Payment | None:
 
 
 def money_back_word(payment: Payment, cents: int, refund: PaymentStatus) -> MoneyBack | SurplusBack:
-    """How a payment says that `cents` of it are given back: all of it, or a surplus; `refund` is pending, succeeded or
-    failed.
+    """The state of a payment of which `cents` are given back: all of it, or a surplus; `refund` is pending, succeeded
+    or failed.
     """
     words = MoneyBack if cents == payment.amount_cents else SurplusBack
     return {

@@ -1,4 +1,4 @@
-"""Plans: what a customer subscribes to, with its usage charges, fixed charges, commitment and thresholds."""
+"""Plans: usage charges, fixed charges, a commitment and thresholds that a customer subscribes to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumCommitment:
-    """The least an interval of the plan brings in, in cents before taxes."""
+    """The least that an interval of the plan must bring in, in cents before taxes."""
 
     id: str
     amount_cents: int
@@ -53,7 +53,7 @@ class MinimumCommitment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageThreshold:
-    """Cents of lifetime usage at which usage is invoiced; a recurring one at each multiple."""
+    """The lifetime usage in cents at which usage is invoiced; a recurring threshold at each multiple."""
 
     id: str
     amount_cents: int
@@ -118,7 +118,7 @@ class ChargeFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """A usage charge: the price of a billable metric on a plan. `properties` hold what its charge model needs."""
+    """A usage charge: the price of a billable metric on a plan. `properties` are those of its charge model."""
 
     id: str
     organization_id: str
@@ -167,7 +167,7 @@ class FixedCharge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedChargeUnits:
-    """From `effective_at` on, the subscription has `units` of the fixed charge, as was decided at `created_at`."""
+    """From `effective_at` on, the subscription has `units` of the fixed charge, as decided at `created_at`."""
 
     id: str
     organization_id: str
@@ -180,7 +180,9 @@ class FixedChargeUnits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDefinition:
-    """A plan with its live charges, in the order they were made, and what these price, by id."""
+    """A plan with its live charges in the order of their creation, and the metrics and add-ons that these price,
+    by id.
+    """
 
     plan: Plan
     charges: tuple[Charge, ...]
@@ -239,7 +241,7 @@ def generated_code(name: str, used: Iterable[str]) -> str:
 
 
 def threshold_errors(thresholds: Sequence[tuple[int | None, bool]]) -> Errors:
-    """Errors in usage thresholds, each (amount in cents, whether recurring): the first mistake counts."""
+    """Errors in usage thresholds, each (amount in cents, whether recurring): only the first mistake is reported."""
     if any(amount is None for amount, _ in thresholds):
         return {"usage_thresholds": ["missing_amount_cents"]}
     if len(set(thresholds)) < len(thresholds):
@@ -262,7 +264,7 @@ def cancels_downgrade(new_amount_cents: int, following_amount_cents: int) -> boo
     """Whether a plan whose amount has changed is now cheaper than the plan of a scheduled downgrade, which is then
     canceled.
 
-    The amounts are compared as they are, whatever the intervals of the two plans.
+    The amounts are compared directly, whatever the intervals of the two plans.
     """
     return new_amount_cents < following_amount_cents
 

@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 __all__ = ["LASTS", "is_good_token", "portal_token", "subject_of_token"]
 
-# How long a link opens the pages.
+# The validity of a link.
 LASTS = timedelta(hours=12)
 
 
 def portal_token(key: str, customer_id: str, now: datetime) -> str:
-    """The token of a link made at `now`: the customer, when it expires, and a signature by the organization's key."""
+    """The token of a link created at `now`: the customer, the expiry, and a signature with the organization's key."""
     return _signed(key, customer_id, int((now + LASTS).timestamp()))
 
 
 def subject_of_token(token: str) -> str:
-    """The id of the customer that a token names, whether or not it is good."""
+    """The id of the customer in a token, whether or not the token is valid."""
     return token.partition(".")[0]
 
 

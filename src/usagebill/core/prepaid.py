@@ -1,7 +1,7 @@
-"""Prepaid credits on an invoice: how much each wallet pays, for which fees, out of which grants.
+"""Prepaid credits on an invoice: the amount that each wallet pays, the fees it pays for, and the grants it uses.
 
-Fees are paid in buckets, one for each fee type, metric and target wallet, largest first. Wallets pay in their order,
-each as much as it may and holds; what a wallet pays is rounded to whole cents once.
+Fees are paid in buckets, one per fee type, metric and target wallet, largest first. Wallets pay in their order, each up
+to its limits and balance; the sum that a wallet pays is rounded to whole cents once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableWallet:
-    """A wallet that may pay for an invoice, and its inbound transactions with credits left."""
+    """A wallet that may pay for an invoice, and its inbound transactions with remaining credits."""
 
     wallet: Wallet
     inbound: tuple[WalletTransaction, ...]
@@ -57,7 +57,7 @@ class WalletShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeFunding:
-    """Cents of a fee that were paid out of one inbound transaction."""
+    """The cents of a fee that were paid from one inbound transaction."""
 
     fee_id: str
     inbound_id: str
@@ -66,31 +66,31 @@ class FeeFunding:
 
 @dataclass(slots=True)
 class _Line:
-    """A fee, and the (fractions of) cents of it that are still to be paid."""
+    """A fee, and its unpaid (fractions of) cents."""
 
     fee: Fee
-    left: Decimal
+    unpaid: Decimal
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Lines that the same wallets may pay for, and what is still to be paid of all of them."""
+    """Lines that the same wallets may pay for, and their unpaid cents together."""
 
     lines: list[_Line] = field(default_factory=list)
-    left: Decimal = ZERO
+    unpaid: Decimal = ZERO
 
     def put(self, fee: Fee, cents: Decimal) -> None:
         self.lines.append(_Line(fee, cents))
-        self.left = add(self.left, cents)
+        self.unpaid = add(self.unpaid, cents)
 
     def take(self, amount: Decimal) -> list[tuple[Fee, Decimal]]:
         """Pay `amount` of the lines, one after another."""
         parts = []
         for line in self.lines:
-            part = min(line.left, amount)
+            part = min(line.unpaid, amount)
             if part > ZERO:
-                line.left, amount = subtract(line.left, part), subtract(amount, part)
-                self.left = subtract(self.left, part)
+                line.unpaid, amount = subtract(line.unpaid, part), subtract(amount, part)
+                self.unpaid = subtract(self.unpaid, part)
                 parts.append((line.fee, part))
         return parts
 
@@ -115,36 +115,36 @@ def _buckets(fees: Iterable[Fee], total_cents: int) -> list[_Bucket]:
         cap = payable(fee)
         if cap > ZERO:
             by_key.setdefault(bucket_key(fee), _Bucket()).put(fee, cap)
-    buckets = sorted(by_key.values(), key=lambda bucket: bucket.left, reverse=True)
-    gap = subtract(Decimal(total_cents), total(bucket.left for bucket in buckets))
+    buckets = sorted(by_key.values(), key=lambda bucket: bucket.unpaid, reverse=True)
+    gap = subtract(Decimal(total_cents), total(bucket.unpaid for bucket in buckets))
     if ZERO < gap <= len(buckets):
         largest = buckets[0]
         last = largest.lines[-1]
-        last.left, largest.left = add(last.left, gap), add(largest.left, gap)
+        last.unpaid, largest.unpaid = add(last.unpaid, gap), add(largest.unpaid, gap)
     return buckets
 
 
 def allocated(fees: Sequence[Fee], total_cents: int, wallets: Iterable[Wallet]) -> list[WalletShare]:
-    """What each of the customer's `wallets` pays of an invoice that comes to `total_cents` before prepaid credits.
+    """The shares of the customer's `wallets` in an invoice of `total_cents` before prepaid credits.
 
-    Wallets pay in the order of their use, each for the fees that it is not kept from and no more than its balance.
-    All shares together are at most `total_cents`. The wallets must be in the invoice's currency.
+    Wallets pay in the order of their use, each for the fees that its limits allow and no more than its balance. All
+    shares together are at most `total_cents`. The wallets must be in the invoice's currency.
     """
     buckets = _buckets(fees, total_cents)
-    unpaid, left_cents = Decimal(total_cents), total_cents
+    unpaid, remaining_cents = Decimal(total_cents), total_cents
     shares = []
     for wallet in in_order_of_use(wallets):
         held = Decimal(wallet.balance_cents)
         parts: list[tuple[Fee, Decimal]] = []
         for bucket in buckets:
-            part = min(bucket.left, held, unpaid)
+            part = min(bucket.unpaid, held, unpaid)
             if part > ZERO and may_pay(wallet, bucket.lines[0].fee):
                 parts += bucket.take(part)
                 held, unpaid = subtract(held, part), subtract(unpaid, part)
         # Two wallets that both round half a cent up would pay a cent too many.
-        cents = min(round_cents(total(part for _, part in parts)), left_cents)
+        cents = min(round_cents(total(part for _, part in parts)), remaining_cents)
         if cents > 0:
-            left_cents -= cents
+            remaining_cents -= cents
             shares.append(WalletShare(wallet=wallet, amount_cents=cents, fees=_in_whole_cents(parts, cents)))
     return shares
 
@@ -187,7 +187,7 @@ def invoiced_transaction(
 
 
 def split_by_origin(shares: Iterable[WalletShare], wallets: Iterable[AvailableWallet]) -> tuple[int, int]:
-    """How many cents of the shares come from granted credits, and how many from purchased ones."""
+    """The cents of the shares that come from granted credits, and those from purchased ones."""
     inbound = {available.wallet.id: available.inbound for available in wallets}
     granted = purchased = 0
     for share in shares:
@@ -200,7 +200,7 @@ def split_by_origin(shares: Iterable[WalletShare], wallets: Iterable[AvailableWa
 
 
 def fee_fundings(paid: Sequence[PaidFee], draws: Sequence[Draw]) -> list[FeeFunding]:
-    """Which fee a transaction paid out of which grant: fees in the order they were paid, grants as drawn."""
+    """The fee and the grant behind each part of a transaction: fees in the order of payment, grants as drawn."""
     fundings = []
     undrawn = [(draw.inbound.id, draw.amount_cents) for draw in reversed(draws)]
     for part in paid:

@@ -1,4 +1,4 @@
-"""Two price lists on the same usage: what each line of one period comes to under both."""
+"""Comparison of two price lists: the amounts of each line of one period under both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WEEK = 7
 
 
 class LineKind(StrEnum):
-    """What a line is for."""
+    """The subject of a line."""
 
     PLAN = "plan"
     CHARGE = "charge"
@@ -36,7 +36,7 @@ class LineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedLine:
-    """An amount under one price list. `code` is that of the metric or add-on that is priced; empty for the others."""
+    """An amount under one price list. `code` is that of the priced metric or add-on; empty for other lines."""
 
     kind: LineKind
     code: str
@@ -46,9 +46,9 @@ class PricedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLine:
-    """The same under both: the amounts of everything that prices this metric or add-on, in cents.
+    """A line under both price lists: the sum of everything that prices this metric or add-on, in cents.
 
-    `units` are those under the old price list, or under the new one if only that prices them.
+    `units` are those under the old price list, or under the new one if only the new one prices them.
     """
 
     kind: LineKind
@@ -67,7 +67,7 @@ class ComparedLine:
 class ComparedSubscription:
     """One subscription under both price lists, from `start` to `end`, both included, in the customer's time zone.
 
-    `overridden` says that the old prices are its own: those of its plan's override.
+    `overridden`: the old prices are those of the subscription's own override.
     """
 
     external_customer_id: str
@@ -95,7 +95,7 @@ class ComparedSubscription:
 
 
 def interval_days(start: date, interval: str) -> int:
-    """The days of a plan's interval that begins on `start`: what its amount is for."""
+    """The number of days in a plan's interval that begins on `start`."""
     months = Interval(interval).months
     return (add_months(start, months) - start).days if months else _WEEK
 

@@ -1,6 +1,6 @@
-"""Pricing units: currencies of the seller's own, such as credits, that charges may be priced in.
+"""Pricing units: the seller's own currencies, such as credits, in which charges may be priced.
 
-A unit always divides into a hundred; each charge says what one is worth in its plan's currency.
+A unit always has a hundred subunits; each charge sets its rate in the plan's currency.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LONGEST_DESCRIPTION = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricingUnit:
-    """A currency of the seller's own, of a hundred parts; charges convert it at rates of theirs."""
+    """A currency of the seller's own with a hundred subunits; each charge has its own conversion rate."""
 
     id: str
     organization_id: str

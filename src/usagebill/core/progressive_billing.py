@@ -1,7 +1,7 @@
-"""Progressive billing: usage is invoiced as soon as it passes a threshold, not only when its period ends.
+"""Progressive billing: usage is invoiced as soon as it passes a threshold, not only at the end of its period.
 
-A subscription's lifetime usage is what it had before it was imported (historical), what its invoices have billed, and
-the usage of the running period. Fixed thresholds are passed once in that life, a recurring one repeatedly after them.
+A subscription's lifetime usage is the usage before it was imported (historical), the usage its invoices have billed,
+and that of the running period. Fixed thresholds are passed once in a lifetime, a recurring one repeatedly after them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHARE_DECIMALS = 5
 class LifetimeUsage:
     """Usage of a subscription before it was imported (cents).
 
-    A life is that of all subscriptions that followed each other by changes of plan; `subscription_id` is one of them.
+    A lifetime spans all subscriptions that followed each other by plan changes; `subscription_id` is one of them.
     """
 
     id: str
@@ -49,7 +49,7 @@ class LifetimeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """How far lifetime usage has come to a threshold: a ratio from 0 to 1, and when it was reached."""
+    """The progress of lifetime usage to a threshold: a ratio from 0 to 1, and when it was reached."""
 
     amount_cents: int
     ratio: Decimal
@@ -69,10 +69,10 @@ def _recurring(thresholds: Iterable[UsageThreshold]) -> UsageThreshold | None:
 def passed_thresholds(
     thresholds: Sequence[UsageThreshold], *, invoiced_cents: int, current_cents: int, billed_cents: int
 ) -> list[UsageThreshold]:
-    """The thresholds that usage has passed since it was invoiced last, smallest first, a recurring one at the end.
+    """The thresholds that usage has passed since it was last invoiced, smallest first, a recurring one at the end.
 
     `invoiced_cents` is historical and invoiced lifetime usage, `current_cents` all usage of the running period, and
-    `billed_cents` what the period's last progressive billing invoice has billed of it.
+    `billed_cents` the part of it that the period's last progressive billing invoice has billed.
     """
     current = current_cents - billed_cents
     if current < 0:
@@ -98,8 +98,8 @@ def completions(
 ) -> list[Completion]:
     """The thresholds that `total_cents` of lifetime usage has passed, then the progress to the next one.
 
-    `reached` says when an invoice was made for an amount of lifetime usage or more; thresholds without one were reached
-    now.
+    `reached` maps amounts of lifetime usage to the instant of an invoice for at least that much; thresholds without one
+    were reached now.
     """
     fixed = _fixed(thresholds)
     recurring = _recurring(thresholds)
@@ -139,7 +139,7 @@ def _reached(amount_cents: int, reached: Mapping[int, datetime], now: datetime) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressiveFee:
-    """A usage fee that a progressive billing invoice has billed already (cents)."""
+    """A usage fee that a progressive billing invoice has already billed (cents)."""
 
     charge_id: str
     charge_filter_id: str | None
@@ -147,7 +147,7 @@ class ProgressiveFee:
     amount_cents: int
 
 
-# The place of an invoice among others: when the first one in that place was made, and its id.
+# The place of an invoice among others: the creation of the first one in that place, and its id.
 Place = tuple[datetime, str]
 
 
@@ -155,8 +155,9 @@ Place = tuple[datetime, str]
 class BilledAhead:
     """A progressive billing invoice of a period.
 
-    `billed_cents` is its usage so far in the period, less coupons and surplus given back; `credits` what it took off
-    that for invoices before it, by their place. A voided one does not stand; its regenerated one takes its place.
+    `billed_cents` is its usage so far in the period, less coupons and surplus given back; `credits` are the amounts it
+    credited for earlier invoices, by their place. `stands` is False once it is voided; its regenerated invoice takes
+    its place.
     """
 
     place: Place
@@ -166,16 +167,16 @@ class BilledAhead:
 
 
 def unbilled_since(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
-    """What the invoice credited for earlier invoices that were voided since (cents).
+    """The cents that the invoice credited for earlier invoices that were voided since.
 
-    `ahead` are all progressive billing invoices of the period. What such an invoice had taken off in turn for those
-    before it counts too.
+    `ahead` are all progressive billing invoices of the period. The credits that a voided invoice had taken for those
+    before it count too.
     """
     return sum(max(0, cents - _still_billed(place, ahead)) for place, cents in invoice.credits if place < invoice.place)
 
 
 def _still_billed(place: Place, ahead: Sequence[BilledAhead]) -> int:
-    """What is still billed up to a place: if that invoice was voided, what the earlier ones bill."""
+    """The cents still billed up to a place: if that invoice was voided, those of the earlier ones."""
     there = [invoice for invoice in ahead if invoice.place == place]
     standing = [max(0, invoice.billed_cents - unbilled_since(invoice, ahead)) for invoice in there if invoice.stands]
     return sum(standing) if standing else max((_credited_still(invoice, ahead) for invoice in there), default=0)
@@ -198,21 +199,21 @@ def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], su
 def credited_fees(fees: Sequence[Fee], billed: Sequence[ProgressiveFee], credit_cents: int) -> list[Fee]:
     """`fees` with their shares of a progressive billing credit, which add up to it, to five decimals of a cent each.
 
-    `fees` are `fees_billed_before`, `billed` those of the progressive billing invoice; the credit is at most what is
-    open of `fees`. Each takes what was billed of its own charge, filter and group, or its part where the credit is
-    less than that (its invoice had coupons, or some was credited before). What then is left was billed of usage that
-    came to less or to nothing since: all take of it by what is still open of them.
+    `fees` are `fees_billed_before`, `billed` those of the progressive billing invoice; the credit is at most the open
+    amount of `fees`. Each fee gets the amount billed for its own charge, filter and group, or a proportional part if
+    the credit is smaller (its invoice had coupons, or a part was credited before). The remainder was billed for usage
+    that decreased or vanished since: it is spread over all fees in proportion to their open amounts.
     """
     before = {(fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.amount_cents for fee in billed}
-    known = {
+    billed_by_fee = {
         fee.id: before.get((fee.charge_id or "", fee.charge_filter_id, _group(fee.grouped_by)), 0)
         for fee in fees
         if fee.true_up_parent_fee_id is None
     }
-    credit, matched = Decimal(credit_cents), Decimal(sum(known.values()))
+    credit, matched = Decimal(credit_cents), Decimal(sum(billed_by_fee.values()))
     shares = {
         fee_id: Decimal(cents) if matched <= credit else divide(multiply(credit, Decimal(cents)), matched)
-        for fee_id, cents in known.items()
+        for fee_id, cents in billed_by_fee.items()
     }
     first = [_with_share(fee, shares.get(fee.id, ZERO)) for fee in fees]
     credited = total(

@@ -9,9 +9,9 @@ from usagebill.core.provider_requests import Payable, PayableType, Payer
 
 __all__ = ["ONE_TIME", "NamedPayable", "charge_metadata", "named_payable", "page_metadata"]
 
-# The mark of a payment on a page: we may not have seen it before.
+# Marks a payment on a hosted page, which we may not have seen before.
 ONE_TIME = "one-time"
-# How many keys GoCardless keeps.
+# The number of keys that GoCardless stores.
 _GOCARDLESS_KEYS = 3
 
 
@@ -56,7 +56,7 @@ def _request(payable: Payable, payer: Payer) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPayable:
-    """What metadata that came back names. `creates`: the payment may be one that we have not seen before."""
+    """The record named by returned metadata. `creates`: the payment may be one that we have not seen before."""
 
     payable_type: PayableType | None
     payable_id: str | None
@@ -65,7 +65,7 @@ class NamedPayable:
 
 
 def named_payable(metadata: Mapping[str, object]) -> NamedPayable:
-    """What is named by the metadata that a provider repeats; whatever is not text names nothing."""
+    """The record named by the metadata that a provider returns; values that are not text are ignored."""
 
     def text(name: str) -> str | None:
         value = metadata.get(name)

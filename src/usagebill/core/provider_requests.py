@@ -1,8 +1,8 @@
 """Requests to payment providers, their responses and failures, and their notices.
 
-A request says all that a provider needs, in our own words: amounts are whole cents of `currency`, ids without more are
-ours, and `provider_...` ids are the provider's. `key` is the idempotency key: the same request repeated has the same
-one, so that a lost answer is no second charge. An adapter sends what its provider takes of it.
+A request has everything that a provider needs, in our own terms: amounts are whole cents of `currency`, unprefixed ids
+are ours, and `provider_...` ids are the provider's. `key` is the idempotency key: a repeated request has the same one,
+so a lost response never leads to a second charge. An adapter sends the parts that its provider supports.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Payer:
     """The customer, as sent to a provider.
 
     `name` is its name, else its first and last name; `email` the first of its addresses. `method_types` are the kinds
-    of payment method that it may use at Stripe. `entity_country` is the country of the billing entity, `notice_url`
-    where notices go, for providers that get it with each request.
+    of payment method allowed at Stripe. `entity_country` is the country of the billing entity, `notice_url` the address
+    for notices, for providers that are told with each request.
     """
 
     customer_id: str
@@ -107,7 +107,7 @@ class Payer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayableLine:
-    """An invoice to be paid: its number and what is due of it."""
+    """An invoice to be paid: its number and the amount due."""
 
     name: str
     amount_cents: int
@@ -115,9 +115,9 @@ class PayableLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payable:
-    """An invoice or a payment request. `reference` is what people read: `Acme - Invoice ACM-1-001`.
+    """An invoice or a payment request. `reference` is for people: `Acme - Invoice ACM-1-001`.
 
-    `number` is that of an invoice, null while it has none. `lines` are the invoices that are paid, one or more.
+    `number` is that of an invoice, null while it has none. `lines` are the invoices to be paid, one or more.
     `issuing_date` is null for a request; `plan_id` and `external_subscription_id` are those of its first subscription.
     """
 
@@ -140,7 +140,7 @@ class Request(Generic[A_co]):
     __slots__ = ()
 
 
-# Answers
+# Responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """What connecting gave: credentials the provider made (by their names), and the id of our registered webhook."""
+    """The result of connecting: credentials created by the provider, by name, and the id of our registered webhook."""
 
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     webhook_id: str | None = None
@@ -165,7 +165,9 @@ class CustomerCreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodDetails:
-    """A payment method as the provider knows it. All but the id may be unknown; `type` is `card`, `sepa_debit`, ..."""
+    """A payment method as stored by the provider. Everything but the id may be unknown; `type` is `card`, `sepa_debit`,
+    ...
+    """
 
     provider_method_id: str
     type: str | None = None
@@ -179,14 +181,14 @@ class MethodDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Methods:
-    """The customer's methods at the provider; the first is the one to use unless another is named."""
+    """The customer's methods at the provider; the first is used unless another is chosen."""
 
     methods: tuple[MethodDetails, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageUrl:
-    """A page to send the customer to. `provider_page_id` names it, if it can be ended."""
+    """A page to send the customer to. `provider_page_id` is set if the page can be ended."""
 
     url: str
     provider_page_id: str | None = None
@@ -194,11 +196,11 @@ class PageUrl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charged:
-    """The state of a charge. `status` is the provider's own word, `payment_status` what it means.
+    """The state of a charge. `status` is the provider's own state, `payment_status` ours.
 
-    `next_action` is what the customer has to do, as the provider puts it; empty if nothing. `method` is what was
-    charged, and `gone_method_ids` the provider's ids of methods of ours that it does not know any more.
-    `error_code` and `error_message` say why a charge that was taken has failed.
+    `next_action` is the action required of the customer, in the provider's form; empty if there is none. `method` is
+    the charged method, and `gone_method_ids` the provider's ids of our methods that no longer exist there. `error_code`
+    and `error_message` say why an accepted charge failed.
     """
 
     provider_payment_id: str
@@ -222,7 +224,7 @@ class Refunded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCharge:
-    """A charge in the provider's own books. `refunded_cents` is null if the list does not say."""
+    """A charge in the provider's own books. `refunded_cents` is null if the list does not state it."""
 
     provider_payment_id: str
     amount_cents: int
@@ -235,7 +237,7 @@ class ProviderCharge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCharges:
-    """All charges asked for, in any order."""
+    """All charges requested, in any order."""
 
     charges: tuple[ProviderCharge, ...]
 
@@ -245,7 +247,7 @@ class ProviderCharges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connect(Request[Connected]):
-    """A connection is new, or its credentials or its code are: have notices sent to `notice_url`, fetch what is needed.
+    """A connection, its credentials or its code are new: register `notice_url` for notices, and fetch credentials.
 
     A kind that registers nothing answers `Connected()`.
     """
@@ -255,12 +257,12 @@ class Connect(Request[Connected]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnect(Request[Done]):
-    """A connection ends: have no more notices sent, as well as that goes."""
+    """End a connection: stop notices, as far as the provider allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCustomer(Request[CustomerCreated]):
-    """Make the customer at the provider, once for each key."""
+    """Create the customer at the provider, once for each key."""
 
     payer: Payer
     key: str
@@ -268,14 +270,14 @@ class CreateCustomer(Request[CustomerCreated]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateCustomer(Request[Done]):
-    """Tell the provider what the customer is called and where it lives now. Kinds that keep nothing do nothing."""
+    """Update the customer's name and address at the provider. Kinds that store neither do nothing."""
 
     payer: Payer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupUrl(Request[PageUrl]):
-    """A page on which the customer leaves a payment method. `key` differs from page to page."""
+    """A page on which the customer leaves a payment method. `key` differs for each page."""
 
     payer: Payer
     key: str
@@ -284,7 +286,7 @@ class SetupUrl(Request[PageUrl]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListMethods(Request[Methods]):
-    """The payment methods that the customer has at the provider, the default first, with their details."""
+    """The customer's payment methods at the provider, the default first, with their details."""
 
     payer: Payer
 
@@ -293,10 +295,10 @@ class ListMethods(Request[Methods]):
 class Charge(Request[Charged]):
     """Charge a payment method of the customer, at most once for each key.
 
-    `provider_method_id` is the method to use; if it is null, or gone, the customer's default at the provider, or the
-    first that it has. `metadata` goes with the charge. `on_session`: the customer is there to confirm it, so that
-    the provider may answer with something to do instead of refusing. `since` is when the same request may first have
-    been sent, if it may have been, and `at` is now: providers forget keys.
+    `provider_method_id` is the method to use; if it is null, or no longer exists, the customer's default at the
+    provider, or the first method. `metadata` is stored with the charge. `on_session`: the customer is present to
+    confirm it, so the provider may respond with an action instead of a refusal. `since` is when the same request may
+    first have been sent, if it may have been, and `at` is now: providers forget keys.
     """
 
     payment_id: str
@@ -319,7 +321,7 @@ class Charge(Request[Charged]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateCharge(Request[Done]):
-    """A charge of an invoice that had no number: it has one now."""
+    """Update the charge of an invoice that has got a number."""
 
     provider_payment_id: str
     reference: str
@@ -328,7 +330,7 @@ class UpdateCharge(Request[Done]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel(Request[Charged | None]):
-    """Cancel a charge that has not succeeded. None: it cannot be cancelled any more, or a notice will say."""
+    """Cancel a charge that has not succeeded. None: it can no longer be cancelled, or a notice will report it."""
 
     provider_payment_id: str
     key: str
@@ -338,8 +340,8 @@ class Cancel(Request[Charged | None]):
 class Refund(Request[Refunded]):
     """Pay back part of a charge, at most once for each key.
 
-    `reason` is that of the credit note, if it is for one; `refunded_before_cents` the sum of earlier refunds of the
-    charge. `since` and `at` as in `Charge`.
+    `reason` is the credit note's, if it is for one; `refunded_before_cents` the sum of earlier refunds of the charge.
+    `since` and `at` as in `Charge`.
     """
 
     provider_payment_id: str
@@ -361,7 +363,7 @@ class Refund(Request[Refunded]):
 
     @property
     def mark(self) -> tuple[str, str]:
-        """The name and value by which it is known again in the provider's list."""
+        """The name and value that identify it in the provider's list."""
         return (
             ("svc_refund_id", self.key) if self.credit_note_id is None else ("svc_credit_note_id", self.credit_note_id)
         )
@@ -371,7 +373,7 @@ class Refund(Request[Refunded]):
 class CheckoutUrl(Request[PageUrl]):
     """A page on which the customer pays `amount_cents`. It ends at `expires_at`, if that is known.
 
-    `page_id` is ours, and `keeps_method` whether the method is kept for later charges.
+    `page_id` is ours; `keeps_method`: the method is saved for later charges.
     """
 
     page_id: str
@@ -388,21 +390,21 @@ class CheckoutUrl(Request[PageUrl]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePage(Request[Done]):
-    """End a page before its time; one that is paid or ended already stays as it is."""
+    """End a page early; one that is paid or has ended is left unchanged."""
 
     provider_page_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListCharges(Request[ProviderCharges]):
-    """The charges in the provider's books that were made from `since` until before `until`."""
+    """The charges in the provider's books made between `since` (inclusive) and `until` (exclusive)."""
 
     since: datetime
     until: datetime
 
 
 class ProviderErrand(StrEnum):
-    """What a payment provider is asked besides charges, and of which record the task's `subject_id` is."""
+    """Requests to a payment provider other than charges; the comments name the record of the task's `subject_id`."""
 
     CONNECT = "connect"  # a connection is new
     DISCONNECT = "disconnect"  # a connection has ended
@@ -410,47 +412,47 @@ class ProviderErrand(StrEnum):
     UPDATE_CUSTOMER = "update_customer"  # a customer has another name or address
     SETUP_URL = "setup_url"  # a customer is to leave a payment method
     FETCH_METHODS = "fetch_methods"  # a customer was linked who may have methods already
-    CANCEL = "cancel"  # a payment is not wanted any more
-    UPDATE_CHARGE = "update_charge"  # the invoice of a payment has a number now
+    CANCEL = "cancel"  # a payment is no longer needed
+    UPDATE_CHARGE = "update_charge"  # the invoice of a payment has got a number
     REFUND = "refund"  # an attempt at a refund is to be made
-    EXPIRE_PAGE = "expire_page"  # a page is not to be paid on any more
+    EXPIRE_PAGE = "expire_page"  # a page must no longer be used to pay
     NOTICE = "notice"  # a notice has come in
-    RELEASE_HOLD = "release_hold"  # what was authorized is not to be held; the subject is the key of that request
+    RELEASE_HOLD = "release_hold"  # an authorized amount must not be held; the subject is the key of that request
 
 
 # Failures
 
 
 class FailureKind(StrEnum):
-    """Why there is no answer; it decides what becomes of the payment, and whether to retry.
+    """Why there is no response; it decides the fate of the payment, and whether to retry.
 
-    Unless it says otherwise, the provider has taken nothing and never will for this key. `UNREACHABLE` and `THROTTLED`
-    leave that open: the same request is sent again with the same key, and no other takes its place.
+    Unless stated otherwise, the provider has taken nothing and never will for this key. `UNREACHABLE` and `THROTTLED`
+    leave that open: the same request is resent with the same key, and no other replaces it.
     """
 
-    DECLINED = "declined"  # the bank says no, now and for this method
-    ACTION_REQUIRED = "action_required"  # the customer has to confirm it, and is not there
+    DECLINED = "declined"  # declined by the bank, now and for this method
+    ACTION_REQUIRED = "action_required"  # the customer has to confirm it, but is not present
     TOO_SMALL = "too_small"  # below the provider's minimum
-    CONFLICT = "conflict"  # the key was used for another request: what became of that one is not known
-    REFUSED = "refused"  # the request is wrong: a method or customer that is gone, a currency that is not taken
-    FORGOTTEN = "forgotten"  # sent so long ago that its key may be forgotten: what became of it, only a person can see
-    UNAUTHORIZED = "unauthorized"  # the credentials are not accepted, or do not permit this (401, 403)
-    UNREACHABLE = "unreachable"  # no connection, no answer in time, 5xx, an answer that cannot be read
+    CONFLICT = "conflict"  # the key was used for another request, whose outcome is unknown
+    REFUSED = "refused"  # the request is wrong: a method or customer that no longer exists, an unsupported currency
+    FORGOTTEN = "forgotten"  # sent so long ago that its key may be forgotten: only a person can find out the outcome
+    UNAUTHORIZED = "unauthorized"  # the credentials are not accepted, or lack permission (401, 403)
+    UNREACHABLE = "unreachable"  # no connection, no response in time, 5xx, an unreadable response
     THROTTLED = "throttled"  # 429
-    NOT_SUPPORTED = "not_supported"  # providers of this kind do not do this at all
+    NOT_SUPPORTED = "not_supported"  # this kind of provider does not support it
 
 
-# No answer yet: the same request is sent again.
+# No response yet: the same request is sent again.
 TEMPORARY_FAILURES = (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFailure:
-    """There is no answer: the provider's code for it and its words, fit to be shown (no credentials).
+    """No response: the provider's code and words, which can be shown (no credentials).
 
-    `provider_payment_id` is set where the provider has recorded the failed charge under an id. `details` go into
-    `error_details` of webhooks, for Stripe code, message, request_id, http_status and http_body.
-    `gone_method_ids` as in `Charged`.
+    `provider_payment_id` is set if the provider has recorded the failed charge under an id. `details` go into
+    `error_details` of webhooks: for Stripe code, message, request_id, http_status and http_body. `gone_method_ids` as
+    in `Charged`.
     """
 
     kind: FailureKind
@@ -462,7 +464,7 @@ class ProviderFailure:
 
 
 class ProviderFailed(Exception):
-    """A provider did not do what it was asked."""
+    """A provider did not do what was requested."""
 
     def __init__(self, failure: ProviderFailure) -> None:
         super().__init__(f"{failure.kind}: {failure.code}: {failure.message}")
@@ -473,15 +475,15 @@ class ProviderFailed(Exception):
 
 
 class NoticeRejected(Exception):
-    """A notice that is not the provider's, or that cannot be read: nothing follows from it."""
+    """A notice that is not the provider's, or unreadable: it has no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One event that a provider reports, of a message whose signature was right.
+    """One event reported by a provider, in a message with a valid signature.
 
-    `id` is what tells a repeated event from a new one: the provider's id of it, else a digest of what it says.
-    `body` is the JSON text of this event alone.
+    `id` identifies repeated events: the provider's id, else a digest of the content. `body` is the JSON text of this
+    event alone.
     """
 
     id: str
@@ -491,11 +493,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentMoved:
-    """A charge, or a payment on a page of ours, has another state now.
+    """The state of a charge, or of a payment on one of our pages, has changed.
 
-    `amount_cents` and `currency` are what the provider reports, if it does. `payable_type`, `payable_id` and
-    `payment_id` are what our metadata names (`named_payable`), and `creates` says that it may be a payment that we have
-    not seen before: one on a page. `method` is what was paid with, as far as known.
+    `amount_cents` and `currency` are those the provider reports, if any. `payable_type`, `payable_id` and `payment_id`
+    come from our metadata (`named_payable`); `creates`: it may be a payment on a page that we have not seen before.
+    `method` is the payment method, as far as known.
     """
 
     provider_payment_id: str
@@ -514,7 +516,7 @@ class PaymentMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundMoved:
-    """A refund has another state now."""
+    """The state of a refund has changed."""
 
     provider_refund_id: str
     status: str
@@ -523,9 +525,9 @@ class RefundMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodAdded:
-    """The customer has left a payment method, or made it the default. It becomes ours too, as the default.
+    """The customer has left a payment method, or made it the default. We store it as the default too.
 
-    The customer is named by `provider_customer_id`, or by `customer_id` if the provider repeats that one.
+    The customer is identified by `provider_customer_id`, or by `customer_id` if the provider returns that one.
     """
 
     method: MethodDetails
@@ -535,14 +537,14 @@ class MethodAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultMethodCleared:
-    """The customer has no default method at the provider any more."""
+    """The customer no longer has a default method at the provider."""
 
     provider_customer_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodRemoved:
-    """A payment method cannot be used any more. `stays_listed`: the customer still has it, to see what became of it."""
+    """A payment method can no longer be used. `stays_listed`: the customer still sees it, with its state."""
 
     provider_method_id: str
     stays_listed: bool = False
@@ -550,7 +552,9 @@ class MethodRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountReady:
-    """A provider that makes no customers when asked has one now, with this method (Adyen's zero authorisation)."""
+    """A provider that cannot create customers on request has created one, with this method (Adyen's zero
+    authorisation).
+    """
 
     external_customer_id: str
     provider_customer_id: str
@@ -577,7 +581,7 @@ class DisputeLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled:
-    """Nothing follows from the event. Unless that is `known` to be right, it is kept for somebody to look at."""
+    """The event has no effect. Unless that is `known` to be right, it is kept for somebody to look at."""
 
     reason: str
     known: bool = True

@@ -1,4 +1,4 @@
-"""The audit of receipts and payment requests: every payment has its receipt, every request asks for what it lists."""
+"""The audit of receipts and payment requests: every payment has its receipt, and every request adds up."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["ReceiptBook", "audited_receipts", "audited_request"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptBook:
-    """A customer's payments and receipts, these in the order of their numbers. `last` is the number given last.
+    """A customer's payments and receipts, the latter in the order of their numbers. `last` is the last number assigned.
 
-    `must_have` are the payments that are due a receipt: those recorded since receipts are issued.
+    `must_have` are the payments that need a receipt: those recorded since receipts are issued.
     """
 
     customer: Customer
@@ -30,12 +30,14 @@ class ReceiptBook:
     must_have: Sequence[Payment]
 
 
-def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
-    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(actual))
+def _finding(check: str, subject: str, id: str, detail: str, expected: object, actual: object) -> Finding:
+    return Finding(
+        check=check, subject=subject, subject_id=id, detail=detail, expected=str(expected), found=str(actual)
+    )
 
 
 def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
-    """Receipts are numbered without a gap, each is of a payment of its customer that succeeded, and none is missing."""
+    """Receipts are numbered without gaps, each belongs to a successful payment of its customer, and none is missing."""
     payments = {payment.id: payment for payment in book.payments}
     series = f"receipts of customer {book.customer.external_id}"
     yield from audited_numbers(
@@ -66,19 +68,19 @@ def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
 def audited_request(
     request: PaymentRequest, parts: Sequence[RequestedInvoice], invoices: Sequence[Invoice], payments: Sequence[Payment]
 ) -> Iterator[Finding]:
-    """A request comes to what it asks for its invoices, all of one customer and currency, and what was paid of it is
-    noted on these, to the cent; it has succeeded if a payment of it has.
+    """The amounts requested for its invoices add up to the request's. All invoices have its customer and currency.
+    Payments of the request are recorded on them to the cent, and the request has succeeded if a payment of it has.
     """
     subject = f"payment request {request.id}"
-    asked = sum(part.amount_cents for part in parts)
-    if request.amount_cents != asked:
-        yield _finding("payment_request", subject, request.id, "amount_cents", asked, request.amount_cents)
+    requested_cents = sum(part.amount_cents for part in parts)
+    if request.amount_cents != requested_cents:
+        yield _finding("payment_request", subject, request.id, "amount_cents", requested_cents, request.amount_cents)
     of_whom = (request.customer_id, request.currency, request.billing_entity_id)
     for invoice in invoices:
         actual = (invoice.customer_id, invoice.currency, invoice.billing_entity_id)
         if actual != of_whom:
-            what = f"customer, currency and billing entity of invoice {invoice.number}"
-            yield _finding("payment_request", subject, request.id, what, of_whom, actual)
+            detail = f"customer, currency and billing entity of invoice {invoice.number}"
+            yield _finding("payment_request", subject, request.id, detail, of_whom, actual)
     if len(invoices) != len(parts):
         yield _finding("payment_request", subject, request.id, "invoices", len(parts), len(invoices))
     paid = [payment.amount_cents for payment in payments if payment.payment_status == ChargeStatus.SUCCEEDED]
@@ -87,8 +89,8 @@ def audited_request(
         yield _finding("payment_request", subject, request.id, "paid of its invoices", sum(paid), noted)
     kept = [payment for payment in payments if payment.status not in GIVEN_BACK]
     paid_for_good = sum(payment.amount_cents for payment in kept if payment.payment_status == ChargeStatus.SUCCEEDED)
-    if paid_for_good >= asked > 0 and request.payment_status != PaymentStatus.SUCCEEDED:
+    if paid_for_good >= requested_cents > 0 and request.payment_status != PaymentStatus.SUCCEEDED:
         status = request.payment_status
         yield _finding("payment_request", subject, request.id, "payment_status", PaymentStatus.SUCCEEDED, status)
-    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and asked > 0:
+    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and requested_cents > 0:
         yield _finding("payment_request", subject, request.id, "payments", "one that succeeded", "none")

@@ -1,7 +1,7 @@
 """Recounting: whether an issued line still follows from its events, its plan and its days.
 
-A recomputed line either agrees, or differs and is a finding, or cannot be judged since what it
-was computed from has changed: such a line is counted as left, with the reason.
+A recomputed line either agrees, or differs and yields a finding, or cannot be judged because its inputs have changed:
+such a line is counted as left out, with the reason.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 # A plan change counts from the midnight before the job that makes it: in between, either plan may have billed an event.
 _PLAN_CHANGE = timedelta(hours=26)
 
-# The kinds of line that are recounted, as reports name them.
+# Kinds of recounted lines, under their names in reports.
 KINDS: Final[Mapping[str, str]] = {
     "usage": "usage fees",
     "usage_in_advance": "usage fees in advance",
@@ -57,7 +57,7 @@ KINDS: Final[Mapping[str, str]] = {
     "commitment": "commitment fees",
 }
 
-# Why a line cannot be judged.
+# Reasons why a line cannot be judged.
 CHANGED: Final = "the charge, metric or plan has changed since"
 AGAIN_BY_HAND: Final = "put by hand on an invoice that takes the place of a void one"
 SAME_INSTANT: Final = "events came in at the very instant of the count"
@@ -91,7 +91,7 @@ class Left:
 
 
 def kind_of(fee: Fee) -> str | None:
-    """The kind (`KINDS`) under which the fee is recounted; None for fees that follow from nothing but themselves."""
+    """The kind (`KINDS`) under which the fee is recounted; None for fees that derive from nothing else."""
     if fee.fee_type == FeeType.CHARGE:
         return "usage_in_advance" if fee.event_transaction_id is not None else "usage"
     return fee.fee_type if fee.fee_type in KINDS else None
@@ -111,21 +111,25 @@ def line_key(fee: Fee) -> tuple[object, ...]:
 
 
 def differences(number: str, id: str, expected: Fee | None, stored: Fee | None) -> Iterator[Finding]:
-    """How the `stored` line of the invoice `number` (`id`) differs from the `expected` one, which the recount gives."""
+    """The differences between the `stored` line of the invoice `number` (`id`) and the `expected` one from the
+    recount.
+    """
     if expected is None or stored is None:
         fee = stored or expected
         if fee is not None:
             check = "fee_missing" if stored is None else "fee_recount"
-            what = f"fee of {_named(fee)}"
-            yield _finding(check, number, id, what, _shown(expected), _shown(stored))
+            detail = f"fee of {_named(fee)}"
+            yield _finding(check, number, id, detail, _shown(expected), _shown(stored))
         return
     for name in _COMPARED:
-        wanted, actual = getattr(expected, name), getattr(stored, name)
+        expected_value, actual = getattr(expected, name), getattr(stored, name)
         if name == "total_aggregated_units" and actual is not None:
             # Negative units used to be stored.
             actual = max(actual, ZERO)
-        if wanted != actual:
-            yield _finding("fee_recount", number, id, f"fee {stored.id} ({_named(stored)}) {name}", wanted, actual)
+        if expected_value != actual:
+            yield _finding(
+                "fee_recount", number, id, f"fee {stored.id} ({_named(stored)}) {name}", expected_value, actual
+            )
 
 
 def _named(fee: Fee) -> str:
@@ -140,12 +144,12 @@ def _shown(fee: Fee | None) -> str:
     return "no such line" if fee is None else f"{fee.units} units, {fee.amount_cents} cents"
 
 
-def _finding(check: str, number: str, id: str, what: str, expected: object, actual: object) -> Finding:
+def _finding(check: str, number: str, id: str, detail: str, expected: object, actual: object) -> Finding:
     return Finding(
         check=check,
         subject=f"invoice {number}",
         subject_id=id,
-        detail=what,
+        detail=detail,
         expected=str(expected),
         found=str(actual),
     )
@@ -154,22 +158,22 @@ def _finding(check: str, number: str, id: str, what: str, expected: object, actu
 def judged(
     number: str, id: str, expected: Iterable[Fee], stored: Sequence[Fee]
 ) -> list[tuple[Fee, bool, tuple[Finding, ...]]]:
-    """Each line, whether it is stored, and how it differs from the recount."""
-    wanted = {line_key(fee): fee for fee in expected}
+    """Each line, whether it is stored, and its differences from the recount."""
+    expected_by_key = {line_key(fee): fee for fee in expected}
     stored_by_key = {line_key(fee): fee for fee in stored}
     return [
         (
-            stored_by_key.get(key) or wanted[key],
+            stored_by_key.get(key) or expected_by_key[key],
             key in stored_by_key,
-            tuple(differences(number, id, wanted.get(key), stored_by_key.get(key))),
+            tuple(differences(number, id, expected_by_key.get(key), stored_by_key.get(key))),
         )
-        for key in dict.fromkeys((*stored_by_key, *wanted))
+        for key in dict.fromkeys((*stored_by_key, *expected_by_key))
     ]
 
 
 def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
-    """A subscription fee is the plan amount that it keeps, for the days that it keeps; a commitment fee what it says
-    was left of its minimum. Nothing if it keeps no such copies.
+    """A subscription fee is its stored plan amount for its stored days; a commitment fee is its stored gap to the
+    minimum. No finding without stored values.
     """
     if fee.fee_type == FeeType.SUBSCRIPTION:
         amount, days, of_days = (
@@ -181,8 +185,8 @@ def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
             return
         precise = round_to(prorated(amount, days, of_days), _PRECISE_DECIMALS)
         if precise != fee.precise_amount_cents:
-            what = f"fee {fee.id} ({fee.item.code}) {days} of {of_days} days of {amount}"
-            yield _finding("fee_recount", number, id, what, precise, fee.precise_amount_cents)
+            detail = f"fee {fee.id} ({fee.item.code}) {days} of {of_days} days of {amount}"
+            yield _finding("fee_recount", number, id, detail, precise, fee.precise_amount_cents)
     elif fee.fee_type == FeeType.COMMITMENT:
         minimum, days, of_days, used = (
             _whole(fee.basis.get(name)) for name in ("minimum_cents", "days", "period_days", "used_cents")
@@ -191,8 +195,8 @@ def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
             return
         due = round_cents(prorated(minimum, days, of_days))
         if due - used != fee.amount_cents:
-            what = f"fee {fee.id} (minimum commitment) {due} less {used}"
-            yield _finding("fee_recount", number, id, what, due - used, fee.amount_cents)
+            detail = f"fee {fee.id} (minimum commitment) {due} less {used}"
+            yield _finding("fee_recount", number, id, detail, due - used, fee.amount_cents)
 
 
 def _whole(value: object) -> int | None:

@@ -1,4 +1,4 @@
-"""Requests about the recurring rules of wallets: the rule that a request describes, and which ones are refused."""
+"""Requests for the recurring rules of wallets: the rule described by a request, and refused requests."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _LATEST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFacts:
-    """What a request for a rule depends on, beside what it says.
+    """The facts besides the request on which a rule depends.
 
-    `paid` and `granted` are the credits that the wallet begins with: a new fixed rule that says nothing of credits adds
-    as many each time. `selection` are the custom sections of its invoices after the request.
+    `paid` and `granted` are the credits that the wallet starts with: a new fixed rule without credits of its own adds
+    the same each time. `selection` are the custom sections of its invoices after the request.
     """
 
     now: datetime
@@ -59,23 +59,23 @@ class RuleFacts:
 
 
 class _Unsound(Exception):
-    """The request describes no rule that can work."""
+    """The request describes no valid rule."""
 
 
 def check_number_of_rules(sent: Sequence[object]) -> None:
-    """Raises `Invalid` for more than one rule: a wallet has one at most."""
+    """Raises `Invalid` for more than one rule: a wallet has at most one."""
     if len(sent) > 1:
         raise Invalid(recurring_transaction_rules="invalid_number_of_recurring_rules")
 
 
 def check_limits(wallet: Wallet, rules: Sequence[RecurringTransactionRule]) -> None:
-    """Raises `Invalid` if a rule buys what the limits of the wallet do not allow."""
+    """Raises `Invalid` if a rule buys credits that the limits of the wallet do not allow."""
     if any(breaks_limits(rule, wallet) for rule in rules):
         raise Invalid(recurring_transaction_rules=_INVALID)
 
 
 def new_rule(id: str, wallet: Wallet, trigger: object, now: datetime) -> RecurringTransactionRule:
-    """A rule of the wallet with this trigger, and nothing else yet. Raises `Invalid` for an unknown trigger."""
+    """A rule of the wallet with this trigger and defaults otherwise. Raises `Invalid` for an unknown trigger."""
     try:
         kind = _member(RuleTrigger, trigger)
     except _Unsound as problem:
@@ -94,9 +94,9 @@ def new_rule(id: str, wallet: Wallet, trigger: object, now: datetime) -> Recurri
 def rule_as_sent(
     rule: RecurringTransactionRule, sent: Mapping[str, object], facts: RuleFacts
 ) -> RecurringTransactionRule:
-    """The rule after a request: what is `sent` is set, by field, and what is not stays.
+    """The rule after a request: fields in `sent` are set, others stay.
 
-    Credits are texts, instants texts or datetimes; they are cleared by null, as are names and numbers. Raises `Invalid`
+    Credits are texts, instants are texts or datetimes; null clears them, and also names and numbers. Raises `Invalid`
     for a rule that cannot work.
     """
     try:
@@ -180,7 +180,7 @@ def _number(sent: object, read: Callable[[object], Decimal | None]) -> Decimal |
 
 
 def _transaction(sent: Mapping[str, object], facts: RuleFacts) -> dict[str, Any]:
-    """What the transactions of the rule are to say."""
+    """The fields of the rule that its transactions copy."""
     fields: dict[str, Any] = {}
     pairs = sent.get("transaction_metadata")
     if pairs is not None:

@@ -50,7 +50,7 @@ class RuleTrigger(StrEnum):
 
 
 class RuleMethod(StrEnum):
-    """By how much: a fixed number of credits, or what is missing to a target."""
+    """The amount: a fixed number of credits, or the gap to a target."""
 
     FIXED = "fixed"
     TARGET = "target"
@@ -70,9 +70,9 @@ class RuleInterval(StrEnum):
 class RecurringTransactionRule:
     """Tops up a wallet at an interval, or when its ongoing balance is at or below `threshold_credits`.
 
-    A fixed rule adds `paid_credits` and `granted_credits`; a target rule what is missing to `target_ongoing_balance`,
-    bought, or granted if `grants_target_top_up`. `started_at` is the anchor of an interval rule, the creation of the
-    wallet where it is null. `expiration_at` is the first instant at which it no longer acts.
+    A fixed rule adds `paid_credits` and `granted_credits`; a target rule adds the gap to `target_ongoing_balance`,
+    bought, or granted if `grants_target_top_up`. `started_at` is the anchor of an interval rule, by default the
+    creation of the wallet. `expiration_at` is the first instant at which it no longer acts.
     """
 
     id: str
@@ -108,7 +108,7 @@ def is_running(rule: RecurringTransactionRule, now: datetime) -> bool:
 
 
 def rule_is_sound(rule: RecurringTransactionRule) -> bool:
-    """Whether the rule is complete: it says when, and by how much."""
+    """Whether the rule is complete: it has a trigger and an amount."""
     if rule.trigger == RuleTrigger.INTERVAL and rule.interval is None:
         return False
     if rule.method == RuleMethod.FIXED:
@@ -133,10 +133,10 @@ class TopUpCredits:
 
 
 def top_up_credits(rule: RecurringTransactionRule, wallet: Wallet, pending: Decimal) -> TopUpCredits:
-    """What the rule adds to the wallet now; `pending` are the credits that wait for their payment.
+    """The credits that the rule adds to the wallet now; `pending` are the credits that wait for their payment.
 
-    A fixed rule with the threshold trigger buys its credits as often as it takes to pass the threshold, at most the
-    maximum of the wallet. A target rule buys what is missing to its target, at least the minimum of the wallet.
+    A fixed rule with the threshold trigger buys its credits as often as needed to pass the threshold, at most the
+    maximum of the wallet. A target rule buys the gap to its target, at least the minimum of the wallet.
     """
     ongoing = wallet.credits_ongoing_balance
     if rule.method == RuleMethod.FIXED:
@@ -167,7 +167,7 @@ def _fixed_credits(rule: RecurringTransactionRule, wallet: Wallet, ongoing: Deci
 
 
 def is_top_up_day(interval: RuleInterval, anchor: date, day: date) -> bool:
-    """Whether a rule with this anchor tops up on `day`; in a month that is too short, on its last day."""
+    """Whether a rule with this anchor tops up on `day`; if the month is too short, on its last day."""
     if interval == RuleInterval.WEEKLY:
         return day.isoweekday() == anchor.isoweekday()
     is_last = (day + timedelta(days=1)).month != day.month
@@ -176,7 +176,7 @@ def is_top_up_day(interval: RuleInterval, anchor: date, day: date) -> bool:
     return (day.month - anchor.month) % _MONTHS[interval] == 0
 
 
-# The months from one top-up to the next.
+# Months between top-ups.
 _MONTHS = {
     RuleInterval.MONTHLY: 1,
     RuleInterval.QUARTERLY: 3,
@@ -192,7 +192,7 @@ def next_top_up(
 ) -> datetime | None:
     """The first instant, not before `now`, at which the rule tops up on `first_day` or later.
 
-    Days are the customer's, in `zone`; none is a day on which the wallet was created. None for a rule of the threshold
+    Days are the customer's, in `zone`; the day of the wallet's creation is excluded. None for a rule with the threshold
     trigger, and after the rule has expired.
     """
     if rule.interval is None or rule.trigger != RuleTrigger.INTERVAL:
@@ -210,19 +210,20 @@ def _from_minute(instant: datetime) -> datetime:
     return instant + timedelta(minutes=(_MINUTE - instant.minute) % 60)
 
 
-# How long a rule pauses after one of its purchases has failed.
+# A rule pauses for this long after one of its purchases has failed.
 BACK_OFF = timedelta(hours=1)
 
 
 def threshold_is_passed(rule: RecurringTransactionRule, wallet: Wallet, pending: Decimal) -> bool:
-    """Whether the ongoing balance is at the threshold or below it, also with the credits that wait for payment."""
+    """Whether the ongoing balance is at or below the threshold, even including the credits that wait for payment."""
     return add(wallet.credits_ongoing_balance, pending) <= rule.threshold_credits
 
 
 def holds_back(failed_at: datetime | None, settled_at: datetime | None, now: datetime) -> bool:
     """Whether a threshold rule buys nothing for now: its last purchase failed within the hour, and none was paid since.
 
-    `failed_at` is when the last of its own purchases failed, `settled_at` when any of the wallet was last paid.
+    `failed_at` is when the last of its own purchases failed, `settled_at` when any purchase of the wallet was last
+    paid.
     """
     if failed_at is None or failed_at < now - BACK_OFF:
         return False
@@ -230,5 +231,7 @@ def holds_back(failed_at: datetime | None, settled_at: datetime | None, now: dat
 
 
 def earliest_top_up_day(day: date, last_at: datetime | None, tz: tzinfo) -> date:
-    """The first day on which an interval rule may act, from `day` on: one day, one top-up, whatever became of it."""
+    """The first day, from `day` on, on which an interval rule may act: at most one top-up a day, whatever its
+    outcome.
+    """
     return day if last_at is None else max(day, local_date(last_at, tz) + timedelta(days=1))

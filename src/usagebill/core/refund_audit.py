@@ -1,4 +1,4 @@
-"""The audit of refunds and of payments under way: what credit notes refund is paid back, and nothing is forgotten."""
+"""The audit of refunds and of payments under way: refunds of credit notes are paid back, and nothing is forgotten."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 __all__ = ["RefundBook", "audited_refunds"]
 
-# A payment that is being given back, or was, has an attempt that says so.
+# A payment in one of these states has an attempt to give it back.
 _UNDER_WAY = (MoneyBack.PENDING, MoneyBack.DONE, SurplusBack.PENDING, SurplusBack.DONE)
 
 
@@ -20,35 +20,35 @@ _UNDER_WAY = (MoneyBack.PENDING, MoneyBack.DONE, SurplusBack.PENDING, SurplusBac
 class RefundBook:
     """A customer's payments and refunds through providers.
 
-    `notes` are the customer's credit notes by their ids; `closed` the invoices that nobody is to pay; `asked` the ids
-    of attempts, and of what payments pay, for which a job waits that asks their provider.
+    `notes` are the customer's credit notes by id; `closed` are the invoices that nobody is to pay; `awaited` are the
+    ids of attempts, invoices and payment requests about which a waiting job will ask their provider.
     """
 
     payments: Sequence[Payment]
     attempts: Sequence[RefundAttempt]
     notes: Mapping[str, CreditNote]
     closed: Collection[str]
-    asked: Collection[str]
+    awaited: Collection[str]
 
 
-def _refund(attempt: RefundAttempt, what: str, expected: object, found: object) -> Finding:
+def _refund(attempt: RefundAttempt, detail: str, expected: object, found: object) -> Finding:
     subject = f"refund of payment {attempt.payment_id}"
     return Finding(
-        check="refund", subject=subject, subject_id=attempt.id, detail=what, expected=str(expected), found=str(found)
+        check="refund", subject=subject, subject_id=attempt.id, detail=detail, expected=str(expected), found=str(found)
     )
 
 
-def _payment(payment: Payment, what: str, expected: object, found: object) -> Finding:
+def _payment(payment: Payment, detail: str, expected: object, found: object) -> Finding:
     subject = f"payment {payment.id}"
     return Finding(
-        check="payment", subject=subject, subject_id=payment.id, detail=what, expected=str(expected), found=str(found)
+        check="payment", subject=subject, subject_id=payment.id, detail=detail, expected=str(expected), found=str(found)
     )
 
 
 def audited_refunds(book: RefundBook) -> Iterator[Finding]:
-    """Each refund is of a payment that succeeded, comes to what its credit note refunds and is marked there as it is;
-    no payment is paid back beyond its amount, none is kept of what nobody was to pay, and what is not known of yet is
-    asked for.
+    """Each refund belongs to a successful payment, equals its credit note's refund and has the status marked there. No
+    payment is paid back beyond its amount, no payment for something that nobody was to pay is kept, and unknown
+    outcomes are inquired about.
     """
     payments = {payment.id: payment for payment in book.payments}
     for attempt in book.attempts:
@@ -60,7 +60,7 @@ def audited_refunds(book: RefundBook) -> Iterator[Finding]:
             yield _refund(attempt, "payment_status of the payment", ChargeStatus.SUCCEEDED, payment.payment_status)
         yield from _given_back(attempt, payment) if attempt.credit_note_id is None else _noted(attempt, book.notes)
         is_open = attempt.refund_status == PaymentStatus.PENDING and attempt.provider_refund_id is None
-        if is_open and attempt.id not in book.asked:
+        if is_open and attempt.id not in book.awaited:
             yield _refund(attempt, "jobs that ask for it", 1, 0)
     for payment in book.payments:
         yield from _paid_back(payment, book)
@@ -78,8 +78,8 @@ def _noted(attempt: RefundAttempt, notes: Mapping[str, CreditNote]) -> Iterator[
     # By hand a note may be marked as refunded, whatever the provider says.
     is_marked = note.refund_status in (attempt.refund_status, PaymentStatus.SUCCEEDED)
     if attempt.refund_status != PaymentStatus.PENDING and not is_marked:
-        what = f"refund_status of credit note {note.number}"
-        yield _refund(attempt, what, attempt.refund_status, note.refund_status)
+        detail = f"refund_status of credit note {note.number}"
+        yield _refund(attempt, detail, attempt.refund_status, note.refund_status)
 
 
 def _given_back(attempt: RefundAttempt, payment: Payment) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
     is_paid = payment.payment_status == ChargeStatus.SUCCEEDED
     if is_paid and payment.invoice_id in book.closed and payment.status not in GIVEN_BACK:
         yield _payment(payment, "of an invoice that nobody was to pay", "given back", payment.status)
-    # One that the provider answered with a conflict waits for somebody to try again.
+    # A payment that the provider answered with a conflict waits for somebody to try again.
     is_under_way = payment.unanswered and payment.payment_status in LIVE and payment.status == ChargeStatus.PENDING
-    if is_under_way and payment.payable_id not in book.asked:
+    if is_under_way and payment.payable_id not in book.awaited:
         yield _payment(payment, "jobs that ask for it", 1, 0)

@@ -1,8 +1,8 @@
 """Running usage: the aggregate of a charge, filter and group when an event was last priced in advance.
 
-The next event continues from there, so that it costs the same however many came before. The record says exactly which
-events it has counted: those up to a place in time, among the first so many that were stored. Late events are never
-missed, because they were stored later.
+The next event continues from there, so its cost does not depend on how many came before. The record says exactly which
+events it has counted: those up to a place in time, among the first ones in storing order. Late events are never missed,
+because they were stored later.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class RunningUsage:
     """The counted usage of one charge, filter and group.
 
     It has counted the events up to `timestamp`, `event_created_at` and `event_id` in time, among the first `sequence`
-    that were stored; all of those were received by `known_at`. `question` is a digest of the query: if it differs,
-    everything is counted again. The groups of a charge share a front, which says how far they are counted; `question`
-    is its id then.
+    stored ones; all of those were received by `known_at`. `question` is a digest of the query: if it differs,
+    everything is recounted. The groups of a charge share a front, which says how far they are counted; `question` is
+    its id then.
     """
 
     id: str
@@ -53,9 +53,9 @@ class RunningUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningFront:
-    """Up to where the events of a charge and filter are counted, whatever their group.
+    """The place in time up to which the events of a charge and filter are counted, in all groups.
 
-    A group that has no running usage with the front's id has no events up to there: its first event costs no count.
+    A group without running usage for the front's id has no events up to there: its first event needs no count.
     """
 
     id: str
@@ -78,7 +78,7 @@ class RunningFront:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningValue:
-    """One value of a running unique count: its latest event, and whether that added it."""
+    """One value of a running unique count: its latest event, and whether that event added it."""
 
     id: str
     organization_id: str
@@ -97,10 +97,10 @@ class RunningValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From one event to the next: the usage up to and including the event, and what is to be kept.
+    """The step from one event to the next: the usage up to and including the event, and the state to store.
 
-    `was_active`: whether the event's value of a unique count was active before it. `values` are the values whose
-    latest event has changed, by value: the place in time of that event, and whether it added the value.
+    `was_active`: whether the event's value of a unique count was already active. `values` are the values whose latest
+    event has changed: value -> the place in time of that event, and whether it added the value.
     """
 
     tally: AggregateResult
@@ -110,7 +110,7 @@ class Step:
 
 
 def can_run(aggregation_type: str) -> bool:
-    """Whether events can be added to and removed from the running usage of such a metric."""
+    """Whether events can be added to and removed from the running usage of this aggregation."""
     kind = AGGREGATIONS[aggregation_type]
     return kind.in_advance and not kind.is_program
 
@@ -129,17 +129,17 @@ class _Total:
         self.events_count += sign
 
     def count(self, active: int) -> None:
-        """So many values are active."""
+        """Set the number of active values."""
         self.events_count, self.units = active, Decimal(active)
 
 
 class Advance:
-    """Brings a running usage forward, change by change, and with an `event` counts what there is up to that event.
+    """Moves a running usage forward, change by change, and with an `event` counts the usage up to that event.
 
-    It sees, each with its place in the order of storing, all events that may be in one of the two and not in the other
-    (`storage.ports.EventLog.changes`). `order` is the place in time that it goes to. `sequence`: so many of the first
-    events stored had all been received by `known_at`, which is not before that of `usage`. `value_of` is what is kept
-    of a value.
+    It sees, each with its place in storing order, all events that may be counted in one of the two and not in the other
+    (`storage.ports.EventLog.changes`). `order` is the place in time to move to. `sequence`: this many of the first
+    stored events had all been received by `known_at`, which is not before that of `usage`. `value_of` returns the
+    stored state of a value.
     """
 
     def __init__(
@@ -164,20 +164,20 @@ class Advance:
         self._is_unique = self._kind.accumulation is Accumulation.VALUES
         self._known_at = known_at
         self._sequence = sequence
-        self._asked = _Total(usage.units, usage.events_count, usage.amount_cents)
+        self._requested = _Total(usage.units, usage.events_count, usage.amount_cents)
         self._kept = _Total(usage.units, usage.events_count, usage.amount_cents)
-        self._asked_values = _Values(value_of)
+        self._requested_values = _Values(value_of)
         self._kept_values = _Values(value_of)
         self._has_seen_event = False
         self._cannot_tell = False
 
     def see(self, place: int, other: Event) -> None:
-        """Count an event that may not have been counted, or may not be asked for."""
+        """Count an event that may be uncounted so far, or may not belong to the requested usage."""
         if not counts(self._aggregation_type, self._field_name, other):
             return
         was_counted = other.order <= self.usage.order and place <= self.usage.sequence
         if self._event is not None:
-            self._ask(other, self._event, was_counted)
+            self._see_for_request(other, self._event, was_counted)
         if was_counted or other.order > self._after or place > self._sequence:
             return
         if self._is_unique:
@@ -186,19 +186,19 @@ class Advance:
         else:
             self._kept.change(self._units(other), other, sign=1)
 
-    def _ask(self, other: Event, event: Event, was_counted: bool) -> None:
-        is_asked = other.order <= self._order and other.created_at <= self._known_at
+    def _see_for_request(self, other: Event, event: Event, was_counted: bool) -> None:
+        is_requested = other.order <= self._order and other.created_at <= self._known_at
         if not self._is_unique:
-            if is_asked != was_counted:
-                self._asked.change(self._units(other), other, sign=1 if is_asked else -1)
-        elif was_counted and not is_asked:
+            if is_requested != was_counted:
+                self._requested.change(self._units(other), other, sign=1 if is_requested else -1)
+        elif was_counted and not is_requested:
             self._cannot_tell = True
-        elif is_asked and not was_counted:
+        elif is_requested and not was_counted:
             if other.id == event.id:
                 self._has_seen_event = True
             else:
-                self._asked_values.see(other, self._field_name)
-            self._asked.amount_cents = add(self._asked.amount_cents, other.precise_total_amount_cents or ZERO)
+                self._requested_values.see(other, self._field_name)
+            self._requested.amount_cents = add(self._requested.amount_cents, other.precise_total_amount_cents or ZERO)
 
     def _units(self, event: Event) -> Decimal:
         return (numeric_value(event, self._field_name) or ZERO) if self._kind.numeric else ONE
@@ -206,7 +206,7 @@ class Advance:
     def step(self) -> Step | None:
         """The usage up to the event, and the running usage after all changes.
 
-        None where what is kept does not tell: a unique count of an event before the last.
+        None if the stored state is not enough: a unique count for an event before the last.
         """
         was_active = False
         if self._is_unique:
@@ -214,15 +214,15 @@ class Advance:
             if self._event is not None:
                 if self._cannot_tell or not self._has_seen_event:
                     return None
-                was_active = self._asked_values.is_active(property_of(self._event, self._field_name) or "")
-                self._asked_values.see(self._event, self._field_name)
-                self._asked.count(self.usage.events_count + self._asked_values.more)
+                was_active = self._requested_values.is_active(property_of(self._event, self._field_name) or "")
+                self._requested_values.see(self._event, self._field_name)
+                self._requested.count(self.usage.events_count + self._requested_values.more)
         timestamp, created_at, id = self._after
         return Step(
             tally=AggregateResult(
-                units=self._asked.units,
-                events_count=self._asked.events_count,
-                amount_cents=self._asked.amount_cents,
+                units=self._requested.units,
+                events_count=self._requested.events_count,
+                amount_cents=self._requested.amount_cents,
             ),
             usage=replace(
                 self.usage,
@@ -241,7 +241,7 @@ class Advance:
 
 
 class _Values:
-    """The values of a unique count as further events leave them. `more` is by how much more of them are active."""
+    """The values of a unique count after further events. `more` is the change in the number of active ones."""
 
     def __init__(self, value_of: Callable[[str], RunningValue | None]) -> None:
         self._value_of = value_of

@@ -1,4 +1,4 @@
-"""Security logs: what happens to keys, endpoints, connections and billing entities, and keys that are used wrongly."""
+"""Security logs: changes of keys, endpoints, connections and billing entities, and refused uses of keys."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class SecurityLog:
 
 @dataclass(frozen=True, slots=True)
 class SecurityEvent:
-    """What happened (`api_key.rotated`), and to what."""
+    """An event (`api_key.rotated`), and its subjects."""
 
     name: str
     resources: Mapping[str, Any]
 
     @property
     def log_type(self) -> str:
-        """What kind of thing it happened to."""
+        """The kind of its subject."""
         return self.name.split(".")[0]
 
 
 def security_events(changes: Iterable[Change]) -> list[SecurityEvent]:
-    """The events that the changes of a unit of work come to."""
+    """The security events in the changes of a unit of work."""
     secured = [change for change in changes if type(change.record) in SECURED]
     keys = [change for change in secured if isinstance(change.record, ApiKey)]
     events = _key_events(keys)
@@ -71,7 +71,7 @@ def security_events(changes: Iterable[Change]) -> list[SecurityEvent]:
 
 
 def refused_use(key: ApiKey, reason: str, http_method: str, request_path: str) -> SecurityEvent:
-    """A key was sent with a request that it does not open: it has ended (`expired`), or lacks a permission."""
+    """A key was sent with a request that it does not permit: it has expired (`expired`), or lacks a permission."""
     resources = {
         "name": key.name,
         "value_ending": key.value_ending,
@@ -142,12 +142,12 @@ def _endpoint_event(change: Change) -> SecurityEvent | None:
     return SecurityEvent("webhook_endpoint.updated", resources)
 
 
-# Fields that are not logged: secrets, and what changes by itself.
+# Fields that are not logged: secrets, and fields that change by themselves.
 _UNTOLD = frozenset({"api_key", "credentials", "updated_at", "webhook_id", "connect_error"})
 
 
 def _changes(change: Change) -> dict[str, Any]:
-    """Each field that changed, as a text; of a secret only that it did."""
+    """Each changed field as a text; for a secret, only the fact of the change."""
     details: dict[str, Any] = {}
     for item in fields(change.new):
         old, new = getattr(change.old, item.name), getattr(change.new, item.name)

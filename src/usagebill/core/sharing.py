@@ -1,4 +1,4 @@
-"""Which subscriptions share an invoice, and which fees that were paid one by one."""
+"""The subscriptions that share an invoice, and the fees paid one by one that do."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["sharing", "sharing_fees"]
 
 
 def sharing(contracts: Iterable[Contract], *, succeeding: bool = False) -> list[list[Contract]]:
-    """The subscriptions of a customer by the invoices that they share, in the order they come.
+    """The subscriptions of a customer grouped by the invoices that they share, in their given order.
 
     An invoice has one currency, billing entity and purchase order. In a run it also has one payment method, and a
     subscription that is not to be consolidated has an invoice of its own. With `succeeding`, the subscriptions follow
-    each other in one change of plan: to the customer they are the same one, so neither of these two splits them.
+    each other in one plan change: to the customer they are the same one, so neither of these two rules splits them.
     """
     invoices: dict[tuple[object, ...], list[Contract]] = {}
     for contract in contracts:
@@ -34,7 +34,8 @@ def sharing(contracts: Iterable[Contract], *, succeeding: bool = False) -> list[
 
 
 def sharing_fees(fees: Iterable[Fee], owners: Mapping[str, Subscription]) -> dict[tuple[str | None, str], list[Fee]]:
-    """Fees that were paid one by one, by the invoices that they share: by purchase order and currency, in their order.
+    """Fees paid one by one, grouped by the invoices that they share: by purchase order and currency, in their given
+    order.
 
     `owners` are the subscriptions of the fees, by id.
     """

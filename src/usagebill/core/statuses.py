@@ -1,4 +1,4 @@
-"""Statuses that more than one kind of record has: of payments, of a provider's taxes, and of what is synced."""
+"""Statuses of more than one kind of record: of payments, of a provider's taxes, and of synced documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class PaymentStatus(StrEnum):
 
 
 class ChargeStatus(StrEnum):
-    """How a payment stands. `processing`: the provider has it and will say; `pending`: nobody has accepted it yet."""
+    """The state of a payment. `processing`: the provider has it and will report; `pending`: nobody has accepted
+    it yet.
+    """
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -25,12 +27,12 @@ class ChargeStatus(StrEnum):
     FAILED = "failed"
 
 
-# What the payment of an invoice, and the refund of a credit note, can be.
+# The statuses of an invoice's payment, and of a credit note's refund.
 INVOICE_PAYMENT_STATUSES = (PaymentStatus.PENDING, PaymentStatus.SUCCEEDED, PaymentStatus.FAILED)
 
 
 class TaxStatus(StrEnum):
-    """Whether a tax provider has given the taxes of an invoice."""
+    """Whether a tax provider has determined the taxes of an invoice."""
 
     PENDING = "pending"
     SUCCEEDED = "succeeded"
@@ -38,9 +40,9 @@ class TaxStatus(StrEnum):
 
 
 class SyncStatus(StrEnum):
-    """Whether an accounting system or CRM has a document as it is now."""
+    """Whether an accounting system or CRM has the current version of a document."""
 
     PENDING = "pending"
-    RETRYING = "retrying"  # the last attempt failed, another follows
+    RETRYING = "retrying"  # the last attempt failed, and another follows
     SYNCED = "synced"
     FAILED = "failed"  # no attempt is left

@@ -1,4 +1,4 @@
-"""What each event of a subscription's life changes of it: its status, and since or until when it is billed."""
+"""The changes of a subscription by each event of its life: its status, and the time for which it is billed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "with_termination_options",
 ]
 
-# What becomes of the rule, and why the subscription was canceled.
+# The state of the rule, and why the subscription was canceled.
 _OUTCOMES: Mapping[Event, tuple[RuleStatus, CancellationReason | None]] = {
     Event.PAYMENT_FAILED: (RuleStatus.FAILED, CancellationReason.PAYMENT_FAILED),
     Event.PAYMENT_TIMED_OUT: (RuleStatus.EXPIRED, CancellationReason.TIMEOUT),
@@ -31,7 +31,9 @@ _OUTCOMES: Mapping[Event, tuple[RuleStatus, CancellationReason | None]] = {
 def started(
     pending: Subscription, started_at: datetime, now: datetime, *, billed_from: datetime | None = None
 ) -> Subscription:
-    """Active from `started_at` on. `billed_from` is where billing of the previous plan stopped, if there was one."""
+    """Active from `started_at` on. `billed_from` is the instant up to which a previous plan was billed, if there was
+    one.
+    """
     return replace(
         pending,
         status=transition(pending.status, Event.ACTIVATE),
@@ -56,9 +58,9 @@ def awaiting_payment(
 
 
 def activated(incomplete: Subscription, now: datetime, *, takes_over: bool) -> Subscription:
-    """Active, since its first invoice was paid.
+    """Active because its first invoice was paid.
 
-    With `takes_over` it replaces a subscription that has been active until now: usage up to now was billed there.
+    With `takes_over` it replaces a subscription that has been active until now, which was billed for usage up to now.
     """
     return replace(
         incomplete,
@@ -71,7 +73,7 @@ def activated(incomplete: Subscription, now: datetime, *, takes_over: bool) -> S
 
 
 def activation_canceled(incomplete: Subscription, event: Event, now: datetime) -> Subscription:
-    """Canceled, since its first payment failed, timed out or is not wanted any more.
+    """Canceled because its first payment failed, timed out or is no longer wanted.
 
     Raises `TransitionError` for any other event.
     """
@@ -95,7 +97,9 @@ def canceled(pending: Subscription, now: datetime) -> Subscription:
 def with_termination_options(
     active: Subscription, *, credit_note: str | None, invoice: str | None, pay_in_advance: bool
 ) -> Subscription:
-    """With the options by which it ends: those requested, else its own, else credit. In arrears there is no credit."""
+    """The subscription with the options for its end: those requested, else its own, else credit. No credit in
+    arrears.
+    """
     chosen = credit_note or active.on_termination_credit_note or TerminationCredit.CREDIT
     return replace(
         active,

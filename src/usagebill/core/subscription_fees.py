@@ -1,4 +1,4 @@
-"""The subscription fee: when it is billed, for how many days, and what is given back for unused time.
+"""The subscription fee: when it is billed, for how many days, and how much is given back for unused time.
 
     amount = plan amount x billed days / days of the whole period
 
@@ -43,7 +43,7 @@ _DAY = timedelta(days=1)
 class FeeRule(Enum):
     """How a fee's days are counted."""
 
-    ENDED = "ended"  # the used days of an arrears plan, the day of an upgrade excepted
+    ENDED = "ended"  # the used days of a plan in arrears, except the day of an upgrade
     AFTER_UPGRADE = "after_upgrade"  # from the day of the upgrade
     FULL = "full"  # the whole period
     PARTIAL = "partial"  # the days of a first period
@@ -57,10 +57,10 @@ class FeeFacts:
     boundaries: Boundaries
     created_at: datetime
     active: bool = True  # status active or incomplete
-    predecessor: Succession | None = None  # the plan change that brought this subscription about
-    first_invoice: bool = False  # no other invoice of this subscription than the present one
+    predecessor: Succession | None = None  # the plan change that created this subscription
+    first_invoice: bool = False  # this subscription has no other invoice than the present one
     fee_billed: bool = False  # a subscription fee of this subscription exists already
-    fee_billed_today: bool = False  # one exists, on another invoice, made on the local date of this record
+    fee_billed_today: bool = False  # one exists, on another invoice, created on the local date of this record
     starting: bool = False  # the subscription's first record, with the reason `subscription_starting`
     advance_fixed_charges: bool = False  # the plan has fixed charges paid in advance
     ended_after_invoice: bool = False  # terminated after the invoice was created (a draft refreshed since)
@@ -74,18 +74,18 @@ class FeeFacts:
 
     @property
     def started_in_past(self) -> bool:
-        """Whether the subscription was created on a later local date than that of its start."""
+        """Whether the subscription was created on a later local date than its start."""
         return self.cycle.start_date < local_date(self.created_at, self.cycle.tz)
 
     @property
     def ended(self) -> bool:
-        """Whether the subscription has ended at or before the record."""
+        """Whether the subscription ended at or before the record."""
         ended = self.cycle.terminated_at
         return ended is not None and ended.replace(microsecond=0) <= self.boundaries.timestamp
 
 
 def fee_is_due(facts: FeeFacts) -> bool:
-    """Whether the record carries a subscription fee at all. A fee of 0 (a trial) is due once this holds."""
+    """Whether the record has a subscription fee at all. A fee of 0 (during a trial) is due too."""
     cycle = facts.cycle
     if cycle.pay_in_advance and facts.fee_billed_today:
         return False
@@ -99,7 +99,7 @@ def fee_is_due(facts: FeeFacts) -> bool:
 
 
 def _long_interval_is_due(facts: FeeFacts) -> bool:
-    """Yearly and half-yearly fees: once an interval, in its first month, whatever else is billed monthly."""
+    """Yearly and half-yearly fees: once per interval, in its first month, whatever else is billed monthly."""
     cycle, first_month = facts.cycle, facts.boundaries.opens_interval
     if not cycle.pay_in_advance:
         return facts.ended or first_month
@@ -109,7 +109,7 @@ def _long_interval_is_due(facts: FeeFacts) -> bool:
 
 
 def fee_rule(facts: FeeFacts) -> FeeRule:
-    """How the days of the fee are counted: the first rule that fits."""
+    """The rule that counts the days of the fee: the first one that applies."""
     cycle = facts.cycle
     if facts.ended and not cycle.pay_in_advance and cycle.succession is not Succession.DOWNGRADE:
         return FeeRule.ENDED
@@ -130,10 +130,9 @@ def fee_rule(facts: FeeFacts) -> FeeRule:
 def billed_days(
     rule: FeeRule, window: Window, tz: tzinfo, *, trial_end: datetime | None = None, upgraded: bool = False
 ) -> int:
-    """How many days of the whole period the fee for `window` bills.
+    """The number of days of the whole period that the fee for `window` bills.
 
-    The trial takes its days off; the day on which it ends is billed. `upgraded` says that an upgrade ended the
-    subscription.
+    Trial days are excluded; the day on which the trial ends is billed. `upgraded`: an upgrade ended the subscription.
     """
     if trial_end is not None and trial_end >= window.end:
         return 0
@@ -142,7 +141,7 @@ def billed_days(
     elif rule is FeeRule.FULL:
         return window.duration
     else:
-        # The window starts with a local day, so that these are the local dates it touches.
+        # The window starts with a local day, so these are the local dates it touches.
         days = calendar_days(window.start, window.end, tz)
     return max(days - 1, 0) if rule is FeeRule.ENDED and upgraded else days
 
@@ -155,8 +154,8 @@ def prorated(amount_cents: int, days: int, duration: int) -> Decimal:
 def unused_days(
     ended_at: datetime, period: Period, tz: tzinfo, *, upgraded: bool = False, trial_end: datetime | None = None
 ) -> int:
-    """How many days of a period paid in advance are left after an end: the day of the end is used, except by an
-    upgrade. During a trial all days from the one on which it would have ended are left.
+    """The number of unused days of a period paid in advance after an end: the day of the end is used, unless an upgrade
+    ended it. During a trial, all days from the planned end of the trial on are unused.
     """
     ended_on = local_date(ended_at, tz)
     first = ended_on if upgraded else ended_on + _DAY
@@ -166,7 +165,7 @@ def unused_days(
 
 
 def used_days(ended_at: datetime, window: Window, tz: tzinfo, *, trial_end: datetime | None = None) -> int:
-    """How many local dates of the subscription window (of its part after the trial) have begun at an end."""
+    """The number of local dates of the subscription window (of its part after the trial) that have begun at an end."""
     first = window.start if trial_end is None else max(window.start, trial_end)
     return max(calendar_days(first, ended_at, tz), 0)
 
@@ -176,8 +175,8 @@ def unused_time_credit(
 ) -> Decimal:
     """Cents to give back for `days` unused days, before coupons and taxes, cut to five decimals.
 
-    `plan_amount_cents` is the plan amount that the fee was billed with, `credited_cents` what has been given back on
-    that fee before. Never more than what is left of the fee, and 0 when nothing is.
+    `plan_amount_cents` is the plan amount that the fee was billed with, `credited_cents` the amount already given back
+    on that fee. At most the remaining amount of the fee; 0 if none remains.
     """
     base = min(prorated(plan_amount_cents, days, duration), Decimal(fee_amount_cents))
     return truncate_to(max(subtract(base, credited_cents), ZERO), 5)

@@ -1,4 +1,4 @@
-"""Requests about subscriptions: what they ask for, and which are refused with which codes."""
+"""Requests about subscriptions: their effect, and the error codes of refused ones."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, TerminationInvoice
 
 __all__ = [
-    "Wanted",
+    "RequestEffect",
     "date_problems",
+    "effect_of_request",
     "payer_problems",
     "preview_problem",
     "termination_problems",
-    "wanted_of",
 ]
 
-# A year further on, periods before the first and after the last can still be computed, in any time zone.
+# A year beyond these, periods before the first and after the last can still be computed, in any time zone.
 _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
-class Wanted(Enum):
+class RequestEffect(Enum):
     """The effect of a request to put a customer on a plan."""
 
     NEW = "new"  # a new subscription
-    NOTHING = "nothing"  # it is on that plan already
-    OTHER_PLAN_AT_START = "other_plan_at_start"  # it has yet to start, and starts on another plan
+    NOTHING = "nothing"  # it already has that plan
+    OTHER_PLAN_AT_START = "other_plan_at_start"  # it has not started yet, and starts on another plan
     PLAN_CHANGE = "plan_change"  # an upgrade or a downgrade
 
 
-def wanted_of(current: Subscription | None, plan_id: str) -> Wanted:
+def effect_of_request(current: Subscription | None, plan_id: str) -> RequestEffect:
     """The effect of a request for a plan; `current` is the live subscription with the external id, if there is one."""
     if current is None:
-        return Wanted.NEW
+        return RequestEffect.NEW
     if current.plan_id == plan_id:
-        return Wanted.NOTHING
+        return RequestEffect.NOTHING
     is_pending = current.status == SubscriptionStatus.PENDING
-    return Wanted.OTHER_PLAN_AT_START if is_pending else Wanted.PLAN_CHANGE
+    return RequestEffect.OTHER_PLAN_AT_START if is_pending else RequestEffect.PLAN_CHANGE
 
 
 def date_problems(
     starts: datetime | None, ending_at: datetime | None, now: datetime, *, has_ending: bool
 ) -> dict[str, object]:
-    """Errors in the dates of a request, by field; None stands for what is no date.
+    """Errors in the dates of a request, by field; None means an invalid date.
 
     A subscription ends on a later day (in UTC) than it starts, and than today.
     """
@@ -64,10 +64,10 @@ def _is_later(ending_at: datetime | None, starts: datetime | None, now: datetime
 
 
 def payer_problems(method: PaymentMethodChoice | None, *, has_provider: bool, has_method: bool) -> dict[str, object]:
-    """Why nobody can collect the first payment that an activation is to wait for; empty if somebody can.
+    """Errors if nobody can collect the first payment that an activation waits for; empty if somebody can.
 
-    `has_provider` says whether a payment provider collects from the customer, `has_method` whether it knows the method
-    that was chosen, or a default one.
+    `has_provider`: a payment provider collects from the customer; `has_method`: it has the chosen payment method, or a
+    default one.
     """
     if method is not None and method.is_by_hand:
         return {"customer": ["manual_payment_method_invalid_for_payment_activation_rules"]}
@@ -80,7 +80,7 @@ def payer_problems(method: PaymentMethodChoice | None, *, has_provider: bool, ha
 
 
 def termination_problems(credit_note: object, invoice: object, *, pay_in_advance: bool) -> dict[str, object]:
-    """Which options of an end do not exist. In arrears there is nothing to credit, whatever is asked."""
+    """The options for an end that do not exist. In arrears there is nothing to credit, whatever is requested."""
     problems: dict[str, object] = {}
     if pay_in_advance and credit_note is not None and credit_note not in tuple(TerminationCredit):
         problems["on_termination_credit_note"] = ["invalid_value"]
@@ -92,7 +92,7 @@ def termination_problems(credit_note: object, invoice: object, *, pay_in_advance
 def preview_problem(
     currencies: Iterable[str], billing_entity_ids: Iterable[str | None], runs: Iterable[datetime]
 ) -> str | None:
-    """Why no single invoice bills all of these subscriptions next; None if one does.
+    """The reason why no single invoice bills all of these subscriptions next; None if one does.
 
     `runs` are the instants of their next runs.
     """

@@ -60,10 +60,10 @@ _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 class Subscription:
     """`subscription_at` is the anchor of anniversary periods, `started_at` the instant from which it is billed.
 
-    Empty termination options mean credit and generate.
-    `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id. `origin` is the plan change
-    (upgrade or downgrade) that brought it about, `succession` the one that ended it. `billed_from` is where the plan
-    before it stopped being billed, None if that is `started_at` or no plan was before it.
+    Empty termination options mean credit and generate. `fixed_charge_units` are this subscription's own numbers of
+    units, by fixed charge id. `origin` is the plan change (upgrade or downgrade) that created it, `succession` the one
+    that ended it. `billed_from` is the instant up to which the previous plan was billed, None if that is `started_at`
+    or there was no previous plan.
     """
 
     id: str
@@ -105,12 +105,12 @@ class Subscription:
 
     @property
     def ends_at(self) -> datetime | None:
-        """`ending_at`, but never so late that some time zone has no date for it."""
+        """`ending_at`, capped so that every time zone has a date for it."""
         return None if self.ending_at is None else min(self.ending_at, _END_OF_TIME)
 
 
 def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: Succession | None = None) -> Cycle:
-    """What decides the periods of a subscription that has started; `ValueError` for one that has not.
+    """The settings that decide the periods of a subscription that has started; `ValueError` for one that has not.
 
     `tz` is the customer's applicable time zone, `succession` the plan change that ended the subscription, if one did.
     """
@@ -136,7 +136,7 @@ def known_since(subscription: Subscription) -> datetime:
 
 
 class SubscriptionStatus(StrEnum):
-    """The state of a subscription, as the interface names it."""
+    """The state of a subscription, as named in the API."""
 
     PENDING = "pending"
     INCOMPLETE = "incomplete"
@@ -146,11 +146,11 @@ class SubscriptionStatus(StrEnum):
 
 
 class TerminationCredit(StrEnum):
-    """What becomes of the unused time of a fee paid in advance when its subscription ends."""
+    """The fate of the unused part of a fee paid in advance when its subscription ends."""
 
     CREDIT = "credit"  # it is credited to the customer
-    REFUND = "refund"  # what was paid of it is refunded, the rest credited
-    OFFSET = "offset"  # as a refund, and the rest settles the invoice first
+    REFUND = "refund"  # its paid part is refunded, the rest credited
+    OFFSET = "offset"  # like a refund, but the rest first settles the invoice
     SKIP = "skip"
 
 
@@ -161,9 +161,9 @@ class TerminationInvoice(StrEnum):
     SKIP = "skip"
 
 
-# Billed now, or from a later day.
+# Billed now, or in the future.
 UNENDED = (SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE)
-# Has yet to start, or to be paid for.
+# Not started or not paid yet.
 NOT_ACTIVATED = (SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
 # Is or was active: its usage is billed.
 ACTIVATED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
@@ -185,7 +185,7 @@ class Event(Enum):
     TERMINATE = "terminate"
 
 
-# Every subscription is created pending; one that starts at once is activated, or awaits its payment, at once.
+# Every subscription is created pending; one that starts at once is activated, or awaits its payment, immediately.
 TRANSITIONS: Mapping[tuple[SubscriptionStatus, Event], SubscriptionStatus] = {
     (SubscriptionStatus.PENDING, Event.ACTIVATE): SubscriptionStatus.ACTIVE,
     (SubscriptionStatus.PENDING, Event.AWAIT_PAYMENT): SubscriptionStatus.INCOMPLETE,
@@ -199,7 +199,7 @@ TRANSITIONS: Mapping[tuple[SubscriptionStatus, Event], SubscriptionStatus] = {
 
 
 def transition(status: SubscriptionStatus, event: Event) -> SubscriptionStatus:
-    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    """The status that follows `event`; raises `TransitionError` if `TRANSITIONS` has none."""
     return following(TRANSITIONS, status, event)
 
 
@@ -212,19 +212,19 @@ class Start(Enum):
 
 
 def start_of(subscription_at: datetime, now: datetime, tz: tzinfo) -> Start:
-    """Whether a subscription asked for at `now` starts on an earlier, the same or a later local date.
+    """Whether a subscription requested at `now` starts on an earlier, the same or a later local date.
 
-    Today it starts at `subscription_at` itself, even if that is later in the day, and is billed at once; in the
-    past it is billed by the next run; in the future it stays pending.
+    Today it starts at `subscription_at` itself, even if that is later in the day, and is billed at once; in the past it
+    is billed by the next run; in the future it stays pending.
     """
-    asked, today = local_date(subscription_at, tz), local_date(now, tz)
-    if asked == today:
+    start_day, today = local_date(subscription_at, tz), local_date(now, tz)
+    if start_day == today:
         return Start.TODAY
-    return Start.PAST if asked < today else Start.FUTURE
+    return Start.PAST if start_day < today else Start.FUTURE
 
 
 def start_of_moved(subscription_at: datetime, now: datetime, *, has_rules: bool) -> Start:
-    """What becomes of a pending subscription whose start is moved to `subscription_at`, by the date in UTC.
+    """The start of a pending subscription that is moved to `subscription_at`, by the date in UTC.
 
     Today it starts and is billed at once, in the past it is billed by the next run. In the future it stays pending; so
     does one of today with activation rules, which are evaluated when it is activated.
@@ -237,8 +237,8 @@ def start_of_moved(subscription_at: datetime, now: datetime, *, has_rules: bool)
 
 
 def started_in_past_at(subscription_at: datetime, billed_ends: Iterable[datetime]) -> datetime:
-    """The start of a subscription whose `subscription_at` has come: never before the latest end that has been
-    billed of the subscriptions with the same external id, so that no time is billed twice.
+    """The start of a subscription whose `subscription_at` has come: not before the latest billed end of the
+    subscriptions with the same external id, so that no time is billed twice.
     """
     return max([subscription_at, *billed_ends])
 
@@ -248,16 +248,16 @@ def yearly_amount(amount_cents: int, interval: Interval) -> int:
     return amount_cents * interval.per_year
 
 
-def is_upgrade(current_cents: int, current: Interval, asked_cents: int, asked: Interval) -> bool:
-    """Whether a plan change takes effect at once: the asked plan's fee is yearly no lower than the current one's.
+def is_upgrade(current_cents: int, current: Interval, new_cents: int, new: Interval) -> bool:
+    """Whether a plan change takes effect at once: the new plan's fee per year is at least the current one's.
 
     A lower one is a downgrade, applied when the current period ends.
     """
-    return yearly_amount(asked_cents, asked) >= yearly_amount(current_cents, current)
+    return yearly_amount(new_cents, new) >= yearly_amount(current_cents, current)
 
 
 class Subscribed(Protocol):
-    """What matching needs to know of a subscription."""
+    """The fields of a subscription that decide whether an event belongs to it."""
 
     @property
     def started_at(self) -> datetime | None: ...
@@ -275,14 +275,14 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: datetime | None = None) -> S | None:
-    """Of `subscriptions` (all with the event's external id), the one that an event at `timestamp` belongs to.
+    """The one of `subscriptions` (all with the event's external id) to which an event at `timestamp` belongs.
 
-    Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for
-    a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then
-    the latest started.
+    Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for a
+    first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then the
+    latest started.
 
-    Most senders have whole seconds, so a subscription owns the second in which it starts from its beginning; events
-    `received` before it started belong to the one before it, if there is one (None: just received).
+    Most senders use whole seconds, so a subscription owns the whole second in which it starts; events `received` before
+    the start belong to the previous subscription, if there is one (None: just received).
     """
     seconds = [
         subscription

@@ -1,4 +1,4 @@
-"""Accounting systems and CRMs that documents are pushed to: the connections, and how each document stands there."""
+"""Accounting systems and CRMs that documents are pushed to: the connections, and the state of each document there."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = [
     "targeted_object",
 ]
 
-# The kinds of connection, by the names that `integration_type` has for them.
+# The kinds of connection, by their names in `integration_type`.
 KINDS = tuple(kind for kind, category in INTEGRATION_CATEGORIES.items() if category is not IntegrationCategory.TAX)
-# What a person and a company are to HubSpot.
+# HubSpot's objects for a person and a company.
 TARGETED_OBJECTS = ("contacts", "companies")
 
 _ATTEMPTS = 18
 _FIRST_PAUSE = timedelta(seconds=15)
 _LONGEST_PAUSE = timedelta(hours=6)
-# Statuses by which a system refuses us, whatever the document.
+# Statuses by which a system rejects our key, whatever the document.
 _REFUSED_ALTOGETHER = ("status_401", "status_403")
 
 
@@ -54,15 +54,15 @@ class SyncSubject(StrEnum):
     PAYMENT = "payment"
 
 
-# Documents that say themselves that a system did not take them.
+# Records that show that a system did not accept them.
 SHOWING_ERRORS = (SyncSubject.INVOICE, SyncSubject.CREDIT_NOTE)
-# What each category of system is sent.
+# The subjects that each category of system is sent.
 SUBJECTS_OF_CATEGORIES: Mapping[IntegrationCategory, tuple[SyncSubject, ...]] = {
     IntegrationCategory.ACCOUNTING: tuple(SyncSubject),
     IntegrationCategory.CRM: (SyncSubject.CUSTOMER, SyncSubject.INVOICE),
 }
 
-# The code of the failure of a document whose parent the system does not have.
+# The failure code of a document whose parent is missing in the system.
 PARENT_MISSING: Mapping[SyncSubject, str] = {
     SyncSubject.CUSTOMER: "customer_missing",
     SyncSubject.INVOICE: "invoice_missing",
@@ -71,10 +71,10 @@ PARENT_MISSING: Mapping[SyncSubject, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncConnection:
-    """An accounting system or CRM, which customers are linked to by `kind` and `code`.
+    """An accounting system or CRM, to which customers are linked by `kind` and `code`.
 
-    Documents are posted to `url`, with `api_key`: those of which `sync_invoices`, `sync_credit_notes` and
-    `sync_payments` say so. `default_targeted_object` is what HubSpot keeps a customer as that is neither a person nor a
+    Documents are posted to `url`, with `api_key`: those enabled by `sync_invoices`, `sync_credit_notes` and
+    `sync_payments`. `default_targeted_object` is the HubSpot object for a customer that is neither a person nor a
     company.
     """
 
@@ -100,22 +100,22 @@ class SyncConnection:
 
     def takes(self, subject: SyncSubject) -> bool:
         """Whether documents about such records are pushed to it."""
-        wanted = {
+        is_enabled = {
             SyncSubject.CUSTOMER: True,
             SyncSubject.INVOICE: self.sync_invoices,
             SyncSubject.CREDIT_NOTE: self.sync_credit_notes,
             SyncSubject.PAYMENT: self.sync_payments,
         }
-        return wanted[subject] and subject in SUBJECTS_OF_CATEGORIES[self.category]
+        return is_enabled[subject] and subject in SUBJECTS_OF_CATEGORIES[self.category]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncedDocument:
-    """A record as a connection's system has it, or is to have it; there called `external_id`.
+    """A record in a connection's system, or to be pushed to it; its id there is `external_id`.
 
-    `version` goes up whenever what is to be pushed changes; together with the id it names one push, however often that
-    is tried. `awaits_id` names the document that has to be there before: an invoice's customer, a payment's invoice.
-    `attempts` have failed since the last success.
+    `version` increases whenever the content to be pushed changes; with the id it identifies one push, however often
+    that is tried. `awaits_id` is the document that must be there first: an invoice's customer, a payment's invoice.
+    `attempts` counts failures since the last success.
     """
 
     id: str
@@ -137,7 +137,7 @@ class SyncedDocument:
 
     @property
     def lacks_parent(self) -> bool:
-        """Whether it failed for want of the document that it awaits."""
+        """Whether it failed because the document that it awaits is missing."""
         return self.status == SyncStatus.FAILED and self.error_code in PARENT_MISSING.values()
 
 
@@ -146,13 +146,13 @@ UNSETTLED = (SyncStatus.PENDING, SyncStatus.RETRYING)
 
 
 def awaited(parent: SyncedDocument | None) -> str | None:
-    """The id of the document that has to be there before, None if it is."""
+    """The id of the document that must be there first, None if it is there."""
     return None if parent is None or parent.external_id is not None else parent.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushDocument(Task):
-    """A synced document is pushed to its accounting system or CRM, as it is then."""
+    """Push a synced document to its accounting system or CRM, with its current content."""
 
     kind = "push_document"
     subject_field = "document_id"
@@ -163,7 +163,7 @@ class PushDocument(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """One document to post: `version` and `document_id` make its key. `body` is JSON."""
+    """One document to post: `version` and `document_id` form its key. `body` is JSON."""
 
     document_id: str
     version: int
@@ -174,16 +174,16 @@ class Push:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The system has the document, and calls it `external_id`."""
+    """The system has the document, under `external_id`."""
 
     external_id: str
 
 
 def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
-    """How long to wait before the next try, after so many `attempts`; None if it has failed.
+    """How long to wait before the next try after `attempts` attempts; None if it has failed.
 
-    A refusal is final. Otherwise there are 18 attempts within some three days: after 15 seconds, then after four times
-    as long each time, at most 6 hours.
+    A refusal is final. Otherwise there are 18 attempts within some three days: the first wait is 15 seconds, each
+    further one four times as long, at most 6 hours.
     """
     if failure.kind is FailureKind.REFUSED or attempts >= _ATTEMPTS:
         return None
@@ -192,12 +192,12 @@ def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
 
 
 def is_refused_altogether(failure: ProviderFailure) -> bool:
-    """Whether the system refuses us, not the document: our key is not the one it knows."""
+    """Whether the system rejects our key, not the document."""
     return failure.code in _REFUSED_ALTOGETHER
 
 
 def sync_error(link: IntegrationCustomer, document: SyncedDocument) -> ErrorDetail:
-    """The failure of a document, as an error detail of the record that it is about."""
+    """The failure of a document, as an error detail of its record."""
     kind = f"{link.category}_error"
     return ErrorDetail(
         id=document.id,

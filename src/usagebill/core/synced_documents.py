@@ -1,7 +1,7 @@
 """The life of a synced document: ordered, pushed, retried, failed, resent. The whole machine is `TRANSITIONS`.
 
-A document of a record is pushed as the record is then. Each order is a new version; what a system has accepted of an
-older version is pushed again.
+A document is pushed with the record's content at that moment. Each order is a new version; if a system has accepted an
+older version, the document is pushed again.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class SyncEvent(Enum):
     """Events in the life of a document."""
 
     ORDER = "order"  # its record is new, or has changed
-    ACCEPT = "accept"  # the system has it as it is
-    ACCEPT_OLDER = "accept_older"  # the system has it as it was: it has changed since it was pushed
+    ACCEPT = "accept"  # the system has the current version
+    ACCEPT_OLDER = "accept_older"  # the system has an older version: the record has changed since it was pushed
     RETRY = "retry"  # it was not accepted, and is pushed again
     FAIL = "fail"
-    RESEND = "resend"  # somebody asks for another push
+    RESEND = "resend"  # somebody requests another push
 
 
 _S, _E = SyncStatus, SyncEvent
@@ -71,7 +71,7 @@ def _moved(document: SyncedDocument, event: SyncEvent, now: datetime) -> SyncedD
 
 
 def renewed(document: SyncedDocument, now: datetime) -> SyncedDocument:
-    """The document when it is to be pushed: with all attempts, unless it is being retried."""
+    """The document when it is to be pushed: with all attempts available, unless it is being retried."""
     moved = _moved(document, SyncEvent.ORDER, now)
     if moved.status == SyncStatus.RETRYING:
         return moved
@@ -79,12 +79,12 @@ def renewed(document: SyncedDocument, now: datetime) -> SyncedDocument:
 
 
 def ordered(document: SyncedDocument, awaits_id: str | None, now: datetime) -> SyncedDocument:
-    """The document when its record has changed; it waits for the document `awaits_id`."""
+    """The document after its record has changed; it waits for the document `awaits_id`."""
     return replace(renewed(document, now), version=document.version + 1, awaits_id=awaits_id)
 
 
 def accepted(document: SyncedDocument, answer: Accepted, pushed_version: int, now: datetime) -> SyncedDocument:
-    """The document when a system has accepted `pushed_version`; pending if there has been a later one since."""
+    """The document after a system has accepted `pushed_version`; pending if there is a later version by now."""
     event = SyncEvent.ACCEPT if document.version == pushed_version else SyncEvent.ACCEPT_OLDER
     return replace(
         _moved(document, event, now),
@@ -100,9 +100,9 @@ def accepted(document: SyncedDocument, answer: Accepted, pushed_version: int, no
 def retried(
     document: SyncedDocument, failure: ProviderFailure, pushed_version: int, now: datetime
 ) -> tuple[SyncedDocument, timedelta | None]:
-    """The document when a push of `pushed_version` failed, and how long until the next; None if that was the last.
+    """The document after a push of `pushed_version` failed, and how long until the next one; None if that was the last.
 
-    A refusal is final, unless what was refused has changed since: that is pushed at once.
+    A refusal is final, unless the record has changed since: the new version is pushed at once.
     """
     attempts = document.attempts + 1
     retrying = replace(
@@ -117,12 +117,12 @@ def retried(
 
 
 def failed(document: SyncedDocument, failure: ProviderFailure, now: datetime) -> SyncedDocument:
-    """The document when it is pushed no more."""
+    """The document when it is no longer pushed."""
     return replace(_moved(document, SyncEvent.FAIL, now), error_code=failure.code, error_message=failure.message)
 
 
 def resent(document: SyncedDocument, now: datetime) -> SyncedDocument:
-    """The document when somebody asks for another push: of the last version if the system does not have it, else as a
+    """The document after somebody requested another push: of the last version if the system does not have it, else as a
     new version.
     """
     return replace(
@@ -136,24 +136,24 @@ def resent(document: SyncedDocument, now: datetime) -> SyncedDocument:
 
 
 def is_released(document: SyncedDocument) -> bool:
-    """Whether a document that awaits another is pushed once that is there."""
+    """Whether a document that awaits another is pushed as soon as that one is there."""
     return document.status in UNSETTLED or document.lacks_parent
 
 
 def lacking(parent: SyncSubject) -> ProviderFailure:
-    """The failure of a document whose parent the system does not have."""
+    """The failure of a document whose parent is missing in the system."""
     return ProviderFailure(code=PARENT_MISSING[parent], message=f"the {parent} is not there")
 
 
 def pushed_fields(customer: Customer) -> Customer:
-    """The customer without what no system is sent: changes of anything else are pushed."""
+    """The customer without the fields that no system is sent: a change of any other field is pushed."""
     return replace(
         customer, updated_at=customer.created_at, integration_customers=(), tax_error=None, provider_payment_methods=()
     )
 
 
 def is_pushed_again(category: IntegrationCategory, invoice_status: InvoiceStatus) -> bool:
-    """Whether a system of this category is sent an issued invoice again once it has changed.
+    """Whether a system of this category is sent an issued invoice again after it has changed.
 
     Accounting systems are sent voids only: they have the payments themselves.
     """

@@ -1,4 +1,4 @@
-"""Tasks: what jobs do, one class per kind. A job is a task that waits for its instant."""
+"""Tasks: the work that jobs do, one class per kind. A job is a task that waits for its instant."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Task:
 
     `subject_field` names the field with the id of the job's subject. A task about a customer has the customer as its
     subject, so that a customer's backlog can be looked up. All other fields are the job's payload. `identity` names the
-    fields besides the subject that distinguish two tasks of a kind; of equal tasks, one job waits.
+    fields besides the subject that distinguish two tasks of a kind; equal tasks share one waiting job.
 
-    `leased`: talks to somebody outside, or takes long, while no transaction is open; done at least once, not exactly
+    `leased`: talks to an outside service, or takes long, while no transaction is open; done at least once, not exactly
     once. `worked_out_ahead`: its result is computed on a snapshot before the write lock is taken (`Work.worked_out`).
-    `makes_invoices`: makes invoices of the customer that is its subject; if it fails, a failed invoice shows it.
+    `makes_invoices`: creates invoices of the customer that is its subject; a failure is shown by a failed invoice.
     """
 
     kind: ClassVar[str]
@@ -78,12 +78,12 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The kind, and what distinguishes the task from others of its kind."""
+        """The kind, and the fields that distinguish the task from others of its kind."""
         named = self.identity or (self.subject_field,)
         return ":".join((self.kind, *(_text(getattr(self, name)) for name in named)))
 
     def job_key(self, job_id: str, due_at: datetime) -> str:
-        """The key of a job for the task: no two jobs that wait have the same one."""
+        """The key of a job for the task: no two waiting jobs have the same one."""
         return self.key
 
 
@@ -94,7 +94,7 @@ def _text(value: object) -> str:
 
 
 def payload_of(task: Task) -> dict[str, object]:
-    """The payload of a job for the task: all fields but the subject, without those at their default."""
+    """The payload of a job for the task: all fields except the subject and fields with their default."""
     payload: dict[str, object] = {}
     for field in fields(task):
         value = getattr(task, field.name)
@@ -164,7 +164,7 @@ class BillFixedChargeUnits(_SubscriptionTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeNow(_SubscriptionTask):
-    """A scheduled downgrade to a plan that has another amount now may be none any more."""
+    """A plan's amount has changed, so that a scheduled downgrade to it may have become an upgrade."""
 
     kind = "upgrade_now"
     makes_invoices = True
@@ -189,7 +189,9 @@ class CheckUsageThresholds(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAlerts(Task):
-    """What the alerts of a subscription watch may have changed; one such check waits, and one for `period_start`."""
+    """The values watched by a subscription's alerts may have changed; one such check waits, and one for
+    `period_start`.
+    """
 
     kind = "check_alerts"
     subject_field = "subscription_id"
@@ -214,7 +216,7 @@ class _CustomerTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillCustomer(_CustomerTask):
-    """Something of a customer is to be billed. There is one job for each such instant."""
+    """Something is to be billed to a customer. There is one job for each such instant."""
 
     kind = "bill_customer"
     worked_out_ahead = True
@@ -264,8 +266,8 @@ class CheckVatNumber(_CustomerTask):
 class RefreshWallets(Task):
     """The ongoing balances of a customer's wallets may have changed.
 
-    The subject is one of the wallets, not the customer, as a backlog of refreshes is not to delay the customer's
-    requests. One refresh waits; another with its own `as_of` if what was overdue is done as of an earlier instant.
+    The subject is one of the wallets, not the customer, because a backlog of refreshes must not delay the customer's
+    requests. One refresh waits; another with its own `as_of` if overdue work is done as of an earlier instant.
     """
 
     kind = "refresh_wallets"
@@ -283,7 +285,7 @@ class RefreshWallets(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpWallet(_CustomerTask):
-    """Credits are to be added to a wallet: one order at most waits from each source. `top_up` is what is ordered."""
+    """Credits are to be added to a wallet: each source has at most one waiting order. `top_up` is the order."""
 
     kind = "top_up_wallet"
     identity = ("wallet_id", "source")
@@ -295,7 +297,7 @@ class TopUpWallet(_CustomerTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpAtInterval(_CustomerTask):
-    """The day has come on which a recurring rule tops up its wallet."""
+    """The day on which a recurring rule tops up its wallet has come."""
 
     kind = "top_up_at_interval"
     identity = ("rule_id",)
@@ -337,7 +339,7 @@ class ExpireWallet(_CustomerTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaseCustomer(_CustomerTask):
-    """A customer may have to be asked for what is overdue, as a dunning campaign says."""
+    """A customer may have to be asked to pay overdue amounts, according to a dunning campaign."""
 
     kind = "chase_customer"
 
@@ -347,7 +349,7 @@ class ChaseCustomer(_CustomerTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAmountChanged(Task):
-    """A plan has another amount."""
+    """A plan's amount has changed."""
 
     kind = "plan_amount_changed"
     subject_field = "plan_id"
@@ -361,7 +363,7 @@ class PlanAmountChanged(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndPlan(Task):
-    """A plan is to be deleted, with all that is on it."""
+    """A plan is to be deleted, with its subscriptions."""
 
     kind = "end_plan"
     subject_field = "plan_id"
@@ -371,7 +373,7 @@ class EndPlan(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavePlan(_CustomerTask):
-    """A plan is to be deleted: what one customer has on it ends."""
+    """A plan is to be deleted: one customer's subscriptions to it end."""
 
     kind = "leave_plan"
     identity = ("plan_id", "customer_id")
@@ -383,7 +385,7 @@ class LeavePlan(_CustomerTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireCoupon(Task):
-    """The expiration date of a coupon is over."""
+    """The expiration date of a coupon has passed."""
 
     kind = "expire_coupon"
     subject_field = "coupon_id"
@@ -405,7 +407,7 @@ class _InvoiceTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizeInvoice(_InvoiceTask):
-    """The grace period of a draft is over."""
+    """The grace period of a draft has ended."""
 
     kind = "finalize_invoice"
     worked_out_ahead = True
@@ -413,7 +415,7 @@ class FinalizeInvoice(_InvoiceTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshInvoice(_InvoiceTask):
-    """Something that a draft shows has changed."""
+    """A record that a draft shows has changed."""
 
     kind = "refresh_invoice"
     worked_out_ahead = True
@@ -421,21 +423,21 @@ class RefreshInvoice(_InvoiceTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkOverdue(_InvoiceTask):
-    """The due date of an unpaid invoice is over."""
+    """The due date of an unpaid invoice has passed."""
 
     kind = "mark_overdue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxWaitingInvoices(_CustomerTask):
-    """The taxes that a customer's invoices wait for may be known by now."""
+    """The taxes that a customer's invoices wait for may be known now."""
 
     kind = "tax_waiting_invoices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimitedTaxes(Task):
-    """An invoice failed because its tax provider was asked too often."""
+    """An invoice failed because its tax provider's rate limit was exceeded."""
 
     kind = "retry_limited_taxes"
     subject_field = "invoice_id"
@@ -445,9 +447,10 @@ class RetryLimitedTaxes(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskTaxProvider(Task):
-    """A tax provider is asked about a record: the invoice, fee or credit note with this id.
+    """Ask a tax provider about a record: the invoice, fee or credit note with this id.
 
-    `attempts` have had no answer so far. An invoice waits for `request_id`; a void is reported as `purpose`.
+    `attempts` counts those without an answer so far. An invoice waits for `request_id`; a void is reported as
+    `purpose`.
     """
 
     kind = "ask_tax_provider"
@@ -464,9 +467,9 @@ class AskTaxProvider(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewDunning(Task):
-    """A dunning campaign, or where one applies, has changed: customers with overdue invoices are looked at.
+    """A dunning campaign, or its scope, has changed: customers with overdue invoices are checked.
 
-    Those with ids up to `after` have been.
+    Those with ids up to `after` are done.
     """
 
     kind = "review_dunning"
@@ -496,9 +499,10 @@ class GenerateDocuments(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendEmail(Task):
-    """An invoice, credit note or receipt is sent: to its customer, or, if that was `asked`, to these.
+    """An invoice, credit note or receipt is sent by e-mail: to its customer, or, if that was `asked`, to these
+    addresses.
 
-    An e-mail that is asked for is sent each time; one that follows from issuing, once. `reached` have it already.
+    A requested e-mail is sent each time; one that follows from issuing, once. `reached` already have it.
     """
 
     kind = "send_email"
@@ -523,9 +527,9 @@ class SendEmail(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEvents(Task):
-    """Events that came in together are billed in advance: external subscription id -> transaction ids.
+    """Bill events that arrived together in advance: external subscription id -> transaction ids.
 
-    `event_id` is that of the first that came in.
+    `event_id` is that of the first one.
     """
 
     kind = "process_events"
@@ -573,7 +577,7 @@ class CleanWebhookMessages(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanLogs(Task):
-    """Entries of logs that are no longer to be kept are removed."""
+    """Log entries whose retention has ended are removed."""
 
     kind = "clean_logs"
     subject_field = "organization_id"

@@ -1,7 +1,7 @@
-"""Tax providers: outside services that calculate taxes; the requests to them, and what follows from an answer.
+"""Tax providers: external services that calculate taxes; the requests to them, and the effects of their answers.
 
-A provider gives, for each fee, its tax in cents and how it comes about: lines with a rate each. The rates are kept and
-applied to the fee here, so that the taxes of an invoice add up as all others do.
+A provider returns, for each fee, its tax in cents and the breakdown: lines with a rate each. The rates are stored and
+applied to the fee here, so that the taxes of an invoice add up like all others.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ __all__ = [
     "withdrawn",
 ]
 
-# The kinds of provider, by the names that `integration_type` has for them.
+# The kinds of provider, by their names in `integration_type`.
 KINDS = tuple(kind for kind, category in INTEGRATION_CATEGORIES.items() if category is IntegrationCategory.TAX)
 
 _BASE_RATE_DECIMALS = 30
-# How far in the future anrok accepts the date of a document.
+# Anrok accepts dates of documents up to this far in the future.
 _LATEST_DATE = timedelta(days=30)
-# How often a request is retried before it fails.
+# A request is retried this often before it fails.
 _ATTEMPTS = 6
 _ATTEMPTS_THROTTLED = 25
 # A name and a password in an address would be shown wherever the address is.
 _URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
-# What may stand in a header.
+# Characters allowed in a header.
 _API_KEY = re.compile(r"[!-~]+( +[!-~]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxConnection:
-    """An account with a tax provider, which customers are linked to by `kind` and `code`.
+    """An account with a tax provider, to which customers are linked by `kind` and `code`.
 
-    It is spoken to at `url`, with `api_key`. `item_codes` are the provider's names of what is sold: the code of a
-    billable metric, add-on or plan -> its code there; what is not named goes by its own code.
+    Its API is at `url`, with `api_key`. `item_codes` are the provider's codes: the code of a billable metric, add-on or
+    plan -> its code there; items that are not listed use their own code.
     """
 
     id: str
@@ -117,7 +117,7 @@ def connection_errors(connection: AddressedConnection, kinds: Collection[str] = 
     return errors
 
 
-# Questions
+# Requests
 
 
 class Purpose(StrEnum):
@@ -127,11 +127,11 @@ class Purpose(StrEnum):
     FINALIZED = "finalized"  # the taxes of an invoice that is issued with them
     CREDIT_NOTE = "credit_note"  # an invoice is partly taken back
     VOID = "void"  # an invoice is cancelled
-    NEGATE = "negate"  # likewise, if it is frozen for filing
-    RETURN = "return"  # likewise, if it is locked
+    NEGATE = "negate"  # an invoice frozen for filing is cancelled
+    RETURN = "return"  # a locked invoice is cancelled
 
 
-# The requests that are answered with taxes; the others report what was issued with them.
+# Requests that are answered with taxes; the others report documents issued with them.
 CALCULATIONS = (Purpose.DRAFT, Purpose.FINALIZED)
 
 
@@ -139,8 +139,8 @@ class TaxSubject(StrEnum):
     """The subject of a request."""
 
     INVOICE = "invoice"
-    FEE = "fee"  # one on no invoice
-    VOID = "void"  # an invoice that was voided
+    FEE = "fee"  # a fee without an invoice
+    VOID = "void"  # a voided invoice
     CREDIT_NOTE = "credit_note"
 
 
@@ -157,7 +157,7 @@ class TaxedParty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxedItem:
-    """A fee, by what the provider calls it: whole cents after coupons, negative if they are taken back."""
+    """A fee in the provider's terms: whole cents after coupons, negative if they are taken back."""
 
     id: str
     code: str
@@ -171,8 +171,8 @@ class TaxedItem:
 class TaxQuestion:
     """A provider-neutral request about a document.
 
-    `document_id` is null for what does not exist: a preview, an estimate, current usage. A changed document needs a new
-    request, with another `request_id`; a repeated request keeps its own.
+    `document_id` is null for one that does not exist: a preview, an estimate, current usage. A changed document needs a
+    new request, with another `request_id`; a repeated request keeps its own.
     """
 
     purpose: Purpose
@@ -186,7 +186,7 @@ class TaxQuestion:
 
 
 def address_of(customer: Customer) -> Address:
-    """Where the customer is taxed: its shipping address, field by field, else its billing address."""
+    """The address where the customer is taxed: the shipping address, field by field, else the billing address."""
     shipping = customer.shipping_address
     return Address(
         address_line1=shipping.address_line1 or customer.address_line1,
@@ -201,7 +201,7 @@ def address_of(customer: Customer) -> Address:
 def fee_items(
     fees: Iterable[Fee], item_codes: Mapping[str, str], *, named_by: Callable[[Fee], str]
 ) -> tuple[TaxedItem, ...]:
-    """The fees as items of a request; `named_by` gives the id of each."""
+    """The fees as items of a request; `named_by` returns the id of each."""
     return tuple(_item(fee, item_codes, named_by(fee), truncate_cents(net_of_coupons(fee))) for fee in fees)
 
 
@@ -217,14 +217,14 @@ def _item(fee: Fee, item_codes: Mapping[str, str], id: str, cents: int) -> Taxed
 
 
 def withdrawn(items: Iterable[TaxedItem]) -> tuple[TaxedItem, ...]:
-    """The items with what they come to the other way round: what a voided invoice reported is taken back so."""
+    """The items with negated amounts, which withdraw what a voided invoice reported."""
     return tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
 
 
 def credit_note_items(
     note: CreditNote, fees: Mapping[str, Fee], item_codes: Mapping[str, str]
 ) -> tuple[TaxedItem, ...]:
-    """What a note credits of each fee, after coupons, as negative cents. `fees` are by their ids."""
+    """The amounts that a note credits on each fee, after coupons, as negative cents. `fees` are by id."""
     items = []
     for item in note.items:
         fee = fees[item.fee_id]
@@ -236,7 +236,7 @@ def credit_note_items(
 
 
 def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
-    """The date sent to a provider of this kind: anrok accepts none more than 30 days ahead."""
+    """The date sent to a provider of this kind: anrok accepts dates up to 30 days ahead."""
     return min(issuing_date, today + _LATEST_DATE) if kind == "anrok" else issuing_date
 
 
@@ -245,7 +245,7 @@ def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakdownLine:
-    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null if the provider gives none."""
+    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null if the provider returns none."""
 
     name: str
     rate: Decimal | None
@@ -255,17 +255,19 @@ class BreakdownLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemTaxes:
-    """The taxes on an item of `asked_cents`, with their breakdown."""
+    """The taxes on an item of `requested_cents`, with their breakdown."""
 
     item_id: str
-    asked_cents: int
+    requested_cents: int
     amount_cents: int
     lines: tuple[BreakdownLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTaxes:
-    """The taxes of all items of a request. `customer_id` is the provider's own id of the customer, if it gives one."""
+    """The taxes of all items of a request. `customer_id` is the provider's own id of the customer, if it returns
+    one.
+    """
 
     items: tuple[ItemTaxes, ...]
     customer_id: str | None = None
@@ -277,7 +279,7 @@ class ProviderTaxes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The provider has taken note."""
+    """The provider has accepted the report."""
 
 
 class FailureKind(StrEnum):
@@ -298,10 +300,10 @@ class ProviderFailure:
 
 
 def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
-    """How long to wait before the next try, after so many `attempts`; None if it has failed.
+    """How long to wait before the next try after `attempts` attempts; None if it has failed.
 
-    A refusal is final. An unreachable provider is tried 6 times in all, one that throttles 25 times, first after 15
-    seconds, then after twice as long each time, at most 15 minutes.
+    A refusal is final. An unreachable provider is tried 6 times in total, a throttling one 25 times; the first wait is
+    15 seconds, each further one twice as long, at most 15 minutes.
     """
     most = {FailureKind.REFUSED: 1, FailureKind.UNREACHABLE: _ATTEMPTS, FailureKind.THROTTLED: _ATTEMPTS_THROTTLED}
     if attempts >= most[failure.kind]:
@@ -317,9 +319,9 @@ _UNKNOWN = "unknown_taxation"
 def provider_taxed(fee: Fee, taxes: ItemTaxes, now: datetime, new_id: Callable[[], str]) -> Fee:
     """The fee with the provider's taxes.
 
-    Where the first line that is a tax comes to less than its rate of the whole fee, only that part of the fee is taxed.
-    Lines of one code are one line. Lines without a rate, or that say why there is no tax, are lines of 0 % with that
-    name; so is a tax that the seller bears.
+    If the first line that is a tax comes to less than its rate of the whole fee, only that part of the fee is taxed.
+    Lines with the same code are merged. Lines without a rate, or that give a reason for no tax, become lines of 0 %
+    with that name; so does a tax borne by the seller.
     """
     return with_terms(fee, _terms(taxes), now, new_id, base_rate=_base_rate(net_of_coupons(fee), taxes))
 
@@ -329,8 +331,8 @@ def _base_rate(net: Decimal, taxes: ItemTaxes) -> Decimal:
     if first is None or first.rate is None:
         return ONE
     # Usage may have grown since the request: the share is of the requested amount.
-    asked = net if truncate_cents(net) == taxes.asked_cents else Decimal(taxes.asked_cents)
-    expected = multiply(asked, first.rate)
+    requested = net if truncate_cents(net) == taxes.requested_cents else Decimal(taxes.requested_cents)
+    expected = multiply(requested, first.rate)
     if expected == ZERO:
         return ONE
     part = divide(Decimal(first.amount_cents), expected)
@@ -341,8 +343,8 @@ def _terms(taxes: ItemTaxes) -> list[TaxTerms]:
     terms_by_code: dict[str, TaxTerms] = {}
     for line in taxes.lines:
         terms = _line_terms(line, borne_by_seller=taxes.amount_cents == 0 and line.amount_cents != 0)
-        known = terms_by_code.get(terms.code)
-        terms_by_code[terms.code] = terms if known is None else replace(known, rate=total((known.rate, terms.rate)))
+        merged = terms_by_code.get(terms.code)
+        terms_by_code[terms.code] = terms if merged is None else replace(merged, rate=total((merged.rate, terms.rate)))
     return list(terms_by_code.values())
 
 
@@ -366,7 +368,7 @@ def _code(name: str) -> str:
 
 
 def items_taxes_cents(amounts: Mapping[str, Decimal], taxes: ProviderTaxes) -> int:
-    """The taxes on amounts (item id -> cents) that no invoice bills yet, rounded once over all of them."""
+    """The taxes on amounts (item id -> cents) not invoiced yet, rounded once over all of them."""
     parts = []
     for item in taxes.items:
         net = amounts[item.item_id]
@@ -375,15 +377,15 @@ def items_taxes_cents(amounts: Mapping[str, Decimal], taxes: ProviderTaxes) -> i
     return round_cents(total(parts))
 
 
-# Providers' answers about documents that can no longer be cancelled, and what to do instead.
+# Providers' answers about documents that can no longer be cancelled, and the request to send instead.
 _WITHDRAWALS = {"transactionFrozenForFiling": Purpose.NEGATE, "CannotModifyLockedTransaction": Purpose.RETURN}
 
 
 def withdrawal_after(purpose: Purpose, failure: ProviderFailure) -> Purpose | None:
-    """How to withdraw an invoice that could not be cancelled: frozen ones are negated, locked ones returned."""
+    """The way to withdraw an invoice that could not be cancelled: frozen ones are negated, locked ones returned."""
     return _WITHDRAWALS.get(failure.code) if purpose is Purpose.VOID else None
 
 
 def number_told(invoice: Invoice) -> str | None:
-    """The number of the invoice, null while it has none of its own."""
+    """The number of the invoice, null while it is not numbered."""
     return invoice.number if invoice.status in ISSUED else None

@@ -1,7 +1,7 @@
-"""Taxes: rates, which ones apply to a fee, and their amounts.
+"""Taxes: rates, the taxes that apply to a fee, and their amounts.
 
-Taxes stand side by side, each on the same base, never one on top of another. The tax of an invoice is computed from
-the bases of its fees and rounded once: it is neither the sum of its fees' taxes nor of its own lines.
+Taxes apply side by side, each to the same base, never one on top of another. The tax of an invoice is computed from the
+bases of its fees and rounded once: it is neither the sum of its fees' taxes nor of its own lines.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TaxTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceTaxes:
-    """The taxes of an invoice: one line a tax, the whole amount in cents, and the average rate (5 decimals)."""
+    """The taxes of an invoice: one line per tax, the total in cents, and the average rate (5 decimals)."""
 
     lines: tuple[AppliedTax, ...]
     amount_cents: int
@@ -98,7 +98,7 @@ def _share(base: Decimal, rate: Decimal) -> Decimal:
 def taxed_fee(fee: Fee, taxes: Iterable[Tax], now: datetime, new_id: Callable[[], str]) -> Fee:
     """The fee with `taxes` applied, each rounded for its line, the fee's own amount rounded once from their sum.
 
-    A fee that has applied taxes already is left as it is.
+    A fee with applied taxes is returned unchanged.
     """
     if fee.applied_taxes:
         return fee
@@ -112,7 +112,7 @@ def taxed_fee(fee: Fee, taxes: Iterable[Tax], now: datetime, new_id: Callable[[]
 def with_terms(
     fee: Fee, terms: Sequence[TaxTerms], now: datetime, new_id: Callable[[], str], *, base_rate: Decimal = ONE
 ) -> Fee:
-    """The fee taxed at these rates, on the part of it that is taxed (`base_rate`, 0 to 1)."""
+    """The fee taxed at these rates, on its taxed part (`base_rate`, 0 to 1)."""
     net = net_of_coupons(fee)
     base = taxable(net, base_rate)
     precise_base = taxable(subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents), base_rate)
@@ -169,7 +169,7 @@ def invoice_taxes(
 ) -> InvoiceTaxes:
     """The taxes of an invoice, from the bases of its taxed fees.
 
-    `subtotal_cents` (excluding taxes) weighs the average rate; where it is zero, the number of fees does.
+    The average rate is weighted by `subtotal_cents` (excluding taxes), or by the number of fees if that is zero.
     """
     raw_amounts = []
     weighted = []
@@ -202,7 +202,7 @@ def invoice_taxes(
 
 
 def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: Callable[[], str]) -> InvoiceTaxes:
-    """The taxes of an invoice of fees that were taxed one by one before: sums of their lines, nothing recomputed.
+    """The taxes of an invoice with fees that were taxed separately before: sums of their lines, nothing recomputed.
 
     The average rate has 2 decimals here.
     """
@@ -227,14 +227,14 @@ def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: 
 
 
 def usage_taxes_cents(amounts: Iterable[tuple[int, Sequence[Tax]]]) -> int:
-    """The tax on usage that is not invoiced yet: amounts in cents with their taxes, rounded once over all of them."""
+    """The tax on usage not invoiced yet: amounts in cents with their taxes, rounded once over all of them."""
     return round_cents(total(_share(Decimal(cents), tax.rate) for cents, taxes in amounts for tax in taxes))
 
 
 def tax_problems(
     name: str | None, code: str | None, rate: Decimal | None, *, code_is_taken: bool
 ) -> dict[str, list[str]]:
-    """Errors in a tax, by field. `code_is_taken`: another one has it."""
+    """Errors in a tax, by field. `code_is_taken`: another tax has the code."""
     problems: dict[str, list[str]] = {}
     if not name:
         problems["name"] = ["value_is_mandatory"]

@@ -1,4 +1,4 @@
-"""Top-ups: what is to be added to a wallet, the transactions that it makes, and what a payment of it makes of them."""
+"""Top-ups: the order to add credits to a wallet, its transactions, and the effect of a payment on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["TopUp", "new_transaction", "purchase_event"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUp:
-    """Credits to add to a wallet, and what its transactions are to say. `ignore_limits` is about bought credits."""
+    """Credits to add to a wallet, and the fields of its transactions. `ignore_limits` applies to bought credits."""
 
     paid: Decimal = ZERO
     granted: Decimal = ZERO
@@ -79,7 +79,8 @@ def new_transaction(
 
 
 def purchase_event(payment_status: str, invoice: Invoice) -> WalletTransactionEvent | None:
-    """What happens to bought credits whose invoice was paid or not, as `payment_status` says; None if nothing does.
+    """The event of bought credits whose invoice was paid or not, as `payment_status` says; None if nothing happens to
+    them.
 
     An invoice that was voided before it was paid brings no credits, nor does one that a credit note has settled.
     """

@@ -1,8 +1,8 @@
-"""Unbilled events: those that no charge counts as things stand, and why.
+"""Unbilled events: those that no charge currently counts, and why.
 
-Nothing of this is stored: it follows from what subscriptions, plans and metrics are now, so that an event leaves the
-list as soon as it is counted. Values that no filter declares are no reason: such an event is billed at its charge's
-default price.
+None of this is stored: it follows from the current subscriptions, plans and metrics, so an event leaves the list as
+soon as it is counted. Values that no filter declares are no reason: such an event is billed at its charge's default
+price.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _INSTANT = timedelta(microseconds=1)
 class Reason(StrEnum):
     """Why an event is not billed."""
 
-    SUBSCRIPTION_MISSING = "subscription_missing"  # the event names none
+    SUBSCRIPTION_MISSING = "subscription_missing"  # the event has none
     SUBSCRIPTION_NOT_FOUND = "subscription_not_found"
     SUBSCRIPTION_NOT_ACTIVE = "subscription_not_active"  # not at the time of the event
     METRIC_NOT_FOUND = "billable_metric_not_found"
-    CHARGE_NOT_FOUND = "charge_not_found"  # the plan has none on the metric
-    PERIOD_CLOSED = "period_closed"  # what it lacked came after its period had been billed
-    PERIOD_ALREADY_BILLED = "period_already_billed"  # it came itself after its period had been billed
+    CHARGE_NOT_FOUND = "charge_not_found"  # the plan has none for the metric
+    PERIOD_CLOSED = "period_closed"  # the missing record was added after its period had been billed
+    PERIOD_ALREADY_BILLED = "period_already_billed"  # it arrived after its period had been billed
     PROPERTY_MISSING = "property_missing"
     PROPERTY_NOT_NUMERIC = "property_not_numeric"
     OPERATION_UNKNOWN = "operation_type_unknown"
 
 
-# About the code of an event or its property, not its subscription.
+# These concern the code of an event or its property, not its subscription.
 ABOUT_CODES = (
     Reason.METRIC_NOT_FOUND,
     Reason.CHARGE_NOT_FOUND,
@@ -68,7 +68,7 @@ ABOUT_CODES = (
 
 
 class Closing(NamedTuple):
-    """A period of usage, both ends inclusive, that is billed for good, with what had been received at `counted_at`."""
+    """A finally billed period of usage, both ends inclusive, which counted the events received up to `counted_at`."""
 
     earliest: datetime
     latest: datetime
@@ -77,11 +77,11 @@ class Closing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The time of one subscription that an external id names: from `start`, until `end` if it has one.
+    """The time of one subscription with an external id: from `start`, until `end` if it has one.
 
-    `is_charged`: its plan charges for the metric in question. What lies before `closed_before` was billed before that
-    could be counted. `advance_since`: the metric is charged in advance, so what was received earlier brought no fee.
-    `closings`: its periods that were billed, of metrics charged in arrears only.
+    `is_charged`: its plan charges for the metric in question. Events before `closed_before` were billed before that
+    metric could be counted. `advance_since`: the metric is charged in advance, so events received earlier had no fee.
+    `closings`: its billed periods, for metrics charged in arrears only.
     """
 
     start: datetime
@@ -95,8 +95,8 @@ class Service:
 class Stretch(NamedTuple):
     """A stretch of time, both ends inclusive (None: no bound), and why its events are not billed.
 
-    If `received_from` or `received_before` is set, only those received from then on, or before. Without a reason,
-    events are billed that the metric counts (`counts`).
+    If `received_from` or `received_before` is set, only events received from then on, or before, are meant. Without a
+    reason, those events are billed that the metric counts (`counts`).
     """
 
     reason: Reason | None
@@ -106,7 +106,7 @@ class Stretch(NamedTuple):
     received_before: datetime | None = None
 
     def holds(self, event: Event) -> bool:
-        """Whether the event lies in it."""
+        """Whether the event lies in the stretch."""
         return (
             (self.earliest is None or self.earliest <= event.timestamp)
             and (self.latest is None or event.timestamp <= self.latest)
@@ -117,7 +117,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnbilledEvent:
-    """An event that is not billed, why, and what would help.
+    """An event that is not billed, why, and a remedy.
 
     `period_is_open`: its period is still to be billed, so it would be counted if its reason went away in time; None if
     it lies in no subscription's time.
@@ -131,7 +131,7 @@ class UnbilledEvent:
 
 @dataclass(frozen=True, slots=True)
 class UnbilledTally:
-    """How many events are not billed for one reason, of one external subscription id and code."""
+    """The number of unbilled events for one reason, external subscription id and code."""
 
     reason: Reason
     external_subscription_id: str | None
@@ -193,17 +193,19 @@ def open_from(
 
 
 def keeps_history(metric: BillableMetric) -> bool:
-    """Whether events of any earlier time still count."""
+    """Whether events from any earlier time still count."""
     return metric.recurring and AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.NOTHING
 
 
 def is_uncounted(metric: BillableMetric, event: Event) -> bool:
-    """Whether the metric cannot count the event, whatever is charged for it."""
+    """Whether the metric cannot count the event, whatever charges exist."""
     return not counts(metric.aggregation_type, metric.field_name, event)
 
 
 def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> list[Stretch]:
-    """All of time, in order, as events of one external id and of the metric's code (None: there is none) fare in it."""
+    """All of time, in order, by the fate of events with one external id and the metric's code (None: no such
+    metric).
+    """
     ordered = sorted(services, key=lambda service: service.start)
     if not ordered:
         return [Stretch(Reason.SUBSCRIPTION_NOT_FOUND)]
@@ -228,8 +230,8 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
 
 
 def _served_by(services: Sequence[Service], earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
-    """How events fare in the time of the first of `services`. If the next one starts in the second in which it ends,
-    what is received after that start belongs to the next one.
+    """The fate of events in the time of the first of `services`. If the next one starts in the second in which it ends,
+    events received after that start belong to the next one.
     """
     service, later = services[0], services[1:]
     if not later or latest is None or cut_to_seconds(later[0].start) > latest:
@@ -244,7 +246,7 @@ def _served_by(services: Sequence[Service], earliest: datetime | None, latest: d
 
 
 def _received(stretch: Stretch, start: datetime | None, end: datetime | None) -> Stretch | None:
-    """The stretch with only those events that are received from `start` on and before `end`; None if it has none."""
+    """The part of the stretch with events received from `start` on and before `end`; None if there is none."""
     starts = [instant for instant in (stretch.received_from, start) if instant is not None]
     ends = [instant for instant in (stretch.received_before, end) if instant is not None]
     received_from, received_before = max(starts, default=None), min(ends, default=None)
@@ -261,13 +263,13 @@ def _reaches_back(service: Service) -> bool:
 
 
 def _with_history(ordered: Sequence[Service]) -> list[Service]:
-    """What counts in every later period: all that came before the end of the last subscription that is charged."""
+    """The services for a metric that counts all history: the last charged one covers all time before its end."""
     charged = [position for position, service in enumerate(ordered) if service.is_charged]
     if not charged:
         return list(ordered)
     last = charged[-1]
     ending, end = ordered[last], ordered[last].end
-    # A later period counts what comes too late for its own, until there is none.
+    # Events too late for their own period count in a later one, as long as there is one.
     final = () if end is None else tuple(part for part in ending.closings if part.latest >= cut_to_milliseconds(end))
     closings = tuple(part._replace(earliest=_ALWAYS) for part in final)
     return [replace(ending, start=_ALWAYS, closed_before=None, closings=closings), *ordered[last + 1 :]]
@@ -289,7 +291,7 @@ def _within(service: Service, earliest: datetime | None, latest: datetime | None
 
 
 def _punctual(service: Service, earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
-    """What is billed if it comes before its period is."""
+    """The events that are billed if they arrive before their period is billed."""
     stretches: list[Stretch] = []
     free_from = earliest
     for closing in service.closings:
@@ -310,7 +312,7 @@ def _punctual(service: Service, earliest: datetime | None, latest: datetime | No
 
 
 def stretch_at(stretches: Sequence[Stretch], event: Event) -> Stretch:
-    """The stretch that holds the event: looked for from the end, since most events are recent."""
+    """The stretch that holds the event: searched from the end, since most events are recent."""
     return next((stretch for stretch in reversed(stretches) if stretch.holds(event)), Stretch(None))
 
 
@@ -323,7 +325,7 @@ def property_reason(metric: BillableMetric, event: Event) -> Reason:
 
 
 def message_of(reason: Reason, event: Event, field_name: str | None = None, near: str | None = None) -> str:
-    """Errors in the event, for a person; `near` is a name that may have been meant."""
+    """The reason in words for people; `near` is a name that may have been meant."""
     texts = {
         Reason.SUBSCRIPTION_MISSING: "the event names no subscription",
         Reason.SUBSCRIPTION_NOT_FOUND: f"no subscription has the external id {event.external_subscription_id!r}",

@@ -1,6 +1,6 @@
-"""Unused time: how the rest of a fee paid in advance is given back when its subscription ends early.
+"""Unused time: how the unused part of a fee paid in advance is given back when its subscription ends early.
 
-How much is left is `core.subscription_fees.unused_time_credit`; of that, what was paid and not used may be paid back.
+`core.subscription_fees.unused_time_credit` computes the unused amount; the paid part of it may be refunded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _DECIMALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeCredit:
-    """The amount of a fee to credit, in (fractions of) cents before taxes and coupons; all balance without `parts`."""
+    """The amount of a fee to credit, in (fractions of) cents before taxes and coupons; all of it as balance without
+    `parts`.
+    """
 
     fee: Fee
     amount: Decimal
@@ -51,7 +53,7 @@ def termination_credit(
     option: str,
     trial_end: datetime | None = None,
 ) -> FeeCredit | None:
-    """What is given back of the last fee that a subscription paid in advance before it ended; None if it is nothing.
+    """The credit for the last fee that a subscription paid in advance before it ended; None if it is zero.
 
     `balance` is that of the fee's invoice, `cycle` the one at the end, `option` a `TerminationCredit`.
     """
@@ -78,31 +80,32 @@ def termination_credit(
         invoice_cents=invoice.sub_total_including_taxes_amount_cents,
         total_cents=whole,
     )
-    left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
-    parts = termination_parts(option, whole, min(refundable, max(0, left)), invoice.due_cents)
+    refundable_cents = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
+    parts = termination_parts(option, whole, min(refundable, max(0, refundable_cents)), invoice.due_cents)
     return FeeCredit(fee=fee, amount=amount, parts=parts)
 
 
 def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: Cycle, until: date) -> FeeCredit | None:
-    """What is given back for the days before `until` of a fee in advance, on which its subscription was not active.
+    """The credit for the days before `until` of a fee in advance, on which its subscription was not active.
 
-    At most what is left of the fee; None if it is nothing.
+    At most the remaining amount of the fee; None if it is zero.
     """
     if fee.from_datetime is None or fee.to_datetime is None:
         return None
     first, last = local_date(fee.from_datetime, cycle.tz), local_date(fee.to_datetime, cycle.tz)
     days = max(0, min((until - first).days, (last - first).days + 1))
     share = prorated(plan_amount, days, cycle.period(first, cycle.interval).days)
-    amount = min(truncate_to(share, _DECIMALS), Decimal(balance.left_of(fee)))
+    amount = min(truncate_to(share, _DECIMALS), Decimal(balance.creditable_cents_of(fee)))
     if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
         return None
     return FeeCredit(fee=fee, amount=amount)
 
 
 def refundable_of_fee(fee: Fee, used_cents: int, *, paid_cents: int, invoice_cents: int, total_cents: int) -> int:
-    """What may be paid back: the fee's share of what was paid of its invoice, less what was used, at most the note.
+    """The refundable cents: the fee's share of the amount paid on its invoice, less the used amount, at most the note's
+    total.
 
-    `used_cents` is what the used days come to, taxes included, `invoice_cents` the invoice's subtotal with taxes.
+    `used_cents` is the price of the used days, taxes included; `invoice_cents` is the invoice's subtotal with taxes.
     """
     if invoice_cents <= 0:
         return 0
@@ -112,9 +115,9 @@ def refundable_of_fee(fee: Fee, used_cents: int, *, paid_cents: int, invoice_cen
 
 
 def termination_parts(option: str, total_cents: int, refundable_cents: int, due_cents: int) -> Parts:
-    """How the note is given: `credit` all as balance; `refund` and `offset` first pay back what may be paid back.
+    """The parts of the note: `credit` all as balance; `refund` and `offset` refund the refundable part first.
 
-    `offset` then settles the invoice as far as `due_cents` of it are due. What is left is balance.
+    `offset` then settles the invoice up to its `due_cents`. The remainder is balance.
     """
     if option not in (TerminationCredit.REFUND, TerminationCredit.OFFSET):
         return Parts(credit=total_cents)
@@ -124,7 +127,7 @@ def termination_parts(option: str, total_cents: int, refundable_cents: int, due_
 
 
 def plan_amount_of(fee: Fee, plan: Plan) -> int:
-    """The plan's amount that the fee was computed from."""
+    """The plan amount in cents that the fee was computed from."""
     noted = fee.amount_details.get("plan_amount_cents")
     return int(noted) if isinstance(noted, (int, str, Decimal)) else plan.amount_cents
 
@@ -132,7 +135,7 @@ def plan_amount_of(fee: Fee, plan: Plan) -> int:
 def used_amount(
     plan_amount: int, period: Period, fee: Fee, ended_at: datetime, tz: tzinfo, trial_end: datetime | None
 ) -> Decimal:
-    """What the days of the fee's period that were used come to, cut to 5 decimals of a cent."""
+    """The price of the used days of the fee's period, cut to 5 decimals of a cent."""
     if fee.from_datetime is None or fee.to_datetime is None:
         return ZERO
     window = Window(start=fee.from_datetime, end=fee.to_datetime, duration=period.days)

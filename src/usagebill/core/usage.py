@@ -1,4 +1,6 @@
-"""Usage: the result of an aggregation over a bucket of events, with all that a charge model needs to price it."""
+"""Usage: the result of an aggregation over a bucket of events, with everything that a charge model needs to
+price it.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ class ProrationStep:
 class Usage:
     """The usage of one bucket (a charge, one of its filters, one group) over one period.
 
-    `units` are the billable units after proration and metric rounding. `full_units` are the units without
-    proration, None if nothing is prorated. `running_totals` and `event_values` are built only for the
-    properties that need them (free units, per-transaction bounds), in order of time; `stretches` only for prorated
-    graduated charges. `paid_events` are the events that have paid the fixed amount of a percentage charge, where
-    `events_count` does not say so: in advance, one may pay it that adds no units. `amount_cents` is the sum of the
-    events' own prices (dynamic) or of the program's (custom).
+    `units` are the billable units after proration and metric rounding. `full_units` are the units without proration,
+    None if nothing is prorated. `running_totals` and `event_values` are built only for the properties that need them
+    (free units, per-transaction bounds), in order of time; `stretches` only for prorated graduated charges.
+    `paid_events` are the events that paid the fixed amount of a percentage charge, if that differs from `events_count`:
+    in advance, one that adds no units may pay it. `amount_cents` is the sum of the events' own prices (dynamic) or of
+    the program's (custom).
     """
 
     units: Decimal
@@ -42,5 +44,5 @@ class Usage:
 
     @property
     def shown_units(self) -> Decimal:
-        """The units that fees show and unit amounts divide by: never prorated."""
+        """The units that fees show and by which unit amounts are divided: never prorated."""
         return self.units if self.full_units is None else self.full_units

@@ -1,10 +1,10 @@
 """Usage ceilings: an upper bound of a period's usage since it was last counted, event by event.
 
-Counting a period costs as much as it has events. A ceiling costs as much as there are new events: each adds the most it
-can add to the charge parts it falls into, whatever its place in time and whatever came before. A ceiling is never below
-a count, so a check for an amount counts only once the ceiling has reached it.
+Counting a period costs in proportion to its events, a ceiling only to the new events: each adds the most it can add to
+the charge parts it falls into, whatever its place in time and whatever came before. A ceiling is never below a count,
+so a check against an amount counts only once the ceiling has reached it.
 
-No ceiling is known for some charges: `TermsOfPart.has_ceiling` and `is_volatile` say which.
+Some charges have no known ceiling: see `TermsOfPart.has_ceiling` and `is_volatile`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import assert_never
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, EventEffect, Window, counts, round_units
 from usagebill.core.billable_metrics import BillableMetric
@@ -22,6 +23,7 @@ from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import CONTEXT, ONE, ZERO, add, ceil_to, divide, multiply, subtract, total
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import Price, Properties, price
+from usagebill.core.pricing.custom import CustomProperties
 from usagebill.core.pricing.dynamic import DynamicProperties
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.graduated import GraduatedProperties
@@ -52,7 +54,7 @@ __all__ = [
 
 _PERCENT = Decimal("0.01")
 _HUNDRED = Decimal(100)
-# With more parts than this, or any groups, a charge is stored as one sum, to keep the record small.
+# A charge with more parts than this, or with groups, is stored as one sum, to keep the record small.
 _PARTS_KEPT = 50
 # A weighted sum has at least 12 decimals below this many units, and is whole above.
 _FINE_UNITS = Decimal(10) ** 7
@@ -62,11 +64,11 @@ _SECONDS_OF_A_DAY = 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What new events can have added at most to one part of a charge.
+    """The most that new events can have added to one part of a charge.
 
-    `units` is the sum of what each can add, `largest` the most that a maximum or a latest value can have become, and
-    `own_cents` are the events' own prices. `amount` is what events that are priced one by one add, in major units; for
-    a pooled charge it is everything that they add, in cents of the plan's currency.
+    `units` is the sum of their largest additions, `largest` the highest possible maximum or latest value, and
+    `own_cents` are the events' own prices. `amount` is the sum of prices of events that are priced one by one, in major
+    units; for a pooled charge it is everything that they add, in cents of the plan's currency.
     """
 
     units: Decimal = ZERO
@@ -90,10 +92,10 @@ NO_GROWTH = Growth()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartCount:
-    """One part of a charge as it was counted, and what has been added since.
+    """One part of a charge as counted, and its growth since.
 
-    `cents` is what it came to, `units` and `own_cents` what was counted, `amount` the price in major units before it
-    was rounded or cut at zero.
+    `cents` is its amount, `units` and `own_cents` what was counted, `amount` the price in major units before it was
+    rounded or cut at zero.
     """
 
     position: int
@@ -107,10 +109,10 @@ class PartCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeCount:
-    """One charge as it was counted: `cents` are the sum of its parts. Without a ceiling it has no parts to grow.
+    """One charge as counted: `cents` is the sum of its parts. Without a ceiling it has no parts to grow.
 
-    A charge of many parts, or of groups, is pooled: it has no `parts` of its own, `cents` is what they come to if
-    nothing of it is cut at zero, and `growth` what was added since.
+    A charge with many parts, or with groups, is pooled: it has no `parts` of its own, `cents` is their sum without
+    cutting any at zero, and `growth` is the growth since.
     """
 
     charge_id: str
@@ -123,10 +125,10 @@ class ChargeCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCount:
-    """What the running period of a subscription came to when it was last counted (`amount_cents`), charge by charge.
+    """The amount of a subscription's running period when it was last counted (`amount_cents`), charge by charge.
 
-    It holds while `fingerprint` does, a digest of all the count depends on except the events. Every event is counted,
-    in the growth of a charge, or named by a `NewUsage`.
+    It is valid while `fingerprint` is, a digest of everything that the count depends on except the events. Every event
+    is counted, included in the growth of a charge, or named by a `NewUsage`.
     """
 
     id: str
@@ -144,7 +146,7 @@ class UsageCount:
 class NewUsage:
     """Events of a subscription that were received together and are not counted yet.
 
-    `transaction_ids` is None if there are so many that counting everything costs less.
+    `transaction_ids` is None if there are so many that counting everything is cheaper.
     """
 
     id: str
@@ -154,7 +156,7 @@ class NewUsage:
     created_at: datetime
 
 
-# Of more events than this, no ceiling is computed: counting everything costs less.
+# With more events than this, no ceiling is computed: counting everything is cheaper.
 MOST_EVENTS = 2000
 
 
@@ -169,7 +171,7 @@ def names_of(noted: Iterable[NewUsage]) -> list[str] | None:
 
 
 def received_after(noted: Iterable[NewUsage], known_at: datetime | None) -> list[NewUsage]:
-    """What was received after a count that knew of everything until `known_at`; None: of everything."""
+    """The usage received after a count that included everything until `known_at`; None: without bound."""
     return [] if known_at is None else [new for new in noted if new.created_at > known_at]
 
 
@@ -189,9 +191,9 @@ def renewed(stored: UsageCount | None, count: UsageCount, now: datetime) -> Usag
 
 
 def is_volatile(charge: Charge, metric: BillableMetric) -> bool:
-    """Whether the usage of a charge changes without an event.
+    """Whether the usage of a charge can change without an event.
 
-    What is paid in advance depends on its ledger, a recurring weighted sum on the level carried over.
+    Charges in advance depend on their ledger, a recurring weighted sum on the level carried over.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]
     keeps_ledger = aggregation.accumulation is not Accumulation.NOTHING or aggregation.is_program
@@ -220,10 +222,11 @@ class TermsOfPart:
         return None if unit is None else unit.conversion_rate
 
     def has_ceiling(self, *, is_pooled: bool) -> bool:
-        """Whether it is known what one event adds at most.
+        """Whether the most that one event can add is known.
 
-        Not for prorated quantities and aggregations of unknown effect, nor for transactions with bounds that are partly
-        free or only the largest or latest of which counts. Of a volume price it is known only together with the units.
+        It is unknown for prorated quantities and aggregations of unknown effect, and for transactions with bounds if
+        some are free or only the largest or latest one counts. For a volume price it is known only together with the
+        units.
         """
         effect = _effect(self.metric)
         if self.charge.prorated or effect is EventEffect.UNKNOWN:
@@ -243,8 +246,10 @@ class TermsOfPart:
                 | DynamicProperties()
             ):
                 return True
-            case _:
+            case CustomProperties():
                 return False
+            case _:
+                assert_never(self.properties)
 
 
 def charge_count(charge: Charge, terms: Iterable[TermsOfPart], results: Iterable[ChargeResult]) -> ChargeCount:
@@ -283,13 +288,13 @@ def _part_count(result: ChargeResult) -> PartCount:
 
 
 def _negative_free_units(usage: Usage) -> Decimal:
-    """By how much the first events of a sum went down: with other events before them, they may no longer be free."""
+    """The sum of decreases among the first events of a sum: after other events, they may no longer be free."""
     steps = zip(usage.running_totals, (ZERO, *usage.running_totals), strict=False)
     return total(max(subtract(before, after), ZERO) for after, before in steps)
 
 
 def _uncut(part: PartCount) -> PartCount:
-    """What may be zero or less now, as it counts once more is added."""
+    """The part with negative values raised to zero, as they count once more is added."""
     return replace(
         part,
         units=max(part.units, ZERO),
@@ -314,7 +319,7 @@ def grown(count: ChargeCount, position: int, terms: TermsOfPart, event: Event, w
 
 
 def _growth(terms: TermsOfPart, event: Event, window: Window) -> Growth | None:
-    """What one event adds at most; None if it does not count."""
+    """The most that one event adds; None if it does not count."""
     metric, properties = terms.metric, terms.properties
     if not counts(metric.aggregation_type, metric.field_name, event):
         return None
@@ -337,7 +342,9 @@ def _growth(terms: TermsOfPart, event: Event, window: Window) -> Growth | None:
 
 
 def _whole_window(window: Window) -> Decimal:
-    """The weight of what lasts from the start of the window to its end: some 1, more where clocks go back in it."""
+    """The weight of a value held from the start of the window to its end: about 1, more if clocks go back in the
+    window.
+    """
     held = window.end - window.start + timedelta(seconds=1)
     return divide(
         Decimal(held // timedelta(microseconds=1)), Decimal(window.period_days * _SECONDS_OF_A_DAY * 1_000_000)
@@ -345,7 +352,9 @@ def _whole_window(window: Window) -> Decimal:
 
 
 def ceiling_cents(count: ChargeCount, terms: dict[int, TermsOfPart]) -> int:
-    """What a charge comes to at most; `terms` are those of the parts that have grown, by position."""
+    """The highest possible amount of a charge, in cents; `terms` are those of the parts that have grown, by
+    position.
+    """
     if count.is_pooled or not count.has_ceiling:
         return count.cents + int(ceil_to(count.growth.amount, 0))
     return sum(
@@ -355,7 +364,7 @@ def ceiling_cents(count: ChargeCount, terms: dict[int, TermsOfPart]) -> int:
 
 
 def _cents(terms: TermsOfPart, part: PartCount) -> int:
-    """What a part comes to at most, its growth included."""
+    """The highest possible amount of a part, in cents, including its growth."""
     growth, metric, properties, model = part.growth, terms.metric, terms.properties, terms.charge.charge_model
     units = _most_units(metric, part)
     events = part.events + growth.events
@@ -364,7 +373,7 @@ def _cents(terms: TermsOfPart, part: PartCount) -> int:
     )
     match properties:
         case PercentageProperties() if properties.is_bounded:
-            # Each event has a price of its own; that of all counts as soon as there are units.
+            # Each event has its own price; their sum counts as soon as there are units.
             top, usage = Price(amount=add(part.amount, growth.amount), divisor=ONE), replace(usage, units=ONE)
         case PercentageProperties():
             top = Price(amount=_most_of_percentage(properties, metric, usage, units), divisor=ONE)
@@ -373,9 +382,21 @@ def _cents(terms: TermsOfPart, part: PartCount) -> int:
             top, usage = price(model, properties, replace(usage, units=ONE)), replace(usage, units=ONE)
         case VolumeProperties():
             return max(_fee_cents(terms, price(model, properties, at), at) for at in _volumes(properties, usage))
-        case _:
+        case StandardProperties() | GraduatedProperties() | GraduatedPercentageProperties() | PackageProperties():
             top = price(model, properties, usage)
+        case CustomProperties():
+            raise _unbounded_charge(model)
+        case _:
+            assert_never(properties)
     return _fee_cents(terms, top, usage)
+
+
+def _unbounded_charge(charge_model: str) -> ValueError:
+    return ValueError(f"what an event adds to a {charge_model} charge is not bounded")
+
+
+def _unbounded_metric(metric: BillableMetric) -> ValueError:
+    return ValueError(f"what an event adds to a {metric.aggregation_type} is not bounded")
 
 
 def _fee_cents(terms: TermsOfPart, top: Price, usage: Usage) -> int:
@@ -383,8 +404,8 @@ def _fee_cents(terms: TermsOfPart, top: Price, usage: Usage) -> int:
 
 
 def _most_units(metric: BillableMetric, part: PartCount) -> Decimal:
-    growth = part.growth
-    match _effect(metric):
+    growth, effect = part.growth, _effect(metric)
+    match effect:
         case EventEffect.REPLACES:
             return max(part.units, growth.largest) if growth.events else part.units
         case EventEffect.WEIGHTED:
@@ -394,11 +415,13 @@ def _most_units(metric: BillableMetric, part: PartCount) -> Decimal:
         case EventEffect.ONE | EventEffect.VALUE:
             return add(part.units, growth.units)
         case EventEffect.UNKNOWN:
-            raise ValueError(f"what an event adds to a {metric.aggregation_type} is not bounded")
+            raise _unbounded_metric(metric)
+        case _:
+            assert_never(effect)
 
 
 def _volumes(properties: VolumeProperties, usage: Usage) -> list[Usage]:
-    """Where the price of at most so many units may be highest: at all of them, and at the end of each range before."""
+    """The usages up to these units whose volume price may be highest: all units, and the end of each range before."""
     ends = [price_range.to_value for price_range in properties.ranges.ranges if price_range.to_value is not None]
     return [usage, *(replace(usage, units=end) for end in ends if end < usage.units)]
 
@@ -406,10 +429,10 @@ def _volumes(properties: VolumeProperties, usage: Usage) -> list[Usage]:
 def _most_of_percentage(
     properties: PercentageProperties, metric: BillableMetric, usage: Usage, counted: Decimal
 ) -> Decimal:
-    """The price of at most these units and events.
+    """The highest price of at most these units and events.
 
-    What is free is taken off if it can only grow with them. With both limits of what is free it may shrink, as it
-    may where other events of a sum become the first ones: nothing is taken for free there.
+    Free units are deducted only if they can only grow. With both limits on free units they may shrink, and so they may
+    if other events of a sum become the first ones: then none are deducted.
     """
     events_free, units_free, is_rounded = (
         properties.free_events,
@@ -418,7 +441,8 @@ def _most_of_percentage(
     )
     units, events = max(usage.units, ZERO), usage.events_count
     free, paid_events = ZERO, events
-    match _effect(metric):
+    effect = _effect(metric)
+    match effect:
         case EventEffect.ONE if not is_rounded and not (events_free and units_free):
             free = min(counted, Decimal(events_free) if events_free else units_free)
             within = Decimal(events_free) if events_free else max(subtract(ceil_to(units_free, 0), ONE), ZERO)
@@ -427,15 +451,21 @@ def _most_of_percentage(
             free = min(counted, units_free)
         case EventEffect.REPLACES | EventEffect.WEIGHTED:
             paid_events = events - min(events_free, events)
+        case EventEffect.ONE | EventEffect.VALUE:
+            pass  # no unit and no event is certain to stay free
+        case EventEffect.UNKNOWN:
+            raise _unbounded_metric(metric)
+        case _:
+            assert_never(effect)
     paid = max(subtract(units, max(free, ZERO)), ZERO)
     percentage = multiply(multiply(paid, properties.rate), _PERCENT)
     return add(percentage, multiply(Decimal(max(paid_events, 0)), properties.fixed_amount))
 
 
 def _pooled_cents(terms: TermsOfPart, growth: Growth) -> Decimal:
-    """What one event adds at most to a part, in whichever of its groups: in cents of the plan's currency.
+    """The most that one event adds to a part, in whichever group: in cents of the plan's currency.
 
-    A cent comes on top, as the amount of each group is rounded, and so is its quantity if the metric says so.
+    A cent is added, as the amount of each group is rounded, and so is its quantity if the metric rounds.
     """
     units = growth.units
     if terms.metric.rounding_function is not None:
@@ -457,8 +487,10 @@ def _pooled_cents(terms: TermsOfPart, growth: Growth) -> Decimal:
                 amount = add(rated, terms_of_events.fixed_amount)
         case DynamicProperties(subunits=subunits):
             amount = divide(growth.own_cents, subunits)
+        case VolumeProperties() | CustomProperties():
+            raise _unbounded_charge(terms.charge.charge_model)
         case _:
-            raise ValueError(f"what an event adds to a {terms.charge.charge_model} charge is not bounded")
+            assert_never(terms.properties)
     conversion_rate = terms.conversion_rate
     if conversion_rate is None:
         return add(cents_from_major(amount, terms.currency), ONE)

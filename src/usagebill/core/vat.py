@@ -1,9 +1,9 @@
-"""Value-added tax in the European Union: its rates, which of them a customer pays, and the syntax of VAT numbers.
+"""Value-added tax in the European Union: its rates, the rate that a customer pays, and the syntax of VAT numbers.
 
-Three things decide: where the customer is, where the seller is, and whether the customer is a business with a VAT
+Three facts decide: the customer's location, the seller's location, and whether the customer is a business with a VAT
 number. A registered business in another country of the EU accounts for the tax itself (reverse charge); everybody else
-in the EU pays the standard rate of a country, or that of one of its territories with a rate of their own; customers
-outside the EU pay none.
+in the EU pays the standard rate of a country, or of one of its territories with a separate rate; customers outside the
+EU pay none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TAX_EXEMPT = f"{CODE_PREFIX}_tax_exempt"
 
 _ALWAYS = date.min
 
-# The standard rate of each country in percent, each with the day from which it holds, oldest first.
+# The standard rate of each country in percent, each with its first day, oldest first.
 STANDARD_RATES: Mapping[str, tuple[tuple[date, Decimal], ...]] = {
     "AT": ((_ALWAYS, Decimal(20)),),
     "BE": ((_ALWAYS, Decimal(21)),),
@@ -108,7 +108,7 @@ def _territory(country: str, key: str, name: str, postcode: str, rate: str) -> T
     return Territory(country=country, key=key, name=name, postcode=postcode, rate=Decimal(rate))
 
 
-# If patterns of a country could both match, the first counts.
+# If several patterns of a country match, the first counts.
 TERRITORIES: tuple[Territory, ...] = (
     _territory("ES", "canary_islands", "Canary Islands", r"35[0-9]{3}|38[0-9]{3}", "0"),
     _territory("ES", "ceuta", "Ceuta", r"5100[1-5]|5107[01]|51081", "0"),
@@ -130,7 +130,7 @@ TERRITORIES: tuple[Territory, ...] = (
     _territory("AT", "mittelberg", "Mittelberg", r"699[123]", "19"),
 )
 
-# Territories of these countries have their own rate for businesses only: those with a VAT number.
+# In these countries, the separate rate of a territory applies only to businesses: those with a VAT number.
 _TERRITORIES_OF_BUSINESSES = frozenset({"FR"})
 
 
@@ -139,7 +139,7 @@ _TERRITORIES_OF_BUSINESSES = frozenset({"FR"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EuTax:
-    """One of the taxes that an organization is given; `rate` is in percent."""
+    """One of the taxes created for an organization; `rate` is in percent."""
 
     code: str
     name: str
@@ -148,7 +148,7 @@ class EuTax:
 
 
 def is_eu_code(code: str) -> bool:
-    """Whether the code is that of a tax of this module, in any case."""
+    """Whether the code is that of a tax of this module, ignoring case."""
     return code.lower().startswith(CODE_PREFIX)
 
 
@@ -158,12 +158,12 @@ def standard_code(country: str) -> str:
 
 
 def standard_rate(country: str, on: date) -> Decimal:
-    """The standard rate of a country of the EU on a day, in percent. KeyError for another country."""
+    """The standard rate of an EU country on a day, in percent. KeyError for another country."""
     return max((since, rate) for since, rate in STANDARD_RATES[country] if since <= on)[1]
 
 
 def eu_taxes(on: date) -> tuple[EuTax, ...]:
-    """All taxes with the rates of that day: the countries' by their codes, the territories', and two at 0 %."""
+    """All taxes with the rates of that day: the countries' by code, the territories', and two at 0 %."""
     standard = [
         EuTax(
             code=standard_code(country),
@@ -195,21 +195,21 @@ def eu_taxes(on: date) -> tuple[EuTax, ...]:
 
 
 def next_rate_change(after: date) -> date | None:
-    """The first day later than `after` from which a country has another rate; None if none is known."""
+    """The first day after `after` on which the rate of a country changes; None if none is known."""
     days = (since for rates in STANDARD_RATES.values() for since, _ in rates if since > after)
     return min(days, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateChange:
-    """A tax with its new rate, and the rate it had until the day before."""
+    """A tax with its new rate, and its rate until the day before."""
 
     tax: EuTax
     rate_before: Decimal
 
 
 def rate_changes(on: date) -> tuple[RateChange, ...]:
-    """The taxes that have another rate from this day on."""
+    """The taxes whose rate changes on this day."""
     before = {tax.code: tax.rate for tax in eu_taxes(on - timedelta(days=1))}
     return tuple(
         RateChange(tax=tax, rate_before=before[tax.code]) for tax in eu_taxes(on) if tax.rate != before[tax.code]
@@ -248,27 +248,27 @@ _NUMBERS: Mapping[str, str] = {
     "SI": r"[1-9][0-9]{7}",
     "SK": r"[1-9][0-9]{9}",
 }
-# The registry's prefix is the code of the country, but for Greece.
+# The registry's prefix is the code of the country, except for Greece.
 _COUNTRY_OF_PREFIX = {**{prefix: prefix for prefix in _NUMBERS if prefix != "EL"}, "EL": "GR"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VatNumber:
-    """A number of valid form. `prefix` is the registry's (`EL` for Greece), `digits` what follows it."""
+    """A number of valid form. `prefix` is the registry's (`EL` for Greece), `digits` the rest."""
 
     prefix: str
     digits: str
 
     @property
     def country(self) -> str:
-        """The country's code of ISO 3166."""
+        """The country's ISO 3166 code."""
         return _COUNTRY_OF_PREFIX[self.prefix]
 
 
 def parse_number(text: str) -> VatNumber | None:
-    """The number that `text` holds in the form of its country; None for any other text.
+    """The number in `text`, in the form of its country; None for any other text.
 
-    Small letters, spaces and separators do not matter. Whether such a number exists is another question.
+    Lower case, spaces and separators are accepted. This does not check whether the number exists.
     """
     plain = _SEPARATORS.sub("", text).upper()
     prefix, digits = plain[:2], plain[2:]
@@ -278,12 +278,12 @@ def parse_number(text: str) -> VatNumber | None:
     return VatNumber(prefix=prefix, digits=digits)
 
 
-# Prefixes that are no countries: Greece, Northern Ireland.
+# Prefixes that are no country codes: Greece, Northern Ireland.
 _PREFIXES = frozenset({*COUNTRIES, "EL", "XI"})
 
 
 def is_vat_number(text: str | None) -> bool:
-    """Whether a text begins as VAT numbers do, with the two letters of a country, and goes on."""
+    """Whether a text begins like a VAT number, with the two letters of a country, and continues."""
     return text is not None and text[:2] in _PREFIXES and bool(text[2:].strip())
 
 
@@ -291,7 +291,7 @@ def is_vat_number(text: str | None) -> bool:
 
 
 def territory_at(country: str | None, zipcode: str | None) -> Territory | None:
-    """The territory with a rate of its own where a postcode of `country` lies."""
+    """The territory with a separate rate at a postcode of `country`."""
     plain = re.sub(r"\s+", "", zipcode or "")
     return next(
         (
@@ -304,7 +304,7 @@ def territory_at(country: str | None, zipcode: str | None) -> Territory | None:
 
 
 def code_by_country(country: str | None, entity_country: str) -> str:
-    """The tax of a customer who is no business: the seller's if the country is not known, none outside the EU."""
+    """The tax of a customer who is no business: the seller's if the country is unknown, none outside the EU."""
     if not country:
         return standard_code(entity_country)
     return standard_code(country) if country in STANDARD_RATES else TAX_EXEMPT
@@ -330,15 +330,15 @@ def _counts(territory: Territory, number: str | None) -> bool:
 
 
 def with_code(codes: Iterable[str], code: str) -> tuple[str, ...]:
-    """The codes with one more, each once."""
+    """`codes` with `code` added, each once."""
     return tuple(dict.fromkeys((*codes, code)))
 
 
 def is_decided_again(*, is_new: bool, moved: bool, differs: bool, codes: Iterable[str]) -> bool:
-    """Whether the tax of a customer of an entity that manages EU taxes is decided (again).
+    """Whether the tax of a customer of an entity that manages EU taxes is to be decided (again).
 
-    It is for a new customer, one that `moved` to the entity, one whose country, zip code or number `differs`, and one
-    none of whose taxes, which have these `codes`, is an EU tax.
+    True for a new customer, one that `moved` to the entity, one whose country, zip code or number `differs`, and one
+    without an EU tax among its `codes`.
     """
     return is_new or moved or differs or not any(is_eu_code(code) for code in codes)
 
@@ -347,7 +347,7 @@ def is_decided_again(*, is_new: bool, moved: bool, differs: bool, codes: Iterabl
 
 
 class RegistryError(StrEnum):
-    """Why the registry gave no answer."""
+    """Why the registry did not answer."""
 
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
@@ -360,7 +360,7 @@ class RegistryError(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The registry knows the number. `country_code` is its prefix there, `details` what else the registry says."""
+    """The registry knows the number. `country_code` is its prefix there, `details` is other data from the registry."""
 
     country_code: str
     vat_number: str
@@ -369,8 +369,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRegistered:
-    """The number counts for nothing: it has no valid form, the registry does not know it, or (`reason`) cannot be
-    asked at all."""
+    """The number is not valid: it is malformed, unknown to the registry, or (`reason`) cannot be checked at all."""
 
     valid_format: bool = True
     reason: str | None = None
@@ -386,8 +385,9 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VatCheck:
-    """The check of a customer's number that has not ended yet. `attempts` counts those without an answer; why the last
-    one had none is kept as the kind of error and in the registry's words."""
+    """The pending check of a customer's number. `attempts` counts those without an answer; the last error is kept as
+    its kind and in the registry's words.
+    """
 
     id: str
     number: str
@@ -402,7 +402,7 @@ class VatCheck:
 
 
 def question_of(text: str, *, registry: bool) -> VatNumber | NotRegistered:
-    """The number to ask the registry for; or the answer, if the number is malformed or there is no `registry`."""
+    """The number to look up in the registry; or the result, if the number is malformed or there is no `registry`."""
     number = parse_number(text)
     if number is None:
         return NotRegistered(valid_format=False)
@@ -412,7 +412,9 @@ def question_of(text: str, *, registry: bool) -> VatNumber | NotRegistered:
 def code_after_check(
     answer: Registered | NotRegistered, *, country: str | None, zipcode: str | None, entity_country: str
 ) -> str:
-    """The code of the tax of a customer whose number has been checked; the number's country comes before `country`."""
+    """The code of the tax of a customer whose number has been checked; the number's country takes precedence over
+    `country`.
+    """
     if isinstance(answer, NotRegistered):
         return code_by_country(country, entity_country)
     registered_in = _COUNTRY_OF_PREFIX.get(answer.country_code, answer.country_code)
@@ -426,7 +428,7 @@ _DELAYS_IN_MINUTES: Sequence[int] = (5, 5, 10, 20, 40)
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """How long to wait after so many attempts without an answer (at least one); from the sixth on an hour."""
+    """How long to wait after `attempts` attempts without an answer (at least one); an hour from the sixth on."""
     if attempts > len(_DELAYS_IN_MINUTES):
         return timedelta(hours=1)
     return timedelta(minutes=_DELAYS_IN_MINUTES[attempts - 1])

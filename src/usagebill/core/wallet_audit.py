@@ -1,4 +1,4 @@
-"""The audit of wallets: balances follow from their transactions, and every credit spent leads back to a grant."""
+"""The audit of wallets: balances follow from transactions, and every credit spent leads back to a grant or purchase."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["WalletLedger", "audited_prepaid", "audited_strays", "audited_wallet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletLedger:
-    """A wallet with everything that has moved its balance. `invoices` are those of its transactions, by id."""
+    """A wallet with every transaction that moved its balance. `invoices` are those of its transactions, by id."""
 
     wallet: Wallet
     transactions: Sequence[WalletTransaction]
@@ -34,12 +34,16 @@ class WalletLedger:
     invoices: Mapping[str, Invoice]
 
 
-def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
-    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(actual))
+def _finding(check: str, subject: str, id: str, detail: str, expected: object, actual: object) -> Finding:
+    return Finding(
+        check=check, subject=subject, subject_id=id, detail=detail, expected=str(expected), found=str(actual)
+    )
 
 
 def audited_wallet(ledger: WalletLedger) -> Iterator[Finding]:
-    """A wallet's balance is what came in less what went out, is what its grants have left, and is never negative."""
+    """A wallet's balance is its inbound less its outbound credits, equals the remainders of its grants, and is never
+    negative.
+    """
     yield from _balances(ledger)
     for transaction in ledger.transactions:
         yield from _transaction(ledger, transaction)
@@ -70,21 +74,21 @@ def _balances(ledger: WalletLedger) -> Iterator[Finding]:
         ),
         ("consumed_credits", max(ZERO, subtract(credits_out, returned)), wallet.consumed_credits),
     ]
-    for what, wanted, kept in expected:
-        if wanted != kept:
-            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, what, wanted, kept)
-    for what, balance in (("balance_cents", wallet.balance_cents), ("credits_balance", wallet.credits_balance)):
+    for detail, computed, stored in expected:
+        if computed != stored:
+            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, detail, computed, stored)
+    for detail, balance in (("balance_cents", wallet.balance_cents), ("credits_balance", wallet.credits_balance)):
         if balance < 0:
-            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, what, "at least 0", balance)
+            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, detail, "at least 0", balance)
 
 
 def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterator[Finding]:
-    """A transaction goes one way, is worth its credits, and has left what others have not taken."""
+    """A transaction has one direction, is worth its credits, and has the remainder that others have not taken."""
     subject = f"transaction of wallet {ledger.wallet.code}"
 
-    def differs(what: str, expected: object, actual: object) -> Iterator[Finding]:
+    def differs(detail: str, expected: object, actual: object) -> Iterator[Finding]:
         if expected != actual:
-            yield _finding("wallet_transaction", subject, transaction.id, what, expected, actual)
+            yield _finding("wallet_transaction", subject, transaction.id, detail, expected, actual)
 
     kinds = KINDS[transaction.transaction_type]
     if transaction.transaction_status not in kinds:
@@ -96,18 +100,18 @@ def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterat
     if transaction.is_inbound and transaction.voided_invoice_id is None:
         yield from differs("credit_amount", worth, transaction.credit_amount)
     elif transaction.transaction_status == TransactionKind.INVOICED and transaction.credit_amount > worth:
-        # It takes fewer if the wallet has no more: cents and credits are rounded apart.
+        # Fewer are taken if the wallet has no more: cents and credits are rounded separately.
         yield from differs("credit_amount", f"at most {worth}", transaction.credit_amount)
     is_settled = transaction.status == WalletTransactionStatus.SETTLED
     if not is_settled and transaction.transaction_status != TransactionKind.PURCHASED:
         yield from differs("status", "settled", transaction.status)
-    left: int | None = None
+    remaining_cents: int | None = None
     if transaction.is_inbound and is_settled:
         used = sum(row.amount_cents for row in ledger.consumptions if row.inbound_id == transaction.id)
-        left = transaction.amount_cents - used
-        if left < 0:
+        remaining_cents = transaction.amount_cents - used
+        if remaining_cents < 0:
             yield from differs("used", f"at most {transaction.amount_cents}", used)
-    yield from differs("remaining_amount_cents", left, transaction.remaining_amount_cents)
+    yield from differs("remaining_amount_cents", remaining_cents, transaction.remaining_amount_cents)
     if transaction.customer_id != ledger.wallet.customer_id:
         yield from differs("customer", ledger.wallet.customer_id, transaction.customer_id)
     if is_settled and transaction.settled_at is None:
@@ -133,11 +137,11 @@ def _fundings(ledger: WalletLedger) -> Iterator[Finding]:
     for row in ledger.consumptions:
         source, use = by_id.get(row.inbound_id), by_id.get(row.outbound_id)
         if source is None or not source.is_inbound or source.status != WalletTransactionStatus.SETTLED:
-            wanted = "a settled inbound transaction of the wallet"
-            yield _finding("wallet_funding", subject, row.outbound_id, "drawn from", wanted, row.inbound_id)
+            expected = "a settled inbound transaction of the wallet"
+            yield _finding("wallet_funding", subject, row.outbound_id, "drawn from", expected, row.inbound_id)
         if use is None or use.is_inbound:
-            wanted = "an outbound transaction of the wallet"
-            yield _finding("wallet_funding", subject, row.inbound_id, "used by", wanted, row.outbound_id)
+            expected = "an outbound transaction of the wallet"
+            yield _finding("wallet_funding", subject, row.inbound_id, "used by", expected, row.outbound_id)
         if row.amount_cents <= 0:
             yield _finding("wallet_funding", subject, row.outbound_id, "drawn", "more than 0", row.amount_cents)
     for transaction in ledger.transactions:
@@ -152,10 +156,10 @@ def audited_prepaid(
     transactions: Sequence[WalletTransaction],
     consumptions: Sequence[WalletConsumption],
 ) -> Iterator[Finding]:
-    """What an invoice says was prepaid is what wallets paid for it, of its own fees, and no more comes back.
+    """The prepaid amount of an invoice is what wallets paid for it, for its own fees, and no more is given back.
 
-    `fees_cents` is what each of its fees comes to with taxes. `transactions` are those that paid for it, those that
-    gave that back and those that `consumptions` drew on.
+    `fees_cents` is the amount of each of its fees with taxes. `transactions` are those that paid for it, those that
+    gave it back and those that `consumptions` drew on.
     """
     by_id = {transaction.id: transaction for transaction in transactions}
     paying = [
@@ -188,19 +192,19 @@ def audited_prepaid(
         ),
     ]
     subject = f"invoice {invoice.number}"
-    for what, wanted, kept in expected:
-        if wanted != kept:
-            yield _finding("prepaid", subject, invoice.id, what, wanted, kept)
+    for detail, computed, stored in expected:
+        if computed != stored:
+            yield _finding("prepaid", subject, invoice.id, detail, computed, stored)
     of_fees: dict[str, int] = {}
     for transaction in paying:
         listed = sum(part.amount_cents for part in transaction.paid_fees)
         if listed != transaction.amount_cents:
-            what = f"fees paid by transaction {transaction.id}"
-            yield _finding("prepaid", subject, invoice.id, what, transaction.amount_cents, listed)
+            detail = f"fees paid by transaction {transaction.id}"
+            yield _finding("prepaid", subject, invoice.id, detail, transaction.amount_cents, listed)
         for part in transaction.paid_fees:
             of_fees[part.fee_id] = of_fees.get(part.fee_id, 0) + part.amount_cents
     for fee_id, cents in of_fees.items():
-        # Rounding may move cents between the fees, but no more than there are fees.
+        # Rounding may move cents between the fees, at most one per fee.
         most = fees_cents.get(fee_id, Decimal(0)) + len(fees_cents) if fee_id in fees_cents else Decimal(0)
         if cents > most:
             yield _finding("prepaid", subject, invoice.id, f"paid of fee {fee_id}", f"at most {most}", cents)
@@ -212,8 +216,8 @@ def audited_prepaid(
             if transaction.wallet_id == wallet_id and transaction.voided_invoice_id == invoice.id
         )
         if back > took:
-            what = f"given back to wallet {wallet_id}"
-            yield _finding("prepaid", subject, invoice.id, what, f"at most {took}", back)
+            detail = f"given back to wallet {wallet_id}"
+            yield _finding("prepaid", subject, invoice.id, detail, f"at most {took}", back)
 
 
 def audited_strays(
@@ -222,7 +226,7 @@ def audited_strays(
     transactions: Iterable[WalletTransaction],
     consumptions: Iterable[WalletConsumption],
 ) -> Iterator[Finding]:
-    """Wallets of no customer, and transactions and fundings of no wallet: nothing else leads to them."""
+    """Wallets without a customer, and transactions and fundings without a wallet: no other audit reaches them."""
     wallet_ids: set[str] = set()
     for wallet in wallets:
         wallet_ids.add(wallet.id)

@@ -1,4 +1,4 @@
-"""What callers may send about wallets and top-ups: texts that are credits, pairs of metadata, limits of top-ups."""
+"""Checks of wallets and top-ups in requests: credits as texts, metadata pairs, limits of top-ups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 LONGEST_ORDER_NUMBER = 255
 LONGEST_TRANSACTION_NAME = 255
-# Pairs of metadata that a top-up by request has at most, and one that a wallet or a rule describes.
+# The most metadata pairs of a requested top-up, and of one described by a wallet or a rule.
 MOST_PAIRS_OF_A_TOP_UP = 15
 MOST_PAIRS = 5
 _LONGEST_KEY = 20
@@ -39,19 +39,19 @@ _MOST_CREDITS = Decimal(10**25 - 1)
 
 
 def decimal_of(sent: object) -> Decimal | None:
-    """The number that a text spells, of bounded size; None for anything else."""
+    """The number in a text, of bounded size; None for anything else."""
     number = parse_decimal(sent) if isinstance(sent, str) else None
     return None if number is None or abs(number) > _MOST_CREDITS else number
 
 
 def credit_amount(sent: object) -> Decimal | None:
-    """The credits that a text spells, not below zero; None if it spells none. Numbers are sent as texts."""
+    """The credits in a text, not below zero; None if it has none. Numbers are sent as texts."""
     number = decimal_of(sent)
     return None if number is None or number < ZERO else number
 
 
 def metadata_pairs_code(sent: object, most: int) -> str | None:
-    """The error in pairs of metadata; None if there is none."""
+    """The error in metadata pairs; None if there is none."""
     if not isinstance(sent, Sequence) or isinstance(sent, str):
         return "invalid_type"
     if len(sent) > most:
@@ -72,13 +72,13 @@ def metadata_pairs_code(sent: object, most: int) -> str | None:
 
 
 def metadata_pairs(sent: object) -> tuple[MetadataPair, ...]:
-    """The pairs, with which nothing is wrong."""
+    """The metadata pairs, once they are known to be valid."""
     items = sent if isinstance(sent, Sequence) and not isinstance(sent, str) else ()
     return tuple(MetadataPair(key=str(pair["key"]), value=str(pair["value"])) for pair in items)
 
 
 def priority_of(sent: object) -> int | None:
-    """The whole number that was sent as a priority, as a number or a text; None for anything else."""
+    """The whole number sent as a priority, as a number or a text; None for anything else."""
     if isinstance(sent, bool) or not isinstance(sent, (int, str, Decimal)):
         return None
     number = parse_decimal(sent) if isinstance(sent, str) else Decimal(sent)
@@ -86,7 +86,7 @@ def priority_of(sent: object) -> int | None:
 
 
 def order_number_of(sent: object) -> str | None:
-    """The number without blanks around it; None if nothing is left."""
+    """The number without surrounding blanks; None if nothing is left."""
     return (sent.strip() or None) if isinstance(sent, str) else None
 
 
@@ -118,13 +118,15 @@ def wallet_problems(wallet: Wallet) -> dict[str, list[str]]:
 
 
 def rounds_to_zero(wallet: Wallet, credits: Decimal) -> bool:
-    """Whether credits that are asked for are worth no cent of the wallet's currency."""
+    """Whether the requested credits are worth less than a cent of the wallet's currency, rounded."""
     cents, _ = whole_cent_credits(credits, wallet.rate_amount, wallet.currency)
     return cents == 0 and floored_credits(credits) > ZERO
 
 
 def limit_code(wallet: Wallet, credits: Decimal) -> str | None:
-    """Which limit of the wallet a purchase of `credits` breaks; None if neither. Limits are inclusive."""
+    """The error code of the wallet's limit that a purchase of `credits` breaks; None if it breaks none. Limits are
+    inclusive.
+    """
     cents, _ = whole_cent_credits(credits, wallet.rate_amount, wallet.currency)
     least, most = wallet.paid_top_up_min_amount_cents, wallet.paid_top_up_max_amount_cents
     if least is not None and cents < least:

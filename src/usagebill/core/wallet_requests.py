@@ -1,4 +1,4 @@
-"""Requests about wallets: which wallets, changes, top-ups and voids of credits are refused, and with which codes."""
+"""Requests about wallets: refused wallets, changes, top-ups and voids of credits, and their error codes."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ _CLEARED_BY_NULL = ("name", "paid_top_up_min_amount_cents", "paid_top_up_max_amo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWallet:
-    """What a request for a wallet says, and what is known of its customer.
+    """A request for a wallet, with facts about its customer.
 
     `active_wallets` counts those of the customer, None if there is no such customer. `paid` and `granted` are None if
-    no amount of credits was sent. None also stands for whatever was not sent.
+    no valid amount of credits was sent. For all other fields, None means not sent.
     """
 
     active_wallets: int | None
@@ -81,9 +81,9 @@ class NewWallet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpRequest:
-    """What a request about a wallet's credits says; None stands for what was not sent.
+    """A request about a wallet's credits; None means not sent.
 
-    `target` is the transaction that credits are voided of, as far as there is one with the id sent.
+    `target` is the transaction from which credits are voided, if one with the id sent exists.
     """
 
     paid_credits: object = None
@@ -99,12 +99,14 @@ class TopUpRequest:
 
 
 def sent_credits(sent: object) -> Decimal | None:
-    """The credits that were sent, zero for none; None if they are no amount of credits."""
+    """The credits that were sent, zero if none were; None if they are no amount of credits."""
     return ZERO if sent is None else credit_amount(sent)
 
 
 def new_wallet_problems(request: NewWallet, now: datetime) -> dict[str, object]:
-    """Why no wallet is made, as field -> codes; what is wrong with the wallet itself is `wallet_problems`."""
+    """The errors of a request for a wallet, as field -> codes; errors of the wallet itself come from
+    `wallet_problems`.
+    """
     problems: dict[str, object] = {}
     if request.active_wallets is None:
         problems["customer"] = ["customer_not_found"]
@@ -133,7 +135,7 @@ def new_wallet_problems(request: NewWallet, now: datetime) -> dict[str, object]:
 
 
 def check_first_credits(wallet: Wallet, paid: Decimal, granted: Decimal, *, ignores_limits: bool) -> None:
-    """Raises `Invalid` if the credits that a wallet begins with are worth nothing, or break its limits."""
+    """Raises `Invalid` if the credits that a wallet starts with are worth nothing, or break its limits."""
     for field, credits in (("paid_credits", paid), ("granted_credits", granted)):
         if rounds_to_zero(wallet, credits):
             raise Invalid({field: ["amount_rounds_to_zero"]})
@@ -162,10 +164,10 @@ def sent_fee_types(sent: Sequence[str]) -> tuple[str, ...]:
 
 
 def wallet_as_sent(wallet: Wallet, sent: Mapping[str, object], selection: Selection) -> Wallet:
-    """The wallet after a change of what needs no look-up: what is `sent` is set, by field, and what is not stays.
+    """The wallet after a change of the fields that need no look-up: fields in `sent` are set, others stay.
 
-    Null clears the name, both limits of top-ups, the order number and the payment method, and leaves the rest. Its
-    custom sections are then `selection`.
+    Null clears the name, both limits of top-ups, the order number and the payment method, and leaves other fields. Its
+    custom sections become `selection`.
     """
     fields: dict[str, Any] = {name: sent[name] for name in _CLEARED_BY_NULL if name in sent}
     if sent.get("code"):
@@ -188,7 +190,9 @@ def wallet_as_sent(wallet: Wallet, sent: Mapping[str, object], selection: Select
 
 
 def changed_wallet_problems(before: Wallet, after: Wallet, *, is_code_taken: bool) -> dict[str, list[str]]:
-    """Why a wallet is not changed from `before` to `after`, as field -> codes. A code that stays is its own."""
+    """The errors of a change of a wallet from `before` to `after`, as field -> codes. `is_code_taken` counts only if
+    the code changes.
+    """
     problems = wallet_problems(after)
     if after.code != before.code and is_code_taken:
         problems["code"] = ["value_already_exist"]
@@ -196,7 +200,7 @@ def changed_wallet_problems(before: Wallet, after: Wallet, *, is_code_taken: boo
 
 
 def pays_for_other_usage(before: Wallet, after: Wallet) -> bool:
-    """Whether a change decides which usage the wallet is to pay for, so that ongoing balances are out of date."""
+    """Whether a change affects which usage the wallet is to pay for, so that ongoing balances are out of date."""
     return _use(before) != _use(after)
 
 
@@ -205,7 +209,7 @@ def _use(wallet: Wallet) -> tuple[object, ...]:
 
 
 def top_up_problems(wallet: Wallet | None, request: TopUpRequest) -> dict[str, object]:
-    """Why nothing is bought, granted or voided, as field -> codes; `wallet` is None if there is none."""
+    """The errors of a request to buy, grant or void credits, as field -> codes; `wallet` is None if there is none."""
     problems: dict[str, object] = {}
     if wallet is None:
         problems["wallet_id"] = ["wallet_not_found"]
@@ -256,11 +260,10 @@ def _text_problems(request: TopUpRequest) -> dict[str, object]:
 def voided_amount(wallet: Wallet, target: WalletTransaction | None, sent: object) -> tuple[int, Decimal] | None:
     """The cents and credits that a request voids, of the whole wallet or of one inbound transaction, its `target`.
 
-    Without an amount, all that is left of the target. None for no credits at all. Raises `Invalid` for more than there
-    are.
+    Without an amount, everything left in the target. None for zero credits. Raises `Invalid` for more than there are.
     """
     if target is not None and sent is None:
-        # A credit note or an overdue invoice may have used it up just now.
+        # A credit note or an overdue invoice may have just used it up.
         cents = target.remaining_amount_cents or 0
         credits = taken_credits(wallet, cents)
         if cents == 0:

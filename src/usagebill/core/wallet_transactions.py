@@ -1,6 +1,6 @@
-"""Wallet transactions: inbound and outbound credits, their life cycle, and which funded which.
+"""Wallet transactions: inbound and outbound credits, their life cycle, and the inbound credits behind outbound ones.
 
-The life of a transaction is `TRANSITIONS`; only inbound purchased ones ever wait. Outbound credits are drawn from
+The life cycle of a transaction is `TRANSITIONS`; only inbound purchased ones ever wait. Outbound credits are drawn from
 settled inbound transactions, with a `WalletConsumption` for each, so that every cent spent leads back to a grant or a
 payment.
 """
@@ -68,7 +68,7 @@ SETTLING = (WalletTransactionEvent.PAID, WalletTransactionEvent.OFFSET)
 
 _S, _E = WalletTransactionStatus, WalletTransactionEvent
 
-# A settled transaction stays settled: what was credited by then is voided by hand.
+# A settled transaction stays settled: credits added by then are voided by hand.
 TRANSITIONS: Mapping[tuple[WalletTransactionStatus, WalletTransactionEvent], WalletTransactionStatus] = {
     (_S.PENDING, _E.PAID): _S.SETTLED,
     (_S.PENDING, _E.PAYMENT_FAILED): _S.FAILED,
@@ -88,14 +88,14 @@ def transition(status: WalletTransactionStatus, event: WalletTransactionEvent) -
 
 
 class TransactionType(StrEnum):
-    """Which way credits go."""
+    """The direction of credits."""
 
     INBOUND = "inbound"
     OUTBOUND = "outbound"
 
 
 class TransactionKind(StrEnum):
-    """Why (`transaction_status` in the API): purchased and granted ones come in, the others go out."""
+    """The cause (`transaction_status` in the API): purchased and granted ones come in, the others go out."""
 
     PURCHASED = "purchased"
     GRANTED = "granted"
@@ -111,20 +111,20 @@ KINDS: Mapping[TransactionType, tuple[TransactionKind, ...]] = {
 
 
 class TransactionSource(StrEnum):
-    """What brought a transaction about: a request or an invoice, or a recurring rule of this trigger."""
+    """The origin of a transaction: a request or an invoice, or a recurring rule with this trigger."""
 
     MANUAL = "manual"
     INTERVAL = "interval"
     THRESHOLD = "threshold"
 
 
-# Made by recurring rules: nobody is waiting.
+# Created by recurring rules: nobody is waiting for them.
 OF_RULES = (TransactionSource.INTERVAL, TransactionSource.THRESHOLD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataPair:
-    """A value that the caller keeps with a transaction or a recurring rule."""
+    """A value that the caller stores with a transaction or a recurring rule."""
 
     key: str
     value: str
@@ -142,10 +142,10 @@ class PaidFee:
 class WalletTransaction:
     """Credits that came in or went out, and their worth in cents of the wallet's currency; neither is negative.
 
-    `remaining_amount_cents` is what is left of a settled inbound transaction; null on all others. `invoice_id` is the
-    invoice of a purchase, or the one that was paid; `voided_invoice_id` the one whose void gave the credits back,
-    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that made it. `paid_fees` are what it
-    paid of each fee of an invoice, in that order.
+    `remaining_amount_cents` is the unused part of a settled inbound transaction; null for all others. `invoice_id` is
+    the invoice of a purchase, or the one that was paid; `voided_invoice_id` the one whose void gave the credits back,
+    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that created it. `paid_fees` are the
+    amounts it paid of each fee of an invoice, in that order.
     """
 
     id: str
@@ -206,7 +206,7 @@ class Draw:
 
 
 def paid(transaction: WalletTransaction, now: datetime) -> WalletTransaction:
-    """The purchase once its invoice is paid; one that is settled already stays as it is."""
+    """The purchase after its invoice was paid; a settled one is unchanged."""
     status = transition(transaction.status, WalletTransactionEvent.PAID)
     if status == transaction.status:
         return transaction
@@ -216,7 +216,7 @@ def paid(transaction: WalletTransaction, now: datetime) -> WalletTransaction:
 
 
 def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: datetime) -> WalletTransaction:
-    """The purchase once its payment failed, or its invoice was settled without one; only pending ones change."""
+    """The purchase after its payment failed, or its invoice was settled without one; only pending ones change."""
     status = transition(transaction.status, event)
     if status == transaction.status:
         return transaction
@@ -224,7 +224,7 @@ def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: d
 
 
 def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, now: datetime) -> WalletTransaction:
-    """The grant that gives back what an outbound transaction had paid for an invoice that is voided.
+    """The grant that gives back the credits that an outbound transaction paid for a voided invoice.
 
     It is a grant even if the credits had been purchased, as nobody pays for them again.
     """
@@ -251,7 +251,7 @@ def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, no
 def refunding(
     purchase: WalletTransaction, cents: int, credits: Decimal, *, credit_note_id: str, id: str, now: datetime
 ) -> WalletTransaction:
-    """The transaction that takes out bought credits whose money a credit note refunds."""
+    """The transaction that takes out bought credits that a credit note refunds."""
     return WalletTransaction(
         id=id,
         organization_id=purchase.organization_id,
@@ -271,7 +271,7 @@ def refunding(
 
 
 def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransaction]:
-    """The inbound transactions with credits left, in the order they are drawn from.
+    """The inbound transactions with credits left, in the order in which they are drawn from.
 
     By priority, granted before purchased, then older ones first.
     """
@@ -287,12 +287,12 @@ def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransa
 
 
 def available_cents(inbound: Iterable[WalletTransaction]) -> int:
-    """What is left of the inbound transactions, in cents."""
+    """The unused cents of the inbound transactions."""
     return sum(transaction.remaining_amount_cents or 0 for transaction in inbound)
 
 
 def drawn(inbound: Iterable[WalletTransaction], amount_cents: int) -> list[Draw]:
-    """What to take from which inbound transaction, in order, to make up `amount_cents`.
+    """The draws from inbound transactions, in order, that add up to `amount_cents`.
 
     Raises `ValueError` if less is left.
     """
@@ -310,11 +310,11 @@ def drawn(inbound: Iterable[WalletTransaction], amount_cents: int) -> list[Draw]
 
 
 def after_draw(draw: Draw, now: datetime) -> WalletTransaction:
-    """The inbound transaction once the cents were taken."""
-    left = (draw.inbound.remaining_amount_cents or 0) - draw.amount_cents
-    if left < 0:
+    """The inbound transaction after the cents were taken."""
+    remaining_cents = (draw.inbound.remaining_amount_cents or 0) - draw.amount_cents
+    if remaining_cents < 0:
         raise ValueError(f"transaction {draw.inbound.id} has no {draw.amount_cents} cents left")
-    return replace(draw.inbound, remaining_amount_cents=left, updated_at=now)
+    return replace(draw.inbound, remaining_amount_cents=remaining_cents, updated_at=now)
 
 
 def pending_credits(transactions: Sequence[WalletTransaction]) -> Decimal:

@@ -1,7 +1,7 @@
-"""Wallets: prepaid credits of a customer, their worth in money, and how balances move.
+"""Wallets: prepaid credits of a customer, their worth in money, and the changes of balances.
 
-A wallet keeps two balances that move side by side: `credits_balance` by the credits of each transaction,
-`balance_cents` by its money. Rounding sets them apart by fractions of a cent; it is the money that pays for invoices.
+A wallet has two balances that change in parallel: `credits_balance` by the credits of each transaction, `balance_cents`
+by its money. Rounding makes them differ by fractions of a cent; the money pays for invoices.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ __all__ = [
     "whole_cent_credits",
 ]
 
-# Credits, and the rate of a wallet, have so many decimals.
+# The decimals of credits, and of a wallet's rate.
 CREDIT_DECIMALS = 5
 MOST_ACTIVE_WALLETS = 6
 # The priority of wallets and transactions: 1 is used first.
 LOWEST_PRIORITY = 50
-# What a wallet can be limited to, besides the charges of some metrics.
+# Types of fees that a wallet can be limited to, besides the charges of some metrics.
 FEE_TYPES = ("charge", "add_on", "subscription", "credit", "commitment", "fixed_charge", "product")
 
 
@@ -73,14 +73,14 @@ class WalletEvent(StrEnum):
     TERMINATE = "terminate"
 
 
-# A terminated wallet keeps its balance, and never comes back.
+# A terminated wallet keeps its balance, and is never active again.
 TRANSITIONS: Mapping[tuple[WalletStatus, WalletEvent], WalletStatus] = {
     (WalletStatus.ACTIVE, WalletEvent.TERMINATE): WalletStatus.TERMINATED,
 }
 
 
 def transition(status: WalletStatus, event: WalletEvent) -> WalletStatus:
-    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    """The status that follows `event`; raises `TransitionError` if `TRANSITIONS` has none."""
     return following(TRANSITIONS, status, event)
 
 
@@ -88,13 +88,12 @@ def transition(status: WalletStatus, event: WalletEvent) -> WalletStatus:
 class Wallet:
     """Prepaid credits of a customer, each worth `rate_amount` major units of `currency`.
 
-    `balance_cents` is at every moment the sum of what its settled inbound transactions still have (their
-    `remaining_amount_cents`), and never below zero. `consumed_credits` are all credits that went out, less those given
-    back. The `ongoing` values are what would be left if usage so far were billed, as of the last refresh; they may be
-    negative.
+    `balance_cents` always equals the sum of its settled inbound transactions' `remaining_amount_cents`, and is never
+    below zero. `consumed_credits` are all credits that went out, less those given back. The `ongoing` values are those
+    after billing usage so far, as of the last refresh; they may be negative.
 
-    `fee_types` and `billable_metric_ids` limit what it pays for, both empty: everything. `billing_entity_id` is the
-    customer's where it is null. `expiration_at` is the first instant at which it is no longer used.
+    `fee_types` and `billable_metric_ids` limit what it pays for; if both are empty, it pays for everything.
+    `billing_entity_id` null means the customer's. `expiration_at` is the first instant at which it is no longer used.
     """
 
     id: str
@@ -120,7 +119,7 @@ class Wallet:
     depleted_ongoing_balance: bool = False
     expiration_at: datetime | None = None
     terminated_at: datetime | None = None
-    # When the balance last moved, and when it last went down.
+    # When the balance last changed, and when it last decreased.
     last_balance_sync_at: datetime | None = None
     last_consumed_credit_at: datetime | None = None
     invoice_requires_successful_payment: bool = False
@@ -135,7 +134,7 @@ class Wallet:
 
 
 def floored_credits(credits: Decimal) -> Decimal:
-    """Credits as stored: what a caller sends beyond five decimals is cut off."""
+    """Credits as stored: cut to five decimals."""
     return floor_to(credits, CREDIT_DECIMALS)
 
 
@@ -145,12 +144,12 @@ def cents_of_credits(credits: Decimal, rate: Decimal, currency: str) -> int:
 
 
 def exact_credits(cents: Decimal | int, rate: Decimal, currency: str) -> Decimal:
-    """The credits that an amount in (fractions of) cents comes to, unrounded."""
+    """The credits equal to an amount in (fractions of) cents, unrounded."""
     return divide(major_from_cents(cents, currency), rate)
 
 
 def credits_of_cents(cents: Decimal | int, rate: Decimal, currency: str) -> Decimal:
-    """The credits that an amount in (fractions of) cents comes to, with five decimals, half away from zero."""
+    """The credits equal to an amount in (fractions of) cents, with five decimals, half away from zero."""
     return round_to(exact_credits(cents, rate, currency), CREDIT_DECIMALS)
 
 
@@ -169,7 +168,7 @@ def taken_credits(wallet: Wallet, cents: int) -> Decimal:
 
 
 def increased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
-    """The wallet once credits came in."""
+    """The wallet after credits came in."""
     return replace(
         wallet,
         balance_cents=wallet.balance_cents + cents,
@@ -180,13 +179,13 @@ def increased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wa
 
 
 def given_back(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
-    """The wallet once credits that an invoice had consumed came back."""
+    """The wallet after credits that an invoice had consumed came back."""
     consumed = max(ZERO, subtract(wallet.consumed_credits, credits))
     return replace(increased(wallet, cents, credits, now), consumed_credits=consumed)
 
 
 def decreased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
-    """The wallet once credits went out. Raises `ValueError` if it has fewer: callers check before."""
+    """The wallet after credits went out. Raises `ValueError` if it has fewer: callers check before."""
     if cents > wallet.balance_cents or credits > wallet.credits_balance:
         raise ValueError(f"wallet {wallet.id} does not hold {cents} cents and {credits} credits")
     return replace(
@@ -201,32 +200,32 @@ def decreased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wa
 
 
 def terminated(wallet: Wallet, now: datetime) -> Wallet:
-    """The wallet once it ended, by request or because it expired. What is left in it stays, and is used no more."""
+    """The wallet as terminated, by request or because it expired. Its balance stays, and is no longer used."""
     status = transition(wallet.status, WalletEvent.TERMINATE)
     return replace(wallet, status=status, terminated_at=now, updated_at=now)
 
 
 def in_order_of_use(wallets: Iterable[Wallet]) -> list[Wallet]:
-    """The wallets in the order they pay: by priority, then oldest first."""
+    """The wallets in the order in which they pay: by priority, then oldest first."""
     return sorted(wallets, key=lambda wallet: (wallet.priority, wallet.created_at, wallet.id))
 
 
 def may_pay(wallet: Wallet, fee: Fee) -> bool:
-    """Whether the wallet pays for the fee: it is the one that the fee's events named, or they named none and it is
-    unlimited, or limited to the fee's type or to its metric.
+    """Whether the wallet pays for the fee: the fee's events named this wallet, or they named none and it is unlimited,
+    or limited to the fee's type or its metric.
     """
     return may_pay_type(wallet, fee.fee_type, fee.billable_metric_id, target_of(fee))
 
 
 def target_of(fee: Fee) -> str:
-    """The code of the only wallet that may pay for the fee, as its events named it; empty if any may."""
+    """The code of the only wallet that may pay for the fee, as named by its events; empty if any wallet may."""
     return target_wallet_code(fee.grouped_by) if fee.fee_type == FeeType.CHARGE else ""
 
 
 def may_pay_type(wallet: Wallet, fee_type: str, billable_metric_id: str | None, target_code: str = "") -> bool:
-    """Whether the wallet pays for fees of this type, and, if they are of usage, of this metric.
+    """Whether the wallet pays for fees of this type and, for usage, of this metric.
 
-    Usage for the wallet with `target_code` is paid by that one, whatever it is limited to, and by no other.
+    Usage for the wallet with `target_code` is paid by that wallet, whatever its limits, and by no other.
     """
     if target_code:
         return wallet.code == target_code
@@ -238,7 +237,7 @@ def may_pay_type(wallet: Wallet, fee_type: str, billable_metric_id: str | None, 
 
 
 def is_priority(number: int) -> bool:
-    """Whether it is a priority of wallets and transactions, 1 to 50."""
+    """Whether it is a valid priority of wallets and transactions, 1 to 50."""
     return 1 <= number <= LOWEST_PRIORITY
 
 
@@ -246,7 +245,9 @@ _RUN = re.compile(r"[^a-z0-9_-]+")
 
 
 def code_of_name(name: str | None) -> str:
-    """The code of a wallet that was sent none: its name in plain small letters, `default` if nothing is left."""
+    """The code of a wallet that was sent without one: its name in plain lower case letters, `default` if nothing is
+    left.
+    """
     decomposed = unicodedata.normalize("NFKD", (name or "").lower())
     plain = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     return _RUN.sub("_", plain).strip("_") or "default"

@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 ENDPOINTS_AT_MOST = 10
-# How the lanes of deliveries begin: each endpoint has one.
+# The prefix of delivery lanes; each endpoint has a lane.
 DELIVERY_LANES = f"{DeliverWebhook.kind}/"
-# How long a message is kept after its last attempt, and how much of an answer is kept with it (characters).
+# How long a message is kept after its last attempt, and how much of a response is kept with it (characters).
 HISTORY = timedelta(days=90)
 LONGEST_RESPONSE = 10_000
 _LONGEST_WAIT_SECONDS = 6 * 60 * 60
@@ -67,10 +67,10 @@ SIGNATURE_ALGORITHMS = tuple(SignatureAlgorithm)
 
 
 class MessageStatus(StrEnum):
-    """How the delivery of a message stands."""
+    """The state of a message's delivery."""
 
     PENDING = "pending"
-    RETRYING = "retrying"  # the last attempt failed, another follows
+    RETRYING = "retrying"  # the last attempt failed, and another follows
     SUCCEEDED = "succeeded"
     FAILED = "failed"  # no attempt is left
 
@@ -160,7 +160,7 @@ OBJECT_TYPES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookEndpoint:
-    """`event_types` None listens to all events, an empty list to none."""
+    """`event_types`: None subscribes to all events, an empty list to none."""
 
     id: str
     organization_id: str
@@ -198,7 +198,7 @@ class WebhookMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resent:
-    """How many failed messages are delivered once more."""
+    """The number of failed messages to deliver again."""
 
     count: int
 
@@ -238,7 +238,7 @@ def normalized_event_types(sent: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def event_types_errors(event_types: Sequence[str]) -> list[str]:
-    """Errors in kept event types: names that the catalogue does not have."""
+    """Errors in stored event types: names missing from the catalogue."""
     unknown = [name for name in event_types if name not in OBJECT_TYPES]
     listed = ", ".join(f'"{name}"' for name in unknown)
     return [f"contains invalid types: [{listed}]"] if unknown else []
@@ -265,10 +265,10 @@ def endpoint_problems(
     is_private: bool,
     endpoints: int,
 ) -> dict[str, list[str]]:
-    """Why an endpoint is not stored, as field -> codes; `before` is what it was, None for a new one.
+    """The errors of an endpoint to be stored, as field -> codes; `before` is its stored version, None for a new one.
 
-    `same_url` is a stored endpoint with its address, `endpoints` counts those there are. `is_private`: the
-    address is plainly one that messages may not be sent to. Others are checked at each connection.
+    `same_url` is a stored endpoint with its address, `endpoints` counts the existing ones. `is_private`: the address is
+    plainly one that messages may not be sent to. Others are checked at each connection.
     """
     problems = endpoint_errors(endpoint)
     is_new_url = before is None or before.webhook_url != endpoint.webhook_url
@@ -282,7 +282,7 @@ def endpoint_problems(
 
 
 def header_prefix(id_prefix: str) -> str:
-    """How the names of the headers of messages begin: `X-Svc-` if ids begin with `svc_`."""
+    """The prefix of a message's header names: `X-Svc-` if ids begin with `svc_`."""
     words = [word.capitalize() for word in id_prefix.split("_") if word]
     return "-".join(["X", *words, ""])
 
@@ -296,9 +296,9 @@ def public_key_text(pem: str) -> str:
 def after_attempt(
     message: WebhookMessage, now: datetime, http_status: int | None, response: str, url: str, attempts: int
 ) -> WebhookMessage:
-    """The message once an attempt to deliver it to `url` was answered with `http_status`, or by nobody (None).
+    """The message after an attempt to deliver it to `url` was answered with `http_status`, or not at all (None).
 
-    Its status is then `succeeded`, `retrying` if another attempt follows, or `failed` after so many `attempts`.
+    Its status is then `succeeded`, `retrying` if another attempt follows, or `failed` after `attempts` attempts.
     """
     succeeded = http_status in SUCCESS_STATUSES
     retries = message.retries + (not succeeded)

@@ -66,5 +66,5 @@ def _refund_book(reader: Reader, customer: Customer, payments: Sequence[Payment]
         attempts=attempts,
         notes={note.id: note for note in reader.tx.find(CreditNote, of_customer)} if attempts else {},
         closed={invoice.id for invoice in reader.tx.find(Invoice, of_customer, eq("status", InvoiceStatus.CLOSED))},
-        asked={id for id, task in ({**asking, **refunding}).items() if reader.tx.jobs.get(task.key) is not None},
+        awaited={id for id, task in ({**asking, **refunding}).items() if reader.tx.jobs.get(task.key) is not None},
     )

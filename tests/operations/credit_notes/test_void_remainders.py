@@ -113,7 +113,7 @@ def note(work: Work, invoice: Invoice, fee_id: str, share: Decimal) -> None:
     balance = balance_of(work, invoice)
     line = balance.fee(fee_id)
     assert line is not None
-    items = [(line, balance.left_of(line) * share)]
+    items = [(line, balance.creditable_cents_of(line) * share)]
     whole = balance.worth(items)
     if whole > 0:
         make(work, balance, items, Parts(credit=whole), reason=CreditNoteReason.OTHER)
@@ -162,7 +162,7 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
         )
         assert min(credit_note.sub_total_excluding_taxes_amount_cents, credit_note.taxes_amount_cents) >= 0
     for line in after.fees:
-        assert after.left_of(line) >= 0
+        assert after.creditable_cents_of(line) >= 0
     for taxed in invoice.applied_taxes:
         had = [
             applied_tax.amount_cents
@@ -178,7 +178,7 @@ def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingC
         ]
         assert sum(now) <= max(taxed.amount_cents, sum(had))
     if len(compensations) and compensations[-1].credit_status == "voided":
-        assert all(after.left_of(line) == 0 for line in after.fees)
+        assert all(after.creditable_cents_of(line) == 0 for line in after.fees)
         assert sum(note.total_amount_cents for note in after.notes) == most[0]
 
 

@@ -1,9 +1,9 @@
 """Aggregation: how the events of a bucket become units.
 
 Each aggregation type is a fold (`tally.Aggregation`) in a module of its own; `registry` maps wire values (`"sum_agg"`)
-to them. `fold` runs one over events and is what storage engines are tested against; `usage` (from events) and
-`usage_of` (from what an engine has counted) go on to proration, metric rounding and per-event lists, and give all
-that a charge model prices. `advance` is about events that are billed one by one.
+to them. `fold` runs one over events; storage engines are tested against it. `usage` (from events) and `usage_of` (from
+an engine's count) add proration, metric rounding and per-event lists, and return everything that a charge model prices.
+`advance` is about events that are billed one by one.
 """
 
 from __future__ import annotations

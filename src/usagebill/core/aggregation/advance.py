@@ -1,4 +1,4 @@
-"""Pay in advance: what one event adds to what a charge has billed in the period, and its ledger."""
+"""Pay in advance: the units that one event adds to those a charge has billed in the period, and the charge's ledger."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _UNIT_DECIMALS = 5
 class LedgerRow:
     """The state of one charge, filter and group of a subscription in a period, after an event.
 
-    `current` is the sum of the period's events, `maximum` the most that has been billed, `maximum_prorated` the same
-    after proration; `paid_events` is how many events have paid the fixed amount of a percentage charge. Each period
-    starts without a row, as what a recurring metric carries over was billed at renewal. The row before an event is the
-    one with the latest timestamp (then the latest created) in the period that is not the event's own.
+    `current` is the sum of the period's events, `maximum` the highest sum billed so far, `maximum_prorated` the same
+    after proration; `paid_events` counts the events that paid the fixed amount of a percentage charge. Each period
+    starts without a row, because the quantity that a recurring metric carries over was billed at renewal. The row
+    before an event is the one with the latest timestamp (then the latest created) in the period, other than the event's
+    own.
     """
 
     current: Decimal
@@ -40,9 +41,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventUnits:
-    """What one event adds: the units `billed`, those `shown` on its fee, and the ledger row after it (None without a
-    ledger).
-    """
+    """An event's units, `billed` and as `shown` on its fee, and the ledger row after it (None without a ledger)."""
 
     billed: Decimal
     shown: Decimal
@@ -51,7 +50,7 @@ class EventUnits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceUsage:
-    """The usages whose difference in price one event costs (`with_event` - `without_event`), and its units."""
+    """An event's units, and the two usages whose prices differ by its price (`with_event` - `without_event`)."""
 
     units: EventUnits
     with_event: Usage
@@ -63,9 +62,9 @@ def event_units(
 ) -> EventUnits:
     """The units that `event` adds, given the ledger row before it.
 
-    `was_active`: whether the event's value of a unique count was active before it. A decrease is never refunded within
-    a period, and growing back up to the most that was billed is free. A prorated maximum grows by the units billed, for
-    the days from the event's to the last of `window`, rounded up to 5 decimals.
+    `was_active`: whether the event's value of a unique count was already active. A decrease is never refunded within a
+    period, and growing back to the highest sum billed is free. A prorated maximum grows by the units billed, for the
+    days from the event's to the last of `window`, rounded up to 5 decimals.
     """
     accumulation = AGGREGATIONS[metric.aggregation_type].accumulation
     match accumulation:
@@ -98,10 +97,10 @@ def advance_usage(
 ) -> AdvanceUsage:
     """The usage up to and including `event`, and the same without it.
 
-    `tally`, `running_totals` and `event_values` are of the event's bucket and group, over all that the aggregation
-    counts up to and including the event (`events.up_to`). Both sides have the same running totals; the side without
-    the event leaves it out of the event values and counts one event less. A prorated charge (standard only) prices
-    the prorated units of the event alone. Units are not rounded by the metric.
+    `tally`, `running_totals` and `event_values` cover all events of the event's bucket and group that the aggregation
+    counts, up to and including the event (`events.up_to`). Both sides have the same running totals; the side without
+    the event leaves it out of the event values and counts one event less. A prorated charge (standard only) prices only
+    the prorated units of the event. Units are not rounded by the metric.
     """
     units = event_units(metric, event, previous, window, was_active=was_active)
     if prorated:
@@ -143,8 +142,8 @@ def current_usage(
     """The usage of a pay-in-advance charge so far: shows the current units, prices the billed ones.
 
     `tally` is the aggregation up to the end of `window` without proration, `row` the period's latest ledger row,
-    `prorated` the prorated aggregation of a prorated charge (None: not prorated). Nothing is below 0; metric
-    rounding applies.
+    `prorated` the prorated aggregation (None if the charge is not prorated). Nothing is below 0; metric rounding
+    applies.
     """
     present = tally.units
     if AGGREGATIONS[metric.aggregation_type].accumulation not in COUNTED_FROM_FIRST:

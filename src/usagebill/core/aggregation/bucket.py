@@ -49,7 +49,7 @@ def usage_of(
     running_totals: tuple[Decimal, ...] = (),
     event_values: tuple[Decimal, ...] = (),
 ) -> Usage:
-    """The usage to price, from what an engine or `fold` has counted: metric rounding applies here.
+    """The usage to price, from the count of an engine or of `fold`; metric rounding applies here.
 
     With `proration` the prorated units are priced and those of `tally` shown; events_count is then the tally's for a
     sum and the whole prorated units for a unique count.
@@ -87,8 +87,8 @@ def usage(
 ) -> Usage:
     """The usage of one bucket (or group) over `window`, billed in arrears.
 
-    `events` are those of the bucket; what lies outside the metric's scope is left out. `free_events` and `free_units`
-    are the charge's free_units_per_events and free_units_per_total_aggregation, `with_event_values` is set if its
+    `events` are those of the bucket; events outside the metric's scope are left out. `free_events` and `free_units` are
+    the charge's free_units_per_events and free_units_per_total_aggregation. `with_event_values` is set if the charge's
     price depends on single events (per-transaction bounds).
     """
     counted = [event for event in events if in_scope(metric, event, window)]
@@ -110,8 +110,12 @@ def usage(
 
 
 def active_before(events: Iterable[Event], event: Event, field_name: str | None) -> bool:
-    """Whether the unique value of `event` is active before it: its latest earlier event is an `add`."""
+    """Whether the unique value of `event` is already active: its latest earlier event is an `add`."""
     value = property_of(event, field_name)
-    earlier = (other for other in events if other.order < event.order and property_of(other, field_name) == value)
+    earlier = (
+        candidate
+        for candidate in events
+        if candidate.order < event.order and property_of(candidate, field_name) == value
+    )
     active = UniqueCount(field_name=field_name)
     return active.result(fold_events(active, earlier)).units == 1

@@ -1,4 +1,4 @@
-"""count_agg: every event counts one, whatever its properties."""
+"""count_agg: every event counts as one, whatever its properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Count", "Counted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """How many events there were, and the sum of their own prices in cents."""
+    """The number of events, and the sum of their own prices in cents."""
 
     events_count: int = 0
     amount_cents: Decimal = ZERO

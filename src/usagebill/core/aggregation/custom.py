@@ -1,4 +1,4 @@
-"""custom_agg: a program of the caller's own that takes events one by one."""
+"""custom_agg: a program supplied by the caller that processes events one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Custom", "Program", "Running", "unchanged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """What a program has made of the events so far: the units, and the amount in cents."""
+    """A program's result for the events so far: the units, and the amount in cents."""
 
     units: Decimal = ZERO
     amount_cents: Decimal = ZERO
@@ -27,13 +27,13 @@ Program: TypeAlias = Callable[[Running, Event], Running]
 
 
 def unchanged(running: Running, event: Event) -> Running:
-    """The program of a metric that has none: events change nothing."""
+    """The default program of a metric: events change nothing."""
     return running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Custom(Aggregation[tuple[Event, ...]]):
-    """What `program` makes of all events in order of time, starting at `initial` (the saved state if recurring)."""
+    """The result of `program` over all events in order of time, from `initial` on (the saved state if recurring)."""
 
     program: Program = unchanged
     initial: Running = Running()

@@ -15,7 +15,9 @@ __all__ = ["Last", "Latest"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Last:
-    """The latest value and its place in time (None before the first), of how many events, and their own prices."""
+    """The latest value and its place in time (None before the first), with the number of events and the sum of their
+    prices.
+    """
 
     order: tuple[datetime, datetime, str] | None = None
     value: Decimal = ZERO
@@ -25,7 +27,7 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latest(Aggregation[Last]):
-    """`field_name` of the latest event (of one timestamp: the last received), 0 if that is negative."""
+    """`field_name` of the latest event (the last received, if several share a timestamp), 0 if that is negative."""
 
     field_name: str | None
 

@@ -1,4 +1,4 @@
-"""Lists that some charge models need besides the units: the values of single events, and running totals."""
+"""Lists that some charge models need in addition to the units: the values of single events, and running totals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ones(events: Sequence[Event], _: str | None) -> tuple[Decimal, ...]:
 
 
 def one_each_operation(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
-    """1 for each event that adds or removes a value, repeats too."""
+    """1 for each event that adds or removes a value, including repeats."""
     operations = (event for event in events if property_of(event, field_name) is not None and operation_of(event))
     return tuple(ONE for _ in operations)
 
@@ -29,19 +29,19 @@ def numbers(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, .
 
 
 def largest_only(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
-    """The largest number at the event that set it, 0 at the others."""
+    """The largest number, at the event that set it; 0 at all others."""
     values = numbers(events, field_name)
     return _only(values.index(max(values)), values) if values else ()
 
 
 def last_only(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
-    """The last number (at least 0) at the event that set it, 0 at the others."""
+    """The last number (at least 0), at the event that set it; 0 at all others."""
     values = [max(value, ZERO) for value in numbers(events, field_name)]
     return _only(len(values) - 1, values) if values else ()
 
 
 def counted_totals(units: Decimal, *, free_events: int | None, free_units: Decimal | None) -> tuple[Decimal, ...]:
-    """1, 2, ... up to `units`, but at most up to the second total that neither limit leaves free."""
+    """1, 2, ... up to `units`, cut after the second total that exceeds both limits."""
     if not free_events and not free_units:
         return ()
     furthest = max(free_events or 0, int(ceil_to(free_units or ZERO, 0))) + 2
@@ -51,8 +51,8 @@ def counted_totals(units: Decimal, *, free_events: int | None, free_units: Decim
 def summed_totals(
     values: Iterable[Decimal], *, free_events: int | None, free_units: Decimal | None
 ) -> tuple[Decimal, ...]:
-    """Running totals of `values` (in order of time): of the first `free_events`, or else up to and including the
-    first that is above `free_units`.
+    """Running totals of `values` (in order of time): those of the first `free_events`, or else up to and including the
+    first above `free_units`.
     """
     totals: list[Decimal] = []
     running = ZERO

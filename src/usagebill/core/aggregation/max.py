@@ -14,7 +14,7 @@ __all__ = ["Largest", "Max"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Largest:
-    """The largest value so far (None before the first), of how many events, and the sum of their own prices."""
+    """The largest value so far (None before the first), the number of events, and the sum of their prices in cents."""
 
     value: Decimal | None = None
     events_count: int = 0
@@ -23,7 +23,7 @@ class Largest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Max(Aggregation[Largest]):
-    """The largest `field_name`: negative if every value is, 0 without any."""
+    """The largest `field_name`: negative if every value is, 0 if there is none."""
 
     field_name: str | None
 

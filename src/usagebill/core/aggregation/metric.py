@@ -1,7 +1,8 @@
-"""What an aggregation needs to know of a billable metric and of the period, and unit rounding."""
+"""The parts of a billable metric and of a period that aggregations need, and unit rounding."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from decimal import Decimal
@@ -11,12 +12,16 @@ from usagebill.core.days import days_between
 from usagebill.core.numbers import ceil_to, floor_to, round_to
 
 __all__ = [
+    "ROUNDINGS",
     "Metric",
     "Window",
     "round_units",
 ]
 
-_MOST_PLACES = 100  # beyond the digits of any number there is nothing to round
+_MOST_PLACES = 100  # no number has more digits to round
+
+# Rounding functions of metrics: (units, decimals) -> rounded units.
+ROUNDINGS: Mapping[str, Callable[[Decimal, int], Decimal]] = {"round": round_to, "ceil": ceil_to, "floor": floor_to}
 
 
 class Metric(Protocol):
@@ -54,8 +59,8 @@ class Window:
 
     @property
     def days(self) -> int:
-        """Billed days of the window: one less, but not below 0, if an upgrade ended it, as the day of an upgrade
-        belongs to the new plan.
+        """Billed days of the window. One less (but not below 0) if an upgrade ended it: the day of an upgrade belongs
+        to the new plan.
         """
         days = days_between(self.start, self.end, self.tz)
         return max(days - 1, 0) if self.ended_by_upgrade else days
@@ -78,12 +83,5 @@ def round_units(units: Decimal, metric: Metric) -> Decimal:
     exponent = units.as_tuple().exponent
     if isinstance(exponent, int) and -exponent <= places:
         return units
-    match metric.rounding_function:
-        case "round":
-            return round_to(units, places)
-        case "ceil":
-            return ceil_to(units, places)
-        case "floor":
-            return floor_to(units, places)
-        case _:
-            return units
+    function = metric.rounding_function
+    return units if function is None else ROUNDINGS[function](units, places)

@@ -49,9 +49,9 @@ def persisted_units(units: Decimal, window: Window) -> Decimal:
 def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
     """The sum of `field_name` over all history up to the end of `window`, prorated.
 
-    The sum before the window is weighted by the billed days; each event inside by the local days from its own to the
-    last, inclusive, divided by the period's (20 decimals). A negative value is refunded from its day on. The first
-    stretch is the sum before the window, unless that is 0.
+    The sum before the window is weighted by the billed days. Each event inside is weighted by the local days from its
+    own to the last, inclusive, divided by the period's days (20 decimals). A negative value is refunded from its day
+    on. The first stretch is the sum before the window, unless that is 0.
     """
     start = cut_to_seconds(window.start)
     before, current = ZERO, []
@@ -86,9 +86,9 @@ def prorated_by_day(before: Decimal, sums: Iterable[tuple[datetime, Decimal]], w
 def prorated_unique_count(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
     """The distinct values of `field_name` over all history up to the end of `window`, prorated.
 
-    A value is weighted by the local days from its adding (or the window's start) to its removal (or the window's end),
-    inclusive: adding and removing it on one day is one day, and so is adding it again on the day of its removal. Values
-    removed before the window weigh nothing and have no stretch.
+    A value is weighted by the local days from its addition (or the window's start) to its removal (or the window's
+    end), inclusive: added and removed on one day counts one day, and so does a value added again on the day of its
+    removal. Values removed before the window weigh nothing and have no stretch.
     """
     by_value: defaultdict[str, list[tuple[Event, Operation]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event.order):
@@ -114,7 +114,7 @@ def prorated_unique_count(events: Iterable[Event], field_name: str | None, windo
 
 
 def _spells(operations: list[tuple[Event, Operation]], window: Window) -> list[tuple[Event, Event | None]]:
-    """The spans in which one value was active: each adding with the removal that ended it, if any."""
+    """The spans in which one value was active: each addition with the removal that ended it, if any."""
     last_adding: dict[date, Event] = {}
     for event, operation in operations:
         if operation is Operation.ADD:

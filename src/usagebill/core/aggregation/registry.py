@@ -177,8 +177,8 @@ def fold(
 ) -> AggregateResult:
     """The result of `aggregation_type` over `events`, in any order; they are assumed to be in its scope.
 
-    `window` and `initial_level` matter to a level held over time only (ValueError without a window), `program` to
-    custom aggregations only. KeyError for an unknown type.
+    `window` and `initial_level` matter only to a level held over time (ValueError without a window), `program` only to
+    custom aggregations. KeyError for an unknown type.
     """
     question = Question(field_name=field_name, window=window, initial_level=initial_level, program=program)
     return AGGREGATIONS[aggregation_type].fold(question, events)
@@ -187,7 +187,7 @@ def fold(
 def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tuple[Decimal, ...]:
     """One value per event of the period from `start`, in order of time, even if the metric counts all history.
 
-    None for a type without values of single events, whose charges have no bounds on them.
+    Empty for a type without values of single events; its charges have no per-transaction bounds.
     """
     values_of = AGGREGATIONS[metric.aggregation_type].event_values
     if values_of is None:
@@ -200,10 +200,10 @@ def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tu
 def running_totals(
     metric: Metric, events: Iterable[Event], units: Decimal, *, free_events: int | None, free_units: Decimal | None
 ) -> tuple[Decimal, ...]:
-    """Running totals of the units, from which a percentage charge takes its free units; none if neither limit is
-    set (`free_units_per_events` and `free_units_per_total_aggregation` of the charge).
+    """Running totals of the units, from which a percentage charge takes its free units; empty if neither limit is set
+    (`free_units_per_events` and `free_units_per_total_aggregation` of the charge).
 
-    `events` are all that the aggregation counts (all history for a recurring sum), `units` its result.
+    `events` are all those that the aggregation counts (all history for a recurring sum), `units` its result.
     """
     kind = AGGREGATIONS[metric.aggregation_type].running_totals
     match kind:

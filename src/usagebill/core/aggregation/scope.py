@@ -1,4 +1,4 @@
-"""Scope: which events a billable metric sees."""
+"""Scope: the events that a billable metric counts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["billable_in_advance", "counts", "counts_history", "in_scope", "lacks
 
 
 def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
-    """Whether all earlier events of the external subscription id count, those of earlier subscriptions included.
+    """Whether all earlier events of the external subscription id count, including those of earlier subscriptions.
 
-    True for recurring sum and unique count. A recurring weighted sum takes its history from its initial
-    level instead.
+    True for recurring sums and unique counts. A recurring weighted sum takes its history from its initial level
+    instead.
     """
     return recurring and AGGREGATIONS[aggregation_type].accumulation in COUNTED_FROM_FIRST
 
@@ -25,7 +25,7 @@ def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
 def lower_bound(aggregation_type: str, *, recurring: bool, start: datetime) -> datetime | None:
     """The earliest timestamp (inclusive) of events that count; None if all history does.
 
-    It is `start` cut to the second: most senders have whole seconds, and a subscription may start within one.
+    It is `start` cut to the second: most senders use whole seconds, and a subscription may start within one.
     """
     return None if counts_history(aggregation_type, recurring=recurring) else cut_to_seconds(start)
 
@@ -39,7 +39,7 @@ def in_scope(metric: Metric, event: Event, window: Window) -> bool:
 def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
     """Whether the aggregation counts `event`. Events that do not count open no group either.
 
-    Sums and comparisons need a number, a unique count needs a value and a known operation; the other types count any
+    Sums, maxima and latest values need a number, a unique count a value and a known operation; other types count any
     event.
     """
     aggregation = AGGREGATIONS[aggregation_type]
@@ -53,7 +53,7 @@ def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
 def lacks_property(metric: Metric, event: Event) -> bool:
     """Whether `event` cannot count for `metric` (`missing_aggregation_property` of the hourly check).
 
-    Its field is missing or null, or is not numeric if a number is needed. Never if no property is read.
+    True if its field is missing or null, or not numeric although a number is needed; never if no property is read.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]
     if aggregation.field is FieldUse.NONE or metric.field_name is None:
@@ -64,10 +64,10 @@ def lacks_property(metric: Metric, event: Event) -> bool:
 
 
 def billable_in_advance(metric: Metric, event: Event) -> bool:
-    """Whether `event` is priced at once by pay-in-advance charges on `metric`.
+    """Whether pay-in-advance charges on `metric` price `event` at once.
 
-    Always if no property is needed; otherwise its field must hold something (not null, empty or false), which is a
-    number where one is needed, and a unique count's operation must be `add` or `remove`.
+    Always if no property is needed. Otherwise its field must hold something (not null, empty or false), a number if one
+    is needed, and a unique count's operation must be `add` or `remove`.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]
     if aggregation.field is not FieldUse.NEEDED or metric.field_name is None:

@@ -14,7 +14,7 @@ __all__ = ["Sum", "Summed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summed:
-    """The sum so far, of how many events, and the sum of their own prices in cents."""
+    """The sum so far, with the number of events and the sum of their own prices in cents."""
 
     units: Decimal = ZERO
     events_count: int = 0

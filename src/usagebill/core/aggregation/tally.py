@@ -38,13 +38,13 @@ class AggregateResult:
 class Aggregation(ABC, Generic[State]):
     """A fold over the events of a bucket.
 
-    States form a commutative monoid: `merge` is associative and commutative with `empty()` as its neutral element,
-    so the result depends neither on the order of arrival nor on how the events were split into parts.
+    States form a commutative monoid: `merge` is associative and commutative with `empty()` as its neutral element, so
+    the result depends neither on the order of arrival nor on how the events were split.
     """
 
     @abstractmethod
     def empty(self) -> State:
-        """The state of no event."""
+        """The state without events."""
 
     @abstractmethod
     def of(self, event: Event) -> State:
@@ -52,7 +52,7 @@ class Aggregation(ABC, Generic[State]):
 
     @abstractmethod
     def merge(self, left: State, right: State) -> State:
-        """The state of the events of both, which have no event in common."""
+        """The merged state of two disjoint sets of events."""
 
     @abstractmethod
     def result(self, state: State) -> AggregateResult:

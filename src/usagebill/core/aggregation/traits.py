@@ -1,4 +1,4 @@
-"""Traits of aggregation types: all that other code needs to know of one."""
+"""Traits of aggregation types: everything that other code needs to know about them."""
 
 from __future__ import annotations
 
@@ -25,42 +25,44 @@ __all__ = [
 
 
 class FieldUse(Enum):
-    """What an aggregation uses the metric's `field_name` for."""
+    """How an aggregation uses the metric's `field_name`."""
 
-    NONE = "none"  # no property of events is read: the name is dropped
+    NONE = "none"  # no property of events is read; the name is dropped
     OPTIONAL = "optional"
     NEEDED = "needed"
 
 
 class Accumulation(Enum):
-    """What events accumulate: a recurring metric carries it over, and a charge in advance keeps a ledger of it."""
+    """The quantity that events accumulate: a recurring metric carries it over, and a charge in advance keeps a ledger
+    of it.
+    """
 
     NOTHING = "nothing"
     SUM = "sum"  # the sum of all events
-    VALUES = "values"  # the values that are active; events add and remove them
-    LEVEL = "level"  # a level that is held over time; it is carried as a number and not counted again
+    VALUES = "values"  # the active values; events add and remove them
+    LEVEL = "level"  # a level held over time; it is carried over as a number and not recounted
 
 
-# What events accumulate is counted again from the first of them on.
+# Accumulations that are recounted from the first event on.
 COUNTED_FROM_FIRST = (Accumulation.SUM, Accumulation.VALUES)
 
 
 class RunningTotals(Enum):
-    """What the free units of a percentage charge are counted against."""
+    """The running totals that the free units of a percentage charge are compared with."""
 
     NONE = "none"
     COUNTED = "counted"  # 1, 2, 3 ... up to the units
-    SUMMED = "summed"  # the sums of the events, one by one
+    SUMMED = "summed"  # the running sums of the events
 
 
 class EventEffect(Enum):
-    """What one more event can do to the units at most, wherever it stands in time."""
+    """The most that one more event can do to the units, wherever it falls in time."""
 
     ONE = "adds_one"
     VALUE = "adds_value"
     REPLACES = "becomes_units"  # the units may become its value
     WEIGHTED = "adds_value_over_time"  # its value, held from the start of the period to its end
-    UNKNOWN = "unknown"  # there is no such bound: usage is counted again
+    UNKNOWN = "unknown"  # no such bound exists: usage is recounted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +75,20 @@ class Question:
     program: Program
 
 
-# The events of a period in order of time, and the metric's field name -> one value an event.
+# (the events of a period in order of time, the metric's field name) -> one value per event.
 EventValues = Callable[[Sequence[Event], str | None], tuple[Decimal, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregationType:
-    """An aggregation type. No trait has a default: adding a type means deciding each.
+    """An aggregation type. No trait has a default: adding a type means deciding each of them.
 
-    `fold` counts events. `numeric`: an event whose field holds no number does not count. `may_recur`: a metric may
+    `fold` counts events. `numeric`: an event without a number in its field does not count. `may_recur`: a metric may
     carry over into later periods. `in_advance`: events may be billed as they come. `by_percentage`: percentages may
-    price it. `event_values` gives the values that per-transaction prices need; None forbids per-transaction bounds.
-    `effect` bounds what one more event adds. `sums_event_prices`: the result adds up the prices sent with events.
-    `is_program`: the seller's own program decides.
-    `words` explain the units, with `{field}`, `{events}` and `{units}` filled in.
+    price it. `event_values` returns the values that per-transaction prices need; None forbids per-transaction bounds.
+    `effect` bounds the effect of one more event. `sums_event_prices`: the result adds up the prices sent with events.
+    `is_program`: the seller's own program decides. `words` explain the units, with `{field}`, `{events}` and `{units}`
+    filled in.
     """
 
     fold: Callable[[Question, Iterable[Event]], AggregateResult]

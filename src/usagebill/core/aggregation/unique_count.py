@@ -1,4 +1,4 @@
-"""unique_count_agg: how many distinct values of a property are active, each added and removed by events."""
+"""unique_count_agg: the number of active distinct values of a property; events add and remove values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Active", "Operation", "UniqueCount", "operation_of"]
 
 
 class Operation(StrEnum):
-    """What an event does to its value (`properties.operation_type`)."""
+    """The effect of an event on its value (`properties.operation_type`)."""
 
     ADD = "add"
     REMOVE = "remove"
 
 
 def operation_of(event: Event) -> Operation | None:
-    """The operation of the event, by default adding; None if it is unknown and the event is ignored."""
+    """The operation of the event, `add` by default; None if it is unknown and the event is ignored."""
     match property_of(event, "operation_type"):
         case None | "add":
             return Operation.ADD
@@ -35,7 +35,7 @@ def operation_of(event: Event) -> Operation | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Active:
-    """For each value, the place in time and the operation of its latest event; and the events' own prices."""
+    """The place in time and the operation of each value's latest event, and the sum of the events' own prices."""
 
     latest: Mapping[str, tuple[tuple[datetime, datetime, str], Operation]] = field(default_factory=dict)
     amount_cents: Decimal = ZERO
@@ -45,9 +45,9 @@ class Active:
 class UniqueCount(Aggregation[Active]):
     """The number of values of `field_name` (text form) whose latest operation is `add`.
 
-    An event counts only if its operation differs from the one before for its value, removed being the state before
-    the first: adds +1, removes -1, repeats 0. The sum of that is the number of values that were added last. Events
-    without the property, or with another operation, are ignored. events_count equals the units.
+    An event counts only if its operation differs from the previous one for its value (initially removed): an add counts
+    +1, a remove -1, a repeat 0. These add up to the number of values whose latest operation is an add. Events without
+    the property, or with another operation, are ignored. events_count equals the units.
     """
 
     field_name: str | None
@@ -65,8 +65,8 @@ class UniqueCount(Aggregation[Active]):
         more, fewer = (left, right) if len(left.latest) >= len(right.latest) else (right, left)
         latest = dict(more.latest)
         for value, (order, operation) in fewer.latest.items():
-            known = latest.get(value)
-            if known is None or known[0] < order:
+            latest_seen = latest.get(value)
+            if latest_seen is None or latest_seen[0] < order:
                 latest[value] = (order, operation)
         return Active(latest=latest, amount_cents=add(left.amount_cents, right.amount_cents))
 

@@ -22,8 +22,8 @@ _DECIMALS = 20
 def quotient(numerator: Decimal, denominator: Decimal) -> Decimal:
     """`numerator / denominator`, half away from zero at the number of decimals that weighted sums have always shown.
 
-    With both written in base 10000: w the place of the leading digit, L its value, q the difference of the places,
-    one less where the numerator's L is not larger; decimals = max(16 - 4 q, those of either, 0).
+    With both written in base 10000: w the place of the leading digit, L its value, q the difference of the places, one
+    less if the numerator's L is not larger; decimals = max(16 - 4 q, those of either, 0).
     """
     if numerator.is_zero():
         return ZERO
@@ -45,9 +45,10 @@ def _decimals(number: Decimal) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighted:
-    """Sum of the changes, sum of each change times the microseconds from 1970 to it, how many, the last's timestamp.
+    """The sum of the changes, the sum of change x microseconds since 1970, the number of changes, and the last
+    timestamp.
 
-    That is all the area under the level needs: each change adds itself times the time from it to the end.
+    These determine the area under the level: each change contributes itself times the time from it to the end.
     """
 
     change: Decimal = ZERO

@@ -1,1 +1,1 @@
-"""What documents say: invoices and credit notes as people read them, and as machines do (UBL, CII)."""
+"""Documents: invoices and credit notes for people to read, and as XML for machines (UBL, CII)."""

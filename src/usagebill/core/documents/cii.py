@@ -129,7 +129,7 @@ def _agreement(document: ElectronicDocument) -> Element:
 
 
 def _registration(document: ElectronicDocument, contact: Contact) -> Element | None:
-    # What lies outside the tax names nobody's VAT number.
+    # Outside the scope of the tax, no VAT number may be named.
     if not document.seller_pays_tax or not is_vat_number(contact.tax_number):
         return None
     return element("ram:SpecifiedTaxRegistration", leaf("ram:ID", contact.tax_number, {"schemeID": "VA"}))

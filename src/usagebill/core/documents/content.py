@@ -9,7 +9,7 @@ __all__ = ["Content", "Page", "Party", "Row", "Section", "Table", "Total"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Party:
-    """A block of lines under a heading, the name first: who issues a document, or whom it is for."""
+    """A block of lines under a heading, the name first: the issuer or the recipient of a document."""
 
     heading: str
     name: str
@@ -31,7 +31,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under the headings of their columns; the first heading may be a label of the whole table."""
+    """Rows below column headings; the first heading may label the whole table."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -67,7 +67,7 @@ class Section:
 class Content:
     """A document from its title to its footer. `logo` is a data URL (PNG or JPEG in base64).
 
-    `facts` are labels with their values; `about` stands below the amount.
+    `facts` are labels with their values; `about` is shown below the amount.
     """
 
     locale: str

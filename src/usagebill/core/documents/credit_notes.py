@@ -60,7 +60,7 @@ def _money(source: CreditNoteSource, cents: int) -> str:
 
 
 def _settlement_line(source: CreditNoteSource, words: Words) -> str:
-    """How the note was given: only the date if it was given in more than one way."""
+    """How the note's total was given: only the date if it was split."""
     note = source.note
     day = date_text(note.issuing_date, source.invoice.locale)
     ways = {

@@ -1,4 +1,4 @@
-"""E-invoices: the figures of an invoice or credit note for its XML forms (UBL, CII), as EN 16931 wants them.
+"""E-invoices: the figures of an invoice or credit note for its XML forms (UBL, CII), as EN 16931 requires them.
 
 Amounts here are major units with two decimals; prices and quantities are exact.
 """
@@ -50,21 +50,21 @@ _TAXED, _ZERO_RATED, _EXEMPT, _REVERSE_CHARGE, _OUTSIDE = "S", "Z", "E", "AE", "
 _HUNDRED = Decimal(100)
 _RATE_DECIMALS = 6
 _PRICE_DECIMALS = 15
-# Why a category has no tax, as a code of VATEX.
+# The reason why a category has no tax, as a VATEX code.
 EXEMPTIONS = {_OUTSIDE: "VATEX-EU-O", _REVERSE_CHARGE: "VATEX-EU-AE"}
-# How far quantity times price may be from the amount of a line, in major units.
+# The most that quantity times price may deviate from the amount of a line, in major units.
 _LINE_TOLERANCE = Decimal("0.01")
 _STATED_DECIMALS = 2
-# What the code lists of EN 16931 do not have: there are no e-invoices with these.
+# Currencies missing from the code lists of EN 16931: there are no e-invoices in them.
 _UNLISTED_CURRENCIES = frozenset({"ANG", "BGN", "HRK", "MRO", "SLL", "STD"})
 _UNLISTED_COUNTRIES = frozenset({"SS"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxGroup:
-    """What is taxed alike, at a rate in percent.
+    """Lines taxed alike, at a rate in percent.
 
-    `category`: S taxed, Z at rate zero, E exempt, AE reverse charge, O outside the scope of the tax; `reason` says why
+    `category`: S taxed, Z zero rate, E exempt, AE reverse charge, O outside the scope of the tax; `reason` says why
     there is no tax. `allowance` is the group's part of the reductions.
     """
 
@@ -79,7 +79,7 @@ class TaxGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectronicLine:
-    """`price` is of `base` units, of one if there is none."""
+    """`price` is the price of `base` units, or of one unit if `base` is null."""
 
     name: str
     description: str
@@ -93,7 +93,7 @@ class ElectronicLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """How an amount is paid: a code of UNTDID 4461, and the same in words."""
+    """How an amount is paid: a code of UNTDID 4461, and its description."""
 
     code: str
     text: str
@@ -101,10 +101,10 @@ class Means:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectronicDocument:
-    """An invoice, or a credit note (type code 381), whose positive amounts are what it takes back.
+    """An invoice, or a credit note (type code 381), whose positive amounts are those it takes back.
 
-    `corrects` is the number and issuing date of the invoice of a credit note. `is_xrechnung`: it has all that
-    XRechnung asks for beyond EN 16931. Figures are described at `Stated`.
+    `corrects` is the number and issuing date of a credit note's invoice. `is_xrechnung`: it meets all requirements of
+    XRechnung beyond EN 16931. Figures are described at `Stated`.
     """
 
     id: str
@@ -146,7 +146,7 @@ def is_eligible(entity: BillingEntity) -> bool:
 
 
 def gaps(source: InvoiceSource) -> dict[str, list[str]]:
-    """What an invoice and its credit notes lack for EN 16931, as field -> codes; empty if nothing.
+    """The details that an invoice and its credit notes lack for EN 16931, as field -> codes; empty if there are none.
 
     Fields are those of `billing_entity`, `customer` and the invoice itself.
     """
@@ -240,7 +240,7 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     )
 
 
-# An invoice of nothing has a line all the same: the standard asks for one.
+# A zero invoice has a line too: the standard requires one.
 _NOTHING = Line(kind=(_ZERO_RATED, ZERO), amount=ZERO, reduction=ZERO, tax=ZERO)
 
 
@@ -259,7 +259,9 @@ def _empty_line(words: Words) -> ElectronicLine:
 
 
 def _means(source: InvoiceSource, words: Words) -> Means | None:
-    """How the invoice is paid: its due amount, else what has paid it. The standard knows one way."""
+    """How the invoice is paid: the means for the amount due, else those it was paid by. The standard allows only
+    one.
+    """
     invoice = source.invoice
 
     def text(template: str, cents: int) -> str:
@@ -275,7 +277,7 @@ def _means(source: InvoiceSource, words: Words) -> Means | None:
 
 
 def _exact_amounts(source: InvoiceSource, cents: int) -> Iterable[str]:
-    """The total in words, if the two decimals of the standard cannot say it."""
+    """The exact total as text, if the two decimals of the standard cannot express it."""
     if exponent(source.invoice.currency) > _STATED_DECIMALS:
         total = exact_text(major_from_cents(cents, source.invoice.currency))
         yield f"Exact total: {total} {source.invoice.currency}"
@@ -287,7 +289,7 @@ def _parties(source: InvoiceSource) -> tuple[Contact, Contact]:
 
 
 def _readable(contact: Contact) -> Contact:
-    """The contact with a name that XML can hold."""
+    """The contact with a name that XML can represent."""
     name = cleaned(contact.display_name) or cleaned(contact.name) or cleaned(contact.code) or "-"
     return replace(contact, display_name=name, name=cleaned(contact.name) or name)
 
@@ -304,7 +306,7 @@ def _buyer_reference(source: InvoiceSource) -> str | None:
 
 
 def _delivered(source: InvoiceSource) -> date:
-    """The start of the earliest period that is billed."""
+    """The start of the earliest billed period."""
     invoice = source.invoice
     starts: list[datetime] = []
     if invoice.invoice_type in SUBSCRIPTION_TYPES:
@@ -333,9 +335,10 @@ def _kinds(source: InvoiceSource) -> Callable[[Fee], Kind]:
 
 
 def _rate(fee: Fee) -> Decimal:
-    """The rate that the taxes of a fee come to on the whole of it.
+    """The rate of the fee's taxes on its whole amount.
 
-    It is lower than that of its taxes if a provider taxes only a part of the fee, by more than a cent of rounding.
+    It is lower than the sum of the tax rates if a provider taxes only a part of the fee, by more than a cent of
+    rounding.
     """
     net = net_of_coupons(fee)
     untaxed = subtract(net, taxable(net, fee.taxes_base_rate))
@@ -365,7 +368,9 @@ def _groups(figures: Stated, words: Words, source: InvoiceSource) -> Iterable[Ta
 def _line(
     source: InvoiceSource, fee: Fee, description: str, quantity: Decimal, amount: Decimal, kind: Kind
 ) -> ElectronicLine:
-    """A line whose quantity times price is its amount: the price of all units together if that of one is not exact."""
+    """A line whose quantity times price is its amount: the price of all units together if the unit price is not
+    exact.
+    """
     units, price, base = round_to(quantity, _PRICE_DECIMALS), round_to(fee.precise_unit_amount, _PRICE_DECIMALS), None
     if price < ZERO or subtract(multiply(units, price), amount).copy_abs() > _LINE_TOLERANCE:
         if units.is_zero() or divide(amount, units) < ZERO:
@@ -387,7 +392,7 @@ def _line(
 
 
 def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
-    """The electronic form of an issued credit note: what it takes back."""
+    """The electronic form of an issued credit note, with the amounts it takes back."""
     note, of_invoice = source.note, source.invoice
     invoice, words = of_invoice.invoice, words_of(of_invoice.locale)
     fees = {fee.id: fee for fee in of_invoice.fees}

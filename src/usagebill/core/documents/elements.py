@@ -1,4 +1,4 @@
-"""Elements: XML as plain functions. Names carry their prefix; the root declares what the prefixes stand for."""
+"""Elements: XML as plain functions. Names include their prefix; the root declares the prefixes."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def leaf(name: str, text: str | None, attributes: Mapping[str, str] | None = Non
     shown = cleaned(text)
     if not shown:
         return None
-    made = Element(name, dict(attributes or {}))
-    made.text = shown
-    return made
+    created = Element(name, dict(attributes or {}))
+    created.text = shown
+    return created
 
 
 def cleaned(text: str | None) -> str:
-    """A text without the characters that XML does not know, and without blanks around it; empty if nothing is left."""
+    """A text without characters that XML does not allow, and without surrounding blanks; empty if nothing remains."""
     return _NOT_XML.sub("", text or "").strip()
 
 
 def element(name: str, *children: Element | None) -> Element:
-    """An element that holds others, those that are None left out."""
-    made = Element(name)
-    made.extend(child for child in children if child is not None)
-    return made
+    """An element with `children`, except those that are None."""
+    created = Element(name)
+    created.extend(child for child in children if child is not None)
+    return created
 
 
 def document_text(root: Element, namespaces: Mapping[str, str]) -> str:
-    """The whole document; `namespaces` are prefix -> name, the prefix empty for the default one."""
+    """The whole document; `namespaces` are prefix -> name, the default one with an empty prefix."""
     for prefix, name in namespaces.items():
         root.set(f"xmlns:{prefix}" if prefix else "xmlns", name)
     indent(root)
@@ -51,7 +51,7 @@ def number_text(value: Decimal) -> str:
 
 
 def exact_text(value: Decimal) -> str:
-    """A price of one unit or a quantity: with 2 decimals, or as many as it has, 15 at most."""
+    """A unit price or a quantity: with at least 2 and at most 15 decimals."""
     text = format(round_to(value, 15), "f")
     fraction = text.partition(".")[2].rstrip("0")
     return number_text(value) if len(fraction) <= 2 else text.rstrip("0")

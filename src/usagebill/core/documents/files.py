@@ -1,4 +1,4 @@
-"""Files: the documents that have been made, as stored."""
+"""Files: documents as stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DocumentKind(StrEnum):
     XML = "xml"
 
 
-# What is made of each document, in this order: the PDF carries the XML.
+# The files of each document, in the order of their creation: the PDF embeds the XML.
 ALL_KINDS = (DocumentKind.XML, DocumentKind.PDF)
 
 
@@ -39,9 +39,9 @@ class DocumentSubject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The file of an issued invoice, credit note or receipt (its `subject`). It is made once and never changes.
+    """The file of an issued invoice, credit note or receipt (its `subject`). It is created once and never changes.
 
-    `name` is what the file is called when it is saved.
+    `name` is the file name for saving it.
     """
 
     id: str
@@ -61,11 +61,11 @@ class Document:
 
 
 def document_token(key: str, document_id: str) -> str:
-    """The token in a document's address: its id, and a signature by the key of its organization."""
+    """The token in a document's address: its id, and a signature with the organization's key."""
     signature = hmac.new(key.encode(), f"document:{document_id}".encode(), hashlib.sha256).hexdigest()
     return f"{document_id}.{signature}"
 
 
 def id_of_token(token: str) -> str:
-    """The id of the document that a token names, whether or not its signature is good."""
+    """The id of the document in a token, whether or not its signature is valid."""
     return token.partition(".")[0]

@@ -70,7 +70,7 @@ def invoice_content(source: InvoiceSource) -> Content:
 
 
 def parties(source: InvoiceSource, recipient_heading: str) -> tuple[Party, Party]:
-    """Who issues and who receives the document; for a self-billed invoice the customer is the one who issues it."""
+    """The issuer and the recipient of the document; a self-billed invoice is issued by the customer."""
     words = words_of(source.locale)
     contacts = [entity_contact(source.entity), customer_contact(source.customer)]
     if source.invoice.self_billed:
@@ -160,7 +160,7 @@ def _dated(fee: Fee, naming: Naming) -> list[Row]:
 
 
 def _by_subscription(source: InvoiceSource) -> dict[str, list[Fee]]:
-    """The fees of each subscription of the invoice, subscriptions by name."""
+    """The fees of each subscription of the invoice, subscriptions sorted by name."""
     ids = [period.subscription_id for period in source.periods] + [fee.subscription_id or "" for fee in source.fees]
     ids.sort(key=lambda id: (source.subscription_names.get(id, "").casefold(), id))
     return {id: [fee for fee in source.fees if (fee.subscription_id or "") == id] for id in dict.fromkeys(ids)}
@@ -281,7 +281,7 @@ def _prepaid(source: InvoiceSource, words: Words) -> Iterable[Total]:
 
 
 def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Iterable[Total]:
-    """A row for each tax, the highest rate first; one of zero if there is none."""
+    """A row for each tax, the highest rate first; a single zero row if there are no taxes."""
     words = words_of(locale)
     if not lines:
         yield Total(label=words.no_tax.format(rate=rate_text(ZERO, locale)), amount=money_text(0, currency, locale))
@@ -292,7 +292,7 @@ def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Itera
 
 
 def _base_cents(applied: AppliedTax) -> int:
-    """What the tax was applied to: less than the fees if a tax provider taxes only a part of them."""
+    """The base of the tax: less than the fees if a tax provider taxes only a part of them."""
     if applied.tax_id is not None or applied.rate.is_zero():
         return applied.base_amount_cents
     taxed = divide(multiply(applied.precise_amount_cents, Decimal(100)), applied.rate)
@@ -303,7 +303,7 @@ def _base_cents(applied: AppliedTax) -> int:
 
 
 def tax_notes(source: InvoiceSource) -> Iterable[str]:
-    """Why a sale carries no tax by EU rules, if the billing entity applies them."""
+    """The reason why a sale carries no tax by EU rules, if the billing entity applies them."""
     words = words_of(source.locale)
     codes = {line.code for line in source.invoice.applied_taxes}
     if not source.entity.eu_tax_management:

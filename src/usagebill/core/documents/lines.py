@@ -32,7 +32,7 @@ _HUNDREDTHS = Decimal(100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """What rows need besides the fee; see `InvoiceSource`."""
+    """The data that rows need besides the fee; see `InvoiceSource`."""
 
     words: Words
     locale: str
@@ -82,7 +82,7 @@ _RANK = {"subscription": 0, "fixed_charge": 1, "charge": 2, "commitment": 3}
 def ordered(fees: Sequence[Fee], naming: Naming) -> list[Fee]:
     """The fees of a subscription's period: its own fee, fixed charges and charges by name, the commitment.
 
-    A true-up follows the fee that it brings up.
+    A true-up follows the fee that it raises to the minimum.
     """
     by_id = {fee.id: fee for fee in fees}
 
@@ -120,7 +120,7 @@ def _number(values: _Part, key: str) -> Decimal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prices:
-    """How the amounts of one fee are written: in its currency, or in its charge's pricing unit."""
+    """The notation of a fee's amounts: in its currency, or in its charge's pricing unit."""
 
     currency: str
     locale: str
@@ -138,7 +138,7 @@ class _Prices:
 
 
 def fee_rows(fee: Fee, naming: Naming) -> list[Row]:
-    """The rows of a fee: one, or its name, the parts of its amount and their subtotal."""
+    """The rows of a fee: a single one, or its name, the parts of its amount and their subtotal."""
     words, locale = naming.words, naming.locale
     unit = fee.pricing_unit_details
     prices = _Prices(
@@ -196,7 +196,7 @@ _Line = tuple[str, str, str, str]
 
 
 def _parts(fee: Fee, prices: _Prices, words: Words) -> Iterable[_Line]:
-    """Label, units, unit price and amount of each part of the fee's amount; none if it has a single one."""
+    """Label, units, unit price and amount of each part of the fee's amount; empty if there is only one part."""
     details = fee.amount_details
     for key in ("graduated_ranges", "graduated_percentage_ranges"):
         ranges = details.get(key)

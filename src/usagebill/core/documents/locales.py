@@ -1,7 +1,7 @@
 """Locales: how dates, amounts, units and rates are written in each language of documents.
 
-A locale is a language (`de`), written as its readers expect it (CLDR), or that with `@reference` behind it, written as
-the reference service does.
+A locale is a language (`de`), formatted as its readers expect (CLDR), or a language followed by `@reference`, formatted
+as the reference service does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "written",
 ]
 
-# What follows the language if the reference's forms are wanted.
+# The suffix of locales in the reference service's formats.
 REFERENCE = "@reference"
 
 _DOLLARS = (
@@ -48,9 +48,10 @@ _DECIMALS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How a locale writes. `day` takes day, month (a number), name (of the month) and year; `symbol` and `code` take
-    the unit and the amount; `months` is empty if `day` has no names. `symbols` are those of currencies, whose codes
-    stand in for the others."""
+    """The formats of a locale. `day` takes day, month (a number), name (of the month) and year; `symbol` and `code`
+    take the unit and the amount; `months` is empty if `day` has no month names. `symbols` are currency symbols; other
+    currencies are written with their code.
+    """
 
     day: str
     symbol: str
@@ -139,7 +140,7 @@ _REFERENCE_FORMATS: Mapping[str, Format] = {
 }
 
 
-# CLDR, as Babel has it.
+# CLDR, as published by Babel.
 _BLANK, _NARROW = "\u00a0", "\u202f"
 _AFTER = f"{{amount}}{_BLANK}{{unit}}"
 _COMMON_SYMBOLS = {
@@ -274,7 +275,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def language_of(locale: str) -> str:
-    """The language of a locale, in whatever forms it is written."""
+    """The language of a locale, in whatever formats it is written."""
     return locale.partition("@")[0]
 
 
@@ -284,10 +285,10 @@ def written(language: str, formats: str) -> str:
 
 
 def _format(locale: str) -> Format:
-    known = FORMATS.get(locale)
-    if known is None:
+    listed = FORMATS.get(locale)
+    if listed is None:
         return FORMATS["en" + REFERENCE if locale.endswith(REFERENCE) else "en"]
-    return known
+    return listed
 
 
 def date_text(day: date, locale: str) -> str:
@@ -298,7 +299,7 @@ def date_text(day: date, locale: str) -> str:
 
 
 def _grouped(value: Decimal, conventions: Format, *, least: int = 0) -> str:
-    """A number without a sign, with all its decimals and at least `least` of them, trailing zeros beyond cut."""
+    """A number without a sign, with all its decimals and at least `least`; further trailing zeros are cut."""
     whole, _, fraction = format(value.copy_abs(), "f").partition(".")
     fraction = fraction.rstrip("0").ljust(least, "0")
     groups = f"{int(whole):,}".replace(",", conventions.group)
@@ -309,13 +310,13 @@ def _with_unit(amount: Decimal, currency: str, locale: str, *, decimals: int) ->
     conventions = _format(locale)
     symbol = conventions.symbols.get(currency)
     text = _grouped(amount, conventions, least=decimals)
-    # A symbol that ends in a letter (FCFA) is kept apart from the digits, as a code is.
+    # A symbol that ends in a letter (FCFA) is separated from the digits, as a code is.
     pattern = conventions.code if symbol is None or symbol[-1].isalpha() else conventions.symbol
     return (conventions.minus if amount < ZERO else "") + pattern.format(unit=symbol or currency, amount=text)
 
 
 def money_text(cents: int, currency: str, locale: str) -> str:
-    """123450 cents of EUR as `€1,234.50` (en) or `1.234,50 €` (de); the code stands in for a missing symbol."""
+    """123450 cents of EUR as `€1,234.50` (en) or `1.234,50 €` (de); currencies without a symbol show their code."""
     return _with_unit(major_from_cents(cents, currency), currency, locale, decimals=exponent(currency))
 
 
@@ -328,7 +329,7 @@ def _shortened(value: Decimal) -> Decimal:
 
 
 def price_text(amount: Decimal, currency: str, locale: str) -> str:
-    """A price of one unit in major units, with at least the currency's own decimals: `$123.123457`, `$0.10`."""
+    """A unit price in major units, with at least the currency's own decimals: `$123.123457`, `$0.10`."""
     return _with_unit(_shortened(amount), currency, locale, decimals=exponent(currency))
 
 
@@ -340,7 +341,7 @@ def units_text(units: Decimal, locale: str) -> str:
 
 
 def rate_text(rate: Decimal, locale: str, *, decimals: int = 0) -> str:
-    """A rate in percent, with at least so many decimals: `5.5%` (en), `5,5 %` (de)."""
+    """A rate in percent, with at least `decimals` decimals: `5.5%` (en), `5,5 %` (de)."""
     conventions = _format(locale)
     amount = _grouped(rate, conventions, least=decimals)
     return (conventions.minus if rate < ZERO else "") + conventions.percent.format(amount=amount)

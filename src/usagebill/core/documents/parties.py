@@ -1,4 +1,4 @@
-"""Parties: who issues a document and who receives it."""
+"""Parties: the issuer and the recipient of a document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODE_LAST = frozenset({"GB", "IE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contact:
-    """A company or a person, as a document names it. `code` is what the seller's own books call it."""
+    """A company or a person as named in a document. `code` identifies it in the seller's own books."""
 
     code: str
     name: str
@@ -59,7 +59,7 @@ def entity_contact(entity: BillingEntity) -> Contact:
 
 
 def customer_contact(customer: Mapping[str, object]) -> Contact:
-    """The customer as a document keeps it: `legal name or name - first and last name`."""
+    """The customer as the document stores it: `legal name or name - first and last name`."""
 
     def text(name: str) -> str | None:
         value = customer.get(name)
@@ -88,7 +88,7 @@ def customer_contact(customer: Mapping[str, object]) -> Contact:
 
 
 def customer_facts(customer: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """The customer's metadata that is meant for its invoices, oldest first."""
+    """The customer's metadata to be shown on invoices, oldest first."""
     listed = customer.get("metadata")
     if not isinstance(listed, (list, tuple)):
         return ()

@@ -1,4 +1,4 @@
-"""UBL 2.1: a payment receipt as the XML file that goes beside its PDF, a response to each invoice that was paid."""
+"""UBL 2.1: a payment receipt as the XML file beside its PDF, with a response to each paid invoice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def receipt_ubl_text(source: ReceiptSource) -> str:
 
 
 def _response(source: InvoiceSource) -> Element:
-    """That an invoice was paid, by this payment or by this among others."""
+    """The statement that an invoice was paid, fully or partly, by this payment."""
     invoice = source.invoice
     return element(
         "cac:DocumentResponse",

@@ -1,4 +1,4 @@
-"""What a payment receipt says to people."""
+"""Payment receipts for people to read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["receipt_content"]
 
 
 def receipt_content(source: ReceiptSource) -> Content:
-    """The document of a receipt: what was paid, when, what is left to pay, and what it was paid for."""
+    """The document of a receipt: the amount paid, the date, the amount still due, and what was paid for."""
     locale, words = source.locale, words_of(source.locale)
     paid_on = date_text(local_date(source.payment.created_at, source.zone), locale)
     facts = [(words.receipt_number, source.receipt.number)]
@@ -44,7 +44,7 @@ def receipt_content(source: ReceiptSource) -> Content:
 
 
 def _method(payment: Payment) -> str:
-    """What was paid with: `Visa **** 1234`, `Sepa Debit`; nothing if that is not known."""
+    """The method of payment: `Visa **** 1234`, `Sepa Debit`; empty if unknown."""
     method = payment.method
     if method is None:
         return ""
@@ -58,7 +58,7 @@ def _money(source: ReceiptSource, cents: int) -> str:
 
 
 def _pages(source: ReceiptSource, words: Words) -> Iterable[Page]:
-    """The body of the invoice that was paid; of a payment request, a list of its invoices."""
+    """The body of the paid invoice; for a payment request, a list of its invoices."""
     if not source.of_request:
         for invoice in source.invoices:
             yield from invoice_content(invoice).pages

@@ -19,12 +19,11 @@ __all__ = ["CreditNoteSource", "InvoiceSource", "ReceiptSource"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceSource:
-    """An invoice and all that its documents show of others.
+    """An invoice and all other records that its documents show.
 
-    `customer` is the customer as the invoice keeps it, `locale` one of `FORMATS`, `zone` where days begin and end.
-    `subscription_names` and `plans` go by the ids of subscriptions, `coupons` by those of applied coupons,
-    `country_names` by country codes. `averaged` and `per_second` hold the ids of charges and fixed charges whose units
-    are prorated.
+    `customer` is the customer as stored with the invoice, `locale` one of `FORMATS`, `zone` the time zone of its days.
+    `subscription_names` and `plans` are keyed by subscription id, `coupons` by applied coupon id, `country_names` by
+    country code. `averaged` and `per_second` hold the ids of charges and fixed charges with prorated units.
     """
 
     invoice: Invoice
@@ -52,9 +51,9 @@ class CreditNoteSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptSource:
-    """A payment receipt with the invoices that were paid, one unless the payment is `of_request`.
+    """A payment receipt with the paid invoices, a single one unless the payment is `of_request`.
 
-    `customer` and `entity` are as the receipt keeps them; the other fields are those of `InvoiceSource`.
+    `customer` and `entity` are as stored with the receipt; the other fields are those of `InvoiceSource`.
     """
 
     receipt: PaymentReceipt

@@ -1,7 +1,7 @@
-"""Stated amounts: the figures of an e-invoice, which add up as the rules of EN 16931 ask.
+"""Stated amounts: the figures of an e-invoice, which add up as the rules of EN 16931 require.
 
-All are major units of the currency with two decimals, the most that the standard has. Ours are rounded once each: what
-is left over is spread by largest share, so that every sum is exactly that of what it sums.
+All are major units of the currency with two decimals, the most that the standard allows. Each figure of ours is rounded
+once: remainders are spread by largest share, so that every sum equals the sum of its parts.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from usagebill.core.numbers import ZERO, add, divide, multiply, round_to, subtra
 
 __all__ = ["Kind", "Line", "Stated", "StatedGroup", "stated"]
 
-# A category (UNCL 5305) and a rate in percent: what is taxed alike.
+# A category (UNCL 5305) and a rate in percent, which group lines taxed alike.
 Kind = tuple[str, Decimal]
 
 _HUNDRED = Decimal(100)
-# How far a tax may be from its rate of its base, in major units (BR-CO-17): anything below.
+# A tax may deviate from its rate times its base by less than this, in major units (BR-CO-17).
 _TOLERANCE = Decimal(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a line adds: its amount, and its precise shares of reductions and taxes, all in (fractions of) cents."""
+    """The contribution of a line: its amount, and its precise shares of reductions and taxes, all in (fractions of)
+    cents.
+    """
 
     kind: Kind
     amount: Decimal
@@ -35,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedGroup:
-    """What is taxed alike: `taxable` is its lines less its part of the reductions."""
+    """Lines taxed alike: `taxable` is their sum less the group's part of the reductions."""
 
     kind: Kind
     taxable: Decimal
@@ -47,8 +49,8 @@ class StatedGroup:
 class Stated:
     """`lines` are in the order of the lines, `groups` by rate, the highest first.
 
-    `payable` is what the document really asks for, less by `rounding` than what its figures come to where these cannot
-    say it: with fractions of hundredths (KWD), or taxes on lines that round to nothing.
+    `payable` is the amount that the document asks for. It differs by `rounding` from the sum of its figures if two
+    decimals cannot express them: fractions of hundredths (KWD), or taxes on lines that round to nothing.
     """
 
     lines: tuple[Decimal, ...]
@@ -64,7 +66,7 @@ class Stated:
 
 
 def stated(lines: Sequence[Line], *, currency: str, reductions: int, taxes: int, prepaid: int, payable: int) -> Stated:
-    """The figures of a document with these lines, of which there is one at least, and amounts in cents."""
+    """The figures of a document with these lines (at least one), given amounts in cents."""
 
     def major(cents: Decimal) -> Decimal:
         return round_to(major_from_cents(cents, currency), 2)
@@ -85,7 +87,7 @@ def stated(lines: Sequence[Line], *, currency: str, reductions: int, taxes: int,
     taxed = _taxed(kinds, bases, major(Decimal(taxes)), [total(line.tax for line in of_kind[kind]) for kind in kinds])
     exclusive = subtract(line_total, reduced)
     inclusive = add(exclusive, total(taxed))
-    paid, asked = major(Decimal(prepaid)), major(Decimal(payable))
+    paid, due = major(Decimal(prepaid)), major(Decimal(payable))
     return Stated(
         lines=tuple(amounts),
         groups=tuple(
@@ -98,16 +100,16 @@ def stated(lines: Sequence[Line], *, currency: str, reductions: int, taxes: int,
         taxes=total(taxed),
         tax_inclusive=inclusive,
         prepaid=paid,
-        rounding=subtract(asked, subtract(inclusive, paid)),
-        payable=asked,
+        rounding=subtract(due, subtract(inclusive, paid)),
+        payable=due,
     )
 
 
 def _spread(whole: Decimal, weights: Sequence[Decimal]) -> list[Decimal]:
-    """`whole` in parts of two decimals, as near to their weights as they can be while adding up to it."""
+    """`whole` split into parts of two decimals that add up to it, as close to their weights as possible."""
     sum_of_weights = total(weights)
     if sum_of_weights.is_zero():
-        # Nothing says whose it is: the first has all of it.
+        # Without weights, the first part gets all of it.
         return [whole if not at else ZERO for at in range(len(weights))]
     parts, spent, weighed = [], ZERO, ZERO
     for weight in weights:
@@ -121,7 +123,7 @@ def _spread(whole: Decimal, weights: Sequence[Decimal]) -> list[Decimal]:
 def _taxed(
     kinds: Sequence[Kind], bases: Sequence[Decimal], taxes: Decimal, weights: Sequence[Decimal]
 ) -> list[Decimal]:
-    """The taxes of the groups: the document's own; by their rates if those are too far from them."""
+    """The taxes of the groups: the document's own, or by their rates if the document's deviate too far from them."""
     rates = [rate for _, rate in kinds]
     by_rate = [round_to(divide(multiply(base, rate), _HUNDRED), 2) for base, rate in zip(bases, rates, strict=True)]
     stated_taxes = _spread(taxes, [ZERO if rate.is_zero() else part for rate, part in zip(rates, weights, strict=True)])

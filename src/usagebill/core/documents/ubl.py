@@ -1,4 +1,4 @@
-"""UBL 2.1: an e-invoice as the XML file that goes beside its PDF."""
+"""UBL 2.1: an e-invoice as the XML file beside its PDF."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _amount(document: ElectronicDocument, name: str, amount: Decimal) -> Element
 def _party(document: ElectronicDocument, contact: Contact) -> Element:
     sells = contact is document.seller
     legal_name = cleaned(contact.legal_name) or contact.name if sells else contact.display_name
-    # What lies outside the tax names nobody's VAT number.
+    # Outside the scope of the tax, no VAT number may be named.
     taxed = document.seller_pays_tax and is_vat_number(contact.tax_number)
     return element(
         "cac:Party",
@@ -122,7 +122,7 @@ def _allowance(document: ElectronicDocument, group: TaxGroup) -> Element:
 
 
 def _tax_subtotal(document: ElectronicDocument, group: TaxGroup) -> Element:
-    # XRechnung wants a rate also if there is no tax; EN 16931 does not mind.
+    # XRechnung requires a rate even if there is no tax; EN 16931 does not.
     stated = group.category != "O" or document.is_xrechnung
     return element(
         "cac:TaxSubtotal",

@@ -1,4 +1,4 @@
-"""What all documents in UBL 2.1 have in common: their names, who takes part, where, and under which number."""
+"""Parts that all UBL 2.1 documents share: namespaces, parties, addresses and identifiers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def email_of(contact: Contact) -> str:
 
 
 def endpoint(contact: Contact) -> Element | None:
-    """Where documents are sent to."""
+    """The address to which documents are sent."""
     return leaf("cbc:EndpointID", email_of(contact), {"schemeID": "EM"})
 
 

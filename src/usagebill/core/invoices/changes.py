@@ -1,4 +1,4 @@
-"""Changes of invoices: which requests are refused, and what payments, credit notes and time make of an invoice."""
+"""Changes of invoices: refused requests, and the invoice after payments, credit notes and the passage of time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_VALUE = 140
 def update_refusal(
     status: InvoiceStatus, payment_status: PaymentStatus, *, sent_status: str | None, items: int | None
 ) -> BillingError | None:
-    """Why an invoice in this state is not updated; None if it is.
+    """The refusal to update an invoice in this state; None if it may be updated.
 
     `sent_status` is the payment status that was sent, `items` the number of metadata items, None if not sent.
     """
@@ -68,21 +68,23 @@ def metadata_problems(items: Sequence[InvoiceMetadata]) -> Mapping[str, object]:
 
 
 def payment_refusal(invoice_type: InvoiceType, status: InvoiceStatus) -> BillingError | None:
-    """Why no payment is recorded for an invoice of this type in this state; None if one may be."""
+    """The refusal to record a payment for an invoice of this type in this state; None if one may be recorded."""
     if invoice_type != InvoiceType.ADVANCE_CHARGES and status not in PAYABLE:
         return Forbidden("feature_unavailable")
     return None
 
 
 def void_refusal(payment_status: PaymentStatus, *, gives_back: bool) -> BillingError | None:
-    """Why an issued invoice is not voided; None if it is. One that is paid needs a credit note that `gives_back`."""
+    """The refusal to void an issued invoice; None if it may be voided. A paid one needs a credit note that
+    `gives_back`.
+    """
     if payment_status == PaymentStatus.SUCCEEDED and not gives_back:
         return NotAllowed("not_voidable", f"paid, its payment_status {payment_status}")
     return None
 
 
 def voided(invoice: Invoice, now: datetime) -> Invoice:
-    """The invoice once it is voided: nothing is due of it, and nobody collects it. Raises `NotAllowed`."""
+    """The invoice as voided: nothing is due, and it is not collected. Raises `NotAllowed`."""
     return replace(
         invoice,
         status=transition(invoice.status, InvoiceEvent.VOID),
@@ -94,21 +96,21 @@ def voided(invoice: Invoice, now: datetime) -> Invoice:
 
 
 def with_offset(invoice: Invoice, cents: int, now: datetime) -> Invoice:
-    """The invoice once a credit note has settled so many cents of it."""
+    """The invoice after a credit note has offset `cents` of it."""
     offset = invoice.total_offset_amount_cents + cents
     return replace(invoice, total_offset_amount_cents=offset, updated_at=now)
 
 
 def with_payment_status(invoice: Invoice, status: PaymentStatus, now: datetime) -> Invoice:
-    """The invoice once it is pending, succeeded or failed: what is paid is not overdue any more."""
+    """The invoice with this payment status; once paid, it is no longer overdue."""
     is_overdue = invoice.payment_overdue and status != PaymentStatus.SUCCEEDED
     return replace(invoice, payment_status=status, payment_overdue=is_overdue, updated_at=now)
 
 
 def overdue_from(invoice: Invoice) -> datetime | None:
-    """From when on the invoice is overdue; None if it never will be as it is, or is already.
+    """The instant from which the invoice is overdue; None if it is not going to be, or already is.
 
-    Only an issued invoice that is not paid becomes overdue, and not after a dispute over it was lost.
+    Only an issued, unpaid invoice becomes overdue, and not after a lost dispute.
     """
     if invoice.status != InvoiceStatus.FINALIZED or invoice.payment_status == PaymentStatus.SUCCEEDED:
         return None
@@ -118,7 +120,7 @@ def overdue_from(invoice: Invoice) -> datetime | None:
 
 
 def finalized_before(invoice: Invoice, drafts: Iterable[Invoice]) -> list[Invoice]:
-    """The drafts whose turn comes before that of `invoice`, in the order in which they are finalized."""
+    """The drafts to finalize before `invoice`, in the order of finalization."""
     return sorted((draft for draft in drafts if _turn(draft) < _turn(invoice)), key=_turn)
 
 
@@ -127,11 +129,11 @@ def _turn(draft: Invoice) -> tuple[date, datetime, str]:
 
 
 def taken_until_undone(undone: Invoice, credit: Credit, credits: Iterable[tuple[Invoice, Credit]]) -> int:
-    """The cents that a coupon had taken off until `undone` gave its `credit` back: those of the others that stand.
+    """The cents that a coupon had taken off until `undone` gave its `credit` back: those on other invoices in force.
 
-    `credits` are the coupon's credits with their invoices; `undone` has its final status, or not yet.
+    `credits` are the coupon's credits with their invoices; `undone` may or may not have its final status yet.
     """
-    others = (
-        other.amount_cents for invoice, other in credits if invoice.status not in UNDONE and invoice.id != undone.id
+    credits_in_force = (
+        applied.amount_cents for invoice, applied in credits if invoice.status not in UNDONE and invoice.id != undone.id
     )
-    return credit.amount_cents + sum(others)
+    return credit.amount_cents + sum(credits_in_force)

@@ -1,4 +1,4 @@
-"""How events became units: the aggregation of a usage line step by step, and how its charge model prices them.
+"""How events became units: the aggregation of a usage line step by step, and its pricing by the charge model.
 
 The lines let a reader recompute an amount from the events of the line.
 """
@@ -36,7 +36,7 @@ from usagebill.core.usage import Usage
 
 __all__ = ["MOST_TERMS", "counting", "pricing", "summary"]
 
-# The number of terms of a sum that are listed; the rest is added up.
+# The most terms of a sum that are listed; the rest is added up.
 MOST_TERMS = 100
 _SHOWN_DECIMALS = 15
 _SECOND = timedelta(seconds=1)
@@ -57,7 +57,7 @@ def _sum(terms: Sequence[Decimal]) -> str:
 
 
 def _listed(lines: Iterable[str]) -> list[str]:
-    """At most `MOST_TERMS` lines, and how many more there are."""
+    """At most `MOST_TERMS` lines, and the number of lines left out."""
     all_lines = list(lines)
     unlisted = len(all_lines) - MOST_TERMS
     return all_lines if unlisted <= 0 else [*islice(all_lines, MOST_TERMS), f"{unlisted} more of the same kind"]
@@ -66,9 +66,9 @@ def _listed(lines: Iterable[str]) -> list[str]:
 def counting(
     metric: Metric, events: Iterable[Event], window: Window, *, is_prorated: bool, initial_level: Decimal = ZERO
 ) -> tuple[str, ...]:
-    """How the `events` of a line become its units over `window`, step by step, the metric's rounding last.
+    """The steps from the `events` of a line to its units over `window`, the metric's rounding last.
 
-    Events out of the metric's scope are left out. `initial_level` is where a recurring weighted sum starts.
+    Events out of the metric's scope are left out. `initial_level` is the start level of a recurring weighted sum.
     """
     counted = sorted((event for event in events if in_scope(metric, event, window)), key=lambda event: event.order)
     count = _COUNTS.get(metric.aggregation_type, _in_words)
@@ -134,7 +134,7 @@ def _distinct(metric: Metric, events: list[Event], window: Window, is_prorated: 
         for value, events_of_value in by_value.items():
             proration = prorated(metric, events_of_value, window)
             units = ZERO if proration is None else proration.units
-            # A share is a number of days over those of the period; 5 decimals tell which.
+            # A share is a number of days divided by the period's; 5 decimals determine it.
             days = round_to(multiply(units, Decimal(window.period_days)), 0)
             if days > ZERO:
                 lines.append(f"{value}: {int(days)} / {window.period_days} days")
@@ -176,9 +176,9 @@ def _in_words(metric: Metric, events: list[Event], window: Window, _prorated: bo
 
 
 def summary(metric: Metric, tally: AggregateResult, usage: Usage) -> tuple[str, ...]:
-    """How events became the units of a line, if they are too many to list; rounding comes last.
+    """The steps from events to the units of a line with too many events to list; rounding comes last.
 
-    `tally` is their aggregate, `usage` what is billed of it.
+    `tally` is their aggregate, `usage` the billed usage.
     """
     units, events, field = _text(tally.units), tally.events_count, metric.field_name
     words = AGGREGATIONS[metric.aggregation_type].words
@@ -205,10 +205,10 @@ _COUNTS: Mapping[str, _Count] = {
 
 
 def pricing(properties: Properties, usage: Usage, events: Iterable[Event] | None = ()) -> tuple[str, ...]:
-    """How `usage` is priced, in major units, if the fee's own details do not say it.
+    """The pricing of `usage`, in major units, if the fee's own details do not show it.
 
-    That is for prorated quantities, bounds on single events, and events with prices of their own (`events`, None
-    if there are too many).
+    That is for prorated quantities, bounds on single events, and events with prices of their own (`events`, None if
+    there are too many).
     """
     if isinstance(properties, DynamicProperties) and events is None:
         return (f"prices of {usage.events_count} events: {_text(usage.amount_cents)} cents",)

@@ -18,7 +18,7 @@ __all__ = ["ExplainedEvent", "ExplainedFee", "ExplainedInvoice", "ExplainedPrepa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedEvent:
-    """An event that a usage fee counts, with the charge and metric, as they are now, that it counts for."""
+    """An event that a usage fee counts, with its current charge and metric."""
 
     event: Event
     metric: BillableMetric
@@ -29,7 +29,7 @@ class ExplainedEvent:
 class ExplainedUsage:
     """The events of a usage fee in order of time: all of them if `complete`, else the earliest ones.
 
-    `charge` and `metric` are as they are now. `counting` leads from the events to the fee's units; it is empty if that
+    `charge` and `metric` are the current ones. `counting` leads from the events to the fee's units; it is empty if that
     can no longer be reconstructed.
     """
 
@@ -42,7 +42,7 @@ class ExplainedUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedPrepayment:
-    """Cents of a fee that a wallet paid by the transaction `outbound`, out of the credits of `inbound`."""
+    """Cents of a fee that a wallet paid by the transaction `outbound`, from the credits of `inbound`."""
 
     wallet: Wallet
     outbound: WalletTransaction
@@ -52,7 +52,7 @@ class ExplainedPrepayment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedFee:
-    """`arithmetic` leads to the fee's amount, `discounts`, `taxes` and `prepaid` follow from it, each in order."""
+    """`arithmetic` leads to the fee's amount; `discounts`, `taxes` and `prepaid` follow from it, each in order."""
 
     fee: Fee
     usage: ExplainedUsage | None

@@ -1,7 +1,7 @@
 """Explanations: the steps to each line of an invoice and to its total, with every number in between.
 
-Everything is replayed from what the invoice and its fees store, by the rules that made them; a discount that
-does not match what the fee stores is marked as such.
+Everything is replayed from the data stored with the invoice and its fees, by the original rules; a discount that does
+not match the fee's stored one is marked as such.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _HUNDRED = Decimal(100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discount:
-    """What one coupon or progressive billing invoice took off a fee: `before` and `after` in (fractions of) cents."""
+    """The discount of a fee by one coupon or progressive billing invoice: `before` and `after` in (fractions of)
+    cents.
+    """
 
     credit_id: str
     kind: str
@@ -60,7 +62,7 @@ class TaxStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of the totals: what it is, how it was computed, what it adds, and the cents that it leads to."""
+    """One step of the totals: its name, its computation, the cents it adds, and the resulting cents."""
 
     name: str
     text: str
@@ -69,9 +71,9 @@ class Step:
 
 
 def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
-    """How the amount of a fee before discounts came about, line by line, in major units of its currency.
+    """The derivation of a fee's amount before discounts, line by line, in major units of its currency.
 
-    `priced` says how its charge model came to the price, if its own details do not.
+    `priced` are the lines of its charge model, if the fee's own details do not contain them.
     """
     if "minimum_cents" in fee.basis:
         return tuple(_minimum_lines(fee))
@@ -93,7 +95,7 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _paid_before_lines(fee: Fee) -> list[str]:
-    """The old plan's fees deducted from the fee."""
+    """The deduction of the old plan's fees from the fee."""
     return [
         f"the old plan was paid {_major(row['paid_cents'], fee)} for {row['paid_days']} days, "
         f"{row['days_left']} of which are left"
@@ -110,11 +112,11 @@ def _major(cents: object, fee: Fee) -> str:
 
 
 def _minimum_lines(fee: Fee) -> list[str]:
-    """What fees fall short of a minimum, of a charge (a true-up) or of the whole plan (its commitment)."""
+    """The gap between fees and the minimum of a charge (a true-up) or of the whole plan (its commitment)."""
     basis, unit = fee.basis, fee.pricing_unit_details
     days, period_days = int(str(basis["days"])), int(str(basis["period_days"]))
     due = divide(multiply(Decimal(str(basis["minimum_cents"])), Decimal(days)), Decimal(period_days))
-    left = subtract(Decimal(str(basis.get("due_cents", due))), Decimal(str(basis["used_cents"])))
+    gap = subtract(Decimal(str(basis.get("due_cents", due))), Decimal(str(basis["used_cents"])))
 
     def shown(cents: object) -> str:
         # The minimum of a charge with a pricing unit is in hundredths of the unit.
@@ -125,7 +127,7 @@ def _minimum_lines(fee: Fee) -> list[str]:
     lines = [f"minimum of {shown(basis['minimum_cents'])} {name} x {days} / {period_days} days = {shown(due)}"]
     if "due_cents" in basis:
         lines.append(f"{shown(due)} rounded to {shown(basis['due_cents'])}")
-    lines.append(f"less {shown(basis['used_cents'])} of fees: {shown(left)}")
+    lines.append(f"less {shown(basis['used_cents'])} of fees: {shown(gap)}")
     if unit is not None:
         unit_amount = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
         lines.append(f"{decimal_text(unit_amount)} {name} x {unit['conversion_rate']} {fee.currency}")
@@ -133,7 +135,7 @@ def _minimum_lines(fee: Fee) -> list[str]:
 
 
 def _basis_lines(fee: Fee) -> list[str]:
-    """The days that the fee bills, and the units on them."""
+    """The days that the fee bills, and the prorated units."""
     basis = fee.basis
     plan_amount = fee.amount_details.get("plan_amount_cents")
     if plan_amount is not None and "days" in basis:
@@ -167,7 +169,7 @@ def _number(details: Mapping[str, object], key: str) -> Decimal:
 
 
 def _difference_lines(basis: Mapping[str, object]) -> list[str]:
-    """What all units cost with one event, and what they cost without it."""
+    """The price of all units with one event, and without it."""
     lines = []
     amounts = []
     for name, text in (("with_event", "with this event"), ("without_event", "without it")):
@@ -236,10 +238,10 @@ def discounts(
     plan_of: Mapping[str, str],
     billed_before: Mapping[str, Sequence[ProgressiveFee]],
 ) -> dict[str, tuple[Discount, ...]]:
-    """What each credit before taxes took off each fee, by fee id, in the order of the invoice.
+    """The discounts of each fee by credits before taxes, by fee id, in the order of the invoice.
 
-    `targets` are those of coupons by applied coupon, `plan_of` the plan of each subscription, `billed_before` the
-    fees of each progressive billing invoice, by its id.
+    `targets` are those of coupons, by applied coupon id; `plan_of` maps subscriptions to plans, `billed_before`
+    progressive billing invoices to their fees, all by id.
     """
     open_fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in fees}
     steps: dict[str, tuple[Discount, ...]] = {fee.id: () for fee in fees}
@@ -302,7 +304,7 @@ def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:
 def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple[str, int]] = ()) -> tuple[Step, ...]:
     """The totals of an invoice step by step, from the sum of its fees to the amount due.
 
-    `prepaid` is what each wallet paid: its code, and cents.
+    `prepaid` lists wallets by code with the cents they paid.
     """
     steps: list[Step] = []
 
@@ -311,14 +313,14 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple
         return result
 
     amounts = " + ".join(str(fee.amount_cents) for fee in fees) or "0"
-    left = take(
+    subtotal = take(
         "fees", f"{amounts} = {invoice.fees_amount_cents}", invoice.fees_amount_cents, invoice.fees_amount_cents
     )
     names = {"coupon": "coupon", "invoice": "progressive_billing_credit", "credit_note": "credit_note"}
     for credit in (credit for credit in invoice.credits if credit.before_taxes):
-        after = left - credit.amount_cents
-        text = f"{credit.item_code}: {left} - {credit.amount_cents} = {after}"
-        left = take(names[credit.item_type], text, -credit.amount_cents, after)
+        after = subtotal - credit.amount_cents
+        text = f"{credit.item_code}: {subtotal} - {credit.amount_cents} = {after}"
+        subtotal = take(names[credit.item_type], text, -credit.amount_cents, after)
     exact = [
         (line.key, total(taxable(net_of_coupons(fee), fee.taxes_base_rate) for fee in fees if _carries(fee, line.key)))
         for line in invoice.applied_taxes
@@ -327,21 +329,21 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple
         if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
             # The fees were paid with their taxes, so these are only summed.
             lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.key == (code, rate)]
-            take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), left)
+            take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), subtotal)
             continue
         raw = divide(multiply(base, rate), _HUNDRED)
         text = f"{code}: {decimal_text(base)} x {decimal_text(rate)} % = {decimal_text(round_to(raw, 15))}"
-        take("tax", text, round_cents(raw), left)
-    after = left + invoice.taxes_amount_cents
-    left = take("taxes", f"{left} + {invoice.taxes_amount_cents} = {after}", invoice.taxes_amount_cents, after)
+        take("tax", text, round_cents(raw), subtotal)
+    after = subtotal + invoice.taxes_amount_cents
+    subtotal = take("taxes", f"{subtotal} + {invoice.taxes_amount_cents} = {after}", invoice.taxes_amount_cents, after)
     for credit in (credit for credit in invoice.credits if not credit.before_taxes):
-        after = left - credit.amount_cents
-        text = f"{credit.item_code}: {left} - {credit.amount_cents} = {after}"
-        left = take(names[credit.item_type], text, -credit.amount_cents, after)
+        after = subtotal - credit.amount_cents
+        text = f"{credit.item_code}: {subtotal} - {credit.amount_cents} = {after}"
+        subtotal = take(names[credit.item_type], text, -credit.amount_cents, after)
     for code, cents in prepaid:
-        after = left - cents
-        left = take("prepaid_credits", f"wallet {code}: {left} - {cents} = {after}", -cents, after)
-    take("total", f"{left} to be paid", left, left)
+        after = subtotal - cents
+        subtotal = take("prepaid_credits", f"wallet {code}: {subtotal} - {cents} = {after}", -cents, after)
+    take("total", f"{subtotal} to be paid", subtotal, subtotal)
     return tuple(steps)
 
 

@@ -1,7 +1,7 @@
 """The life cycle of an invoice: states, events and transitions. The whole machine is `TRANSITIONS`.
 
-A finalized invoice never changes except to be voided; it gets its number on finalization. What other code asks
-of several states at once is a named set here, so that a new state is classified in one file.
+A finalized invoice never changes except to be voided; it is numbered on finalization. Sets of states that other code
+needs have names here, so a new state is classified in a single file.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class InvoiceType(StrEnum):
     """The types of invoices."""
 
     SUBSCRIPTION = "subscription"
-    ADVANCE_CHARGES = "advance_charges"  # fees that were paid before any invoice held them
+    ADVANCE_CHARGES = "advance_charges"  # fees paid before they were on an invoice
     PROGRESSIVE_BILLING = "progressive_billing"  # usage that passed a threshold
     ONE_OFF = "one_off"  # add-ons
     CREDIT = "credit"  # prepaid credits
 
 
-# The types of invoice that use up coupons, credit notes and prepaid credits.
+# Types of invoices that use up coupons, credit notes and prepaid credits.
 CONSUMING_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING)
-# The types of invoice that bill subscriptions.
+# Types of invoices that bill subscriptions.
 SUBSCRIPTION_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.ADVANCE_CHARGES, InvoiceType.PROGRESSIVE_BILLING)
-# The types of invoice whose taxes are computed from those of the customer.
+# Types of invoices whose taxes are computed from the customer's.
 TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
 
 
@@ -73,9 +73,9 @@ class InvoicingReason(StrEnum):
     PROGRESSIVE_BILLING = "progressive_billing"
 
 
-# The billing periods that bill whole windows of usage; those of single events and thresholds lie within them.
+# Billing periods of whole usage windows; those of single events and thresholds lie within them.
 WHOLE_REASONS = (InvoicingReason.STARTING, InvoicingReason.PERIODIC, InvoicingReason.TERMINATING)
-# The billing periods of events that are charged as they come.
+# Billing periods of events charged in advance.
 IN_ADVANCE_REASONS = (InvoicingReason.IN_ADVANCE, InvoicingReason.IN_ADVANCE_PERIODIC)
 
 
@@ -94,7 +94,7 @@ class InvoiceStatus(StrEnum):
 
 
 class InvoiceEvent(StrEnum):
-    """What happens to an invoice."""
+    """Events of an invoice."""
 
     DRAFT = "draft"  # its grace period begins
     AWAIT_TAXES = "await_taxes"  # its taxes are requested from a provider
@@ -134,21 +134,21 @@ TRANSITIONS: Mapping[tuple[InvoiceStatus, InvoiceEvent], InvoiceStatus] = {
 
 # Visible in lists and by id.
 VISIBLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED, _S.FAILED, _S.PENDING)
-# Has a number and documents: what the books show.
+# Has a number and documents, and appears in the books.
 ISSUED = (_S.FINALIZED, _S.VOIDED)
 # Not issued yet: its credit notes are drafts, which are issued with it.
 NOT_YET_ISSUED = (_S.DRAFT, _S.PENDING, _S.FAILED)
-# The coupons and progressive billing credits an invoice of these used, and the periods it billed, are free again.
+# The coupons and progressive billing credits that the invoice used, and the periods it billed, are available again.
 UNDONE = (_S.VOIDED, _S.CLOSED, _S.DELETED)
-# No other invoice bills what such an invoice bills.
+# No other invoice bills the same.
 BILLED = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED, _S.CLOSED)
-# The same, including the invoice that is being generated.
+# The same, including invoices that are being generated.
 STANDING = (_S.GENERATING, *BILLED)
 # Billed, and owed or paid; a closed invoice is neither.
 BILLED_AND_KEPT = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED)
-# The period's invoice credits what a progressive billing invoice of these has billed.
+# Its billed usage is credited on the period's invoice, for progressive billing invoices.
 BILLED_AHEAD = (_S.FINALIZED, _S.FAILED, _S.PENDING)
-# Events that arrive later are not counted in the periods that it bills.
+# Events that arrive later do not count in its billed periods.
 CLOSING_PERIODS = (_S.FINALIZED, _S.VOIDED, _S.CLOSED)
 # Its usage counts toward the lifetime usage of a subscription.
 COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
@@ -158,14 +158,14 @@ CREDITABLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED)
 PAYABLE = (_S.FINALIZED, _S.OPEN)
 # Not collectable: not due yet, or no longer.
 NOT_COLLECTABLE = (_S.DRAFT, _S.VOIDED)
-# No payment provider is to see it: it is not complete, or is gone.
+# Hidden from payment providers: it is incomplete, or gone.
 UNSEEN_BY_PROVIDERS = (_S.GENERATING, _S.DELETED, _S.DRAFT)
-# What was collected of it is given back, and nothing more is.
+# Collected amounts are given back, and nothing more is collected.
 NOT_TO_BE_PAID = (_S.VOIDED, _S.CLOSED)
 # A tax provider's answer still matters.
 AWAITING_PROVIDER_TAXES = (_S.DRAFT, _S.PENDING)
 
-# Error codes of actions that the state of an invoice refuses.
+# Error codes of actions that an invoice's state refuses.
 REFUSALS: Mapping[InvoiceEvent, str] = {
     _E.DELETE: "not_deletable",
     _E.VOID: "not_voidable",

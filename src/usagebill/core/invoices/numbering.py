@@ -1,8 +1,7 @@
-"""Numbers of invoices: in which sequences an invoice is counted, and what its number reads.
+"""Numbers of invoices: the sequences that count an invoice, and the format of its number.
 
-Two sequences are counted for every invoice, whichever of them its number shows: one for each customer and billing
-entity, one for each billing entity (which leaves out self-billed invoices). Switching the numbering therefore never
-loses count.
+Every invoice is counted in two sequences, whichever its number shows: one per customer and billing entity, one per
+billing entity (without self-billed invoices). So switching the numbering never loses count.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ def customer_series(entity_id: str, customer_id: str) -> str:
 
 
 def entity_series(entity_id: str) -> str:
-    """The name of the sequence that counts a billing entity's invoices, self-billed ones left out."""
+    """The name of the sequence that counts a billing entity's invoices, except self-billed ones."""
     return f"invoices of {entity_id}"
 
 
 def series_of(invoice: Invoice, customer: Customer, entity: BillingEntity) -> tuple[str, ...]:
-    """The names of the sequences that count the invoice: that of its customer first."""
+    """The names of the sequences that count the invoice, its customer's first."""
     of_customer = customer_series(entity.id, customer.id)
     return (of_customer,) if invoice.self_billed else (of_customer, entity_series(entity.id))
 
@@ -37,7 +36,7 @@ def series_of(invoice: Invoice, customer: Customer, entity: BillingEntity) -> tu
 def with_numbers(
     invoice: Invoice, numbers: Sequence[int], *, customer: Customer, entity: BillingEntity, month: datetime
 ) -> Invoice:
-    """The invoice with its place in each of its sequences. `month` is the instant of issue in the entity's zone."""
+    """The invoice with its positions in its sequences. `month` is the instant of issue in the entity's zone."""
     of_customer, of_entity = numbers[0], numbers[1] if len(numbers) > 1 else None
     if of_entity is None or entity.document_numbering == "per_customer":
         number = f"{entity.document_number_prefix}-{customer.sequential_id:03d}-{of_customer:03d}"

@@ -1,4 +1,4 @@
-"""New invoices and fees: their owner, dates and defaults, before anything is added up."""
+"""New invoices and fees: their owner, dates and defaults, before amounts are computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["draft_number", "new_fee", "new_invoice"]
 
 
 def draft_number(entity: BillingEntity) -> str:
-    """The number shown on an invoice that has none yet."""
+    """The number shown on an invoice that is not numbered yet."""
     return f"{entity.document_number_prefix}-DRAFT"
 
 
@@ -34,9 +34,9 @@ def new_invoice(
     now: datetime,
     purchase_order_number: str | None = None,
 ) -> Invoice:
-    """An empty invoice of the customer by `issuer`, in the state `generating`. One to a partner is self-billed.
+    """An empty invoice of the customer by `issuer`, in the state `generating`. A partner's invoice is self-billed.
 
-    `timezone` is the one that its dates and periods are counted in; `net_payment_term` is in days.
+    `timezone` is that of its dates and periods; `net_payment_term` is in days.
     """
     return Invoice(
         id=id,
@@ -71,7 +71,8 @@ def new_fee(
     currency: str,
     now: datetime,
 ) -> Fee:
-    """A line of `invoice`, as old as it and self-billed if it is; without one, a fee of `subscription` as of now.
+    """A line of `invoice`, with its creation time and self-billed if it is; without one, a fee of `subscription`
+    created now.
 
     The fee's type is that of its item. ValueError with neither invoice nor subscription.
     """

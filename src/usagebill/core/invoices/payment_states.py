@@ -1,8 +1,8 @@
-"""How an invoice comes to be paid: what each thing that happens to its payments makes of it. The table is `MOVES`.
+"""The payment of an invoice: the effect of each payment event on it. The table is `MOVES`.
 
 An invoice is pending, succeeded or failed. `ready_for_payment_processing` says whether another charge may begin. Once
-it has succeeded, what happens to its payments changes nothing any more; money that comes all the same is on its
-payments, and what is paid exceeds the total.
+it has succeeded, payment events no longer change its status; money that arrives anyway is recorded with its payments,
+and the paid amount exceeds the total.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ __all__ = [
 
 
 class PaymentEvent(StrEnum):
-    """What happens to the payment of an invoice."""
+    """Events of the payment of an invoice."""
 
     CHARGE_SUCCEEDED = "charge_succeeded"  # a charge was answered at once
-    CHARGE_PROCESSING = "charge_processing"  # the provider has it, and will say
-    CHARGE_PENDING = "charge_pending"  # the provider did not take it, and nobody declined
+    CHARGE_PROCESSING = "charge_processing"  # the provider is processing it and will report
+    CHARGE_PENDING = "charge_pending"  # the provider did not accept it, and nobody declined it
     CHARGE_FAILED = "charge_failed"
-    CHARGE_AGAIN = "charge_again"  # it failed, and another follows that the customer is there for
+    CHARGE_AGAIN = "charge_again"  # it failed, and is followed by another with the customer present
     NOTHING_DUE = "nothing_due"  # there is nothing to charge
     NOTICE_SUCCEEDED = "notice_succeeded"  # the provider reports it
     NOTICE_PROCESSING = "notice_processing"
     NOTICE_FAILED = "notice_failed"
-    PAID_BY_HAND = "paid_by_hand"  # a payment was recorded that completes it
-    PAID_IN_PART = "paid_in_part"  # one that does not
+    PAID_BY_HAND = "paid_by_hand"  # a recorded payment completes it
+    PAID_IN_PART = "paid_in_part"  # a recorded payment does not complete it
     OFFSET = "offset"  # a credit note leaves nothing due
-    REQUEST_SUCCEEDED = "request_succeeded"  # a payment request that holds it was paid
+    REQUEST_SUCCEEDED = "request_succeeded"  # a payment request with it was paid
     REQUEST_PENDING = "request_pending"
     REQUEST_FAILED = "request_failed"
-    UNWANTED = "unwanted"  # money came for a voided invoice, and is given back
+    UNWANTED = "unwanted"  # money for a voided invoice, to be given back
     VOIDED = "voided"
     DISPUTE_LOST = "dispute_lost"
 
 
-# A charge came to nothing.
+# A charge failed.
 FAILED_CHARGES = (PaymentEvent.CHARGE_FAILED, PaymentEvent.NOTICE_FAILED)
 
 
@@ -62,9 +62,9 @@ class Telling(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """What becomes of an invoice. Null leaves a status, or whether it is ready, as it was.
+    """The effect on an invoice. Null leaves a status, or whether it is ready, unchanged.
 
-    `counts`: what was paid is added up again, from its own payments and those of payment requests with it.
+    `counts`: the paid amount is summed again, from its own payments and those of payment requests with it.
     """
 
     status: PaymentStatus | None = None
@@ -97,7 +97,7 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.DISPUTE_LOST: Move(),
 }
 
-# Once paid: what comes in all the same is counted, so that it can be seen and given back.
+# Once paid: further money is counted, so that it is visible and can be given back.
 _PAID: Mapping[PaymentEvent, Move] = {
     _E.CHARGE_SUCCEEDED: Move(counts=True),
     _E.NOTICE_SUCCEEDED: Move(counts=True),
@@ -108,13 +108,15 @@ _PAID: Mapping[PaymentEvent, Move] = {
 }
 
 MOVES: Mapping[tuple[PaymentStatus, PaymentEvent], Move] = {
-    **{(status, event): made for status in (_P.PENDING, _P.FAILED) for event, made in _UNPAID.items()},
+    **{
+        (status, event): move_of_event for status in (_P.PENDING, _P.FAILED) for event, move_of_event in _UNPAID.items()
+    },
     **{(_P.SUCCEEDED, event): _PAID.get(event, Move()) for event in PaymentEvent},
 }
 
 
 def move(status: PaymentStatus, event: PaymentEvent) -> Move:
-    """What an event makes of an invoice with this payment status."""
+    """The effect of an event on an invoice with this payment status."""
     return MOVES[status, event]
 
 
@@ -143,15 +145,15 @@ _OF_REQUESTS = {
 
 
 def charge_event(status: ChargeStatus) -> PaymentEvent:
-    """What happens to an invoice whose charge was answered with this status."""
+    """The event of an invoice whose charge was answered with this status."""
     return _OF_CHARGES[status]
 
 
 def notice_event(status: ChargeStatus) -> PaymentEvent:
-    """What happens to an invoice of whose payment the provider reports this status."""
+    """The event of an invoice whose payment has this status according to the provider."""
     return _OF_NOTICES[status]
 
 
 def request_event(event: PaymentEvent) -> PaymentEvent | None:
-    """What happens to the invoices of a payment request to which this happens; None if nothing does."""
+    """The event of a payment request's invoices that corresponds to its own; None if nothing happens to them."""
     return _OF_REQUESTS.get(event)

@@ -1,4 +1,4 @@
-"""Progressive billing invoices: what they keep of the thresholds they were made for, and where a surplus goes back."""
+"""Progressive billing invoices: the thresholds they record, and the invoices to which a surplus goes back."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = [
 
 
 def billed_so_far(last: Invoice | None) -> int:
-    """The usage of the running period that its `last` progressive billing invoice was made for, in cents."""
+    """The usage of the running period, in cents, for which its `last` progressive billing invoice was created."""
     if last is None:
         return 0
     applied = last.applied_usage_thresholds
-    known = applied[0].current_usage_amount_cents if applied else None
-    return last.fees_amount_cents if known is None else known
+    current_usage_cents = applied[0].current_usage_amount_cents if applied else None
+    return last.fees_amount_cents if current_usage_cents is None else current_usage_cents
 
 
 def is_invoiced_already(invoices: Iterable[Invoice], invoiced_cents: int, passed: Sequence[UsageThreshold]) -> bool:
-    """Whether one of these invoices, voided since or not, was made for the thresholds that are passed now.
+    """Whether one of these invoices, voided or not, was created for the thresholds that are passed now.
 
-    `invoiced_cents` is lifetime usage that was invoiced, the running period's included.
+    `invoiced_cents` is the invoiced lifetime usage, including the running period's.
     """
     highest = max(threshold.amount_cents for threshold in passed)
     return any(
@@ -49,7 +49,7 @@ def is_invoiced_already(invoices: Iterable[Invoice], invoiced_cents: int, passed
 def applied_threshold(
     threshold: UsageThreshold, *, id: str, now: datetime, invoiced_cents: int, current_cents: int, billed_cents: int
 ) -> AppliedThreshold:
-    """The threshold as the invoice keeps it that is made because it was passed; amounts as `passed_thresholds`."""
+    """The threshold as recorded by the invoice created because it was passed; amounts as in `passed_thresholds`."""
     return AppliedThreshold(
         id=id,
         usage_threshold_id=threshold.id,
@@ -66,7 +66,9 @@ def applied_threshold(
 
 
 def passed_on(cents: int, credits: Iterable[Credit]) -> list[tuple[Credit, int]]:
-    """How much of `cents` of surplus each earlier invoice gives back: as much as was credited for it, in order."""
+    """The share of `cents` of surplus that each earlier invoice gives back: as much as was credited for it, in
+    order.
+    """
     shares = []
     for credit in credits:
         share = min(cents, credit.amount_cents)
@@ -77,10 +79,10 @@ def passed_on(cents: int, credits: Iterable[Credit]) -> list[tuple[Credit, int]]
 
 
 def taken_back_cents(invoice: Invoice, note: CreditNote) -> int:
-    """What the note takes back of its invoice's fees, before taxes.
+    """The cents that the note takes back from its invoice's fees, before taxes.
 
-    A note on a surplus counts in full (`automatic`); any other note, and one on an invoice that earlier invoices were
-    credited on, counts after coupons and credits.
+    A note for a surplus counts in full (`automatic`); any other note, and one for an invoice that has credits of
+    earlier invoices, counts after coupons and credits.
     """
     if note.automatic and not any(credit.item_type == CreditType.INVOICE for credit in invoice.credits):
         return round_cents(total(item.precise_amount_cents for item in note.items))
@@ -94,7 +96,7 @@ def billed_less_surplus(billed: Invoice, notes: Iterable[CreditNote]) -> int:
 
 
 def credited_cents(billed: Invoice, invoices: Iterable[Invoice]) -> int:
-    """What those of `invoices` that stand have credited of a progressive billing invoice."""
+    """The cents that those of `invoices` in force have credited of a progressive billing invoice."""
     return sum(
         credit.amount_cents
         for invoice in invoices
@@ -107,8 +109,8 @@ def credited_cents(billed: Invoice, invoices: Iterable[Invoice]) -> int:
 def left_to_credit(
     billed: Invoice, invoices: Iterable[Invoice], notes: Iterable[CreditNote], *, unbilled_cents: int
 ) -> int:
-    """What another invoice can credit of a progressive billing invoice: its fees after coupons, less what `invoices`
-    have credited and `notes` taken back, and less what it did not bill itself; never below zero.
+    """The cents of a progressive billing invoice that another invoice can credit: its fees after coupons, less the
+    amounts that `invoices` have credited, `notes` taken back, and it did not bill itself; never below zero.
     """
     noted = sum(taken_back_cents(billed, note) for note in notes)
     used = credited_cents(billed, invoices) + noted + unbilled_cents

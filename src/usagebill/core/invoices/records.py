@@ -1,4 +1,4 @@
-"""The records of an invoice. A finalized invoice never changes: it shows its own copies of other records."""
+"""The records of an invoice. A finalized invoice never changes: it stores its own copies of other records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CreditType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceMetadata:
-    """A value that the caller keeps with an invoice."""
+    """A value that the caller stores with an invoice."""
 
     id: str
     key: str
@@ -46,7 +46,7 @@ class InvoiceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """A credit line: it reduces the invoice."""
+    """A credit line, which reduces the invoice."""
 
     id: str
     amount_cents: int
@@ -65,7 +65,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedCustomSection:
-    """A text at the end of an invoice, copied when the invoice was made."""
+    """A text at the end of an invoice, copied when the invoice was created."""
 
     id: str
     code: str
@@ -77,7 +77,7 @@ class AppliedCustomSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedThreshold:
-    """A threshold that a progressive billing invoice was made for, in cents."""
+    """A threshold that triggered a progressive billing invoice, in cents."""
 
     id: str
     usage_threshold_id: str
@@ -88,15 +88,15 @@ class AppliedThreshold:
     created_at: datetime
     threshold_created_at: datetime
     threshold_updated_at: datetime
-    # What had been invoiced before, and all usage of the running period.
+    # The amount invoiced before, and all usage of the running period.
     invoiced_usage_amount_cents: int | None = None
     current_usage_amount_cents: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
-    """`tax_status` is null if taxes are computed at once. While a tax provider is
-    asked, `tax_request_id` names the question; `tax_connection_id` is the provider whose taxes it has.
+    """`tax_status` is null if taxes are computed at once. While a tax provider's answer is awaited, `tax_request_id`
+    identifies the request; `tax_connection_id` is the provider whose taxes it has.
 
     All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued,
     null while it is a draft.
@@ -136,7 +136,7 @@ class Invoice:
     prepaid_purchased_credit_amount_cents: int | None = None
     total_amount_cents: int = 0
     total_paid_amount_cents: int = 0
-    # What its own credit notes offset.
+    # The amount that its own credit notes offset.
     total_offset_amount_cents: int = 0
     version_number: int = 4
     self_billed: bool = False
@@ -177,7 +177,7 @@ class Invoice:
 
     @property
     def due_cents(self) -> int:
-        """The amount still due: neither paid nor offset by credit notes; zero once voided."""
+        """The amount still due in cents: neither paid nor offset by credit notes; zero once voided."""
         if self.status == InvoiceStatus.VOIDED:
             return 0
         return self.total_amount_cents - self.total_paid_amount_cents - self.total_offset_amount_cents
@@ -185,7 +185,7 @@ class Invoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledPlan:
-    """The plan as an invoice shows it."""
+    """The plan as shown on an invoice."""
 
     name: str
     interval: str
@@ -199,10 +199,11 @@ class BilledPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingPeriod:
-    """What an invoice bills of one subscription. `recurring` only for periodic records; null windows bill nothing.
+    """The part of an invoice that bills one subscription. `recurring` only for periodic records; null windows bill
+    nothing.
 
-    The durations are the days of the whole periods, `timezone` is where they began and ended when they were billed.
-    `opens_interval` is false in the later months of a yearly or semiannual plan that bills a part of itself monthly.
+    The durations are the days of the whole periods; `timezone` is the one in which they began and ended when billed.
+    `opens_interval` is false in the later months of a yearly or semiannual plan with monthly parts.
     """
 
     id: str

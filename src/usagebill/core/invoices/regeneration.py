@@ -1,4 +1,4 @@
-"""Regeneration: the lines of a voided invoice as those of the invoice that is made in its place."""
+"""Regeneration: the lines of a voided invoice, as lines of the invoice that replaces it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["copied_line", "relinked"]
 
 
 def copied_line(fee: Fee, invoice: Invoice, *, id: str, now: datetime) -> Fee:
-    """A copy of the line for another invoice, as if nothing had been taken off, taxed or paid."""
+    """A copy of the line for another invoice, without discounts, taxes and payments."""
     return replace(
         fee,
         id=id,
@@ -38,10 +38,9 @@ def copied_line(fee: Fee, invoice: Invoice, *, id: str, now: datetime) -> Fee:
 
 
 def relinked(lines: Sequence[tuple[str | None, Fee]]) -> list[Fee]:
-    """The lines, those that bring charges up to a minimum linked to the copies of the lines that they belonged to.
+    """The lines, with true-ups to minimums and their parents linked to each other's copies.
 
-    Each line comes with the id of the line that it is a copy of, None for a new one. If the other line is not among
-    the copies, a line stands alone.
+    Each line comes with the id of the line it copies, None for a new one. A link to a line without a copy is dropped.
     """
     copies = {id: fee.id for id, fee in lines if id}
     return [

@@ -1,7 +1,8 @@
-"""Totals: from fees to what a customer owes, by the steps of `STEPS` in that order.
+"""Totals: from fees to the amount that a customer owes, by the steps of `STEPS` in that order.
 
 A kind of credit (coupons, credit notes, ...) is a step: it takes from the records of that kind in
-`SettlementInputs.available`, adds its lines to the invoice's credits, and what it used to `InvoiceInProgress.changed`.
+`SettlementInputs.available`, adds its lines to the invoice's credits, and the records it used to
+`InvoiceInProgress.changed`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressiveBilled:
-    """The last progressive billing invoice of a subscription's period, and its uncredited rest (cents)."""
+    """The last progressive billing invoice of a subscription's period, and its remaining uncredited cents."""
 
     invoice_id: str
     number: str
@@ -53,7 +54,7 @@ class ProgressiveBilled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableCoupon:
-    """An active coupon of the customer. `remaining_cents` is what is left of a fixed amount that is used once."""
+    """An active coupon of the customer. `remaining_cents` is the unused part of a fixed amount with frequency once."""
 
     applied: AppliedCoupon
     coupon: Coupon
@@ -65,8 +66,8 @@ class AvailableCoupon:
 class SettlementInputs:
     """Everything but the fees that the totals depend on.
 
-    `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. `available` is what
-    the customer has to pay with, of every kind of credit; nothing for a draft, or a type of invoice that uses none.
+    `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. `available` are the
+    customer's credits of every kind; empty for a draft, or a type of invoice that uses none.
     """
 
     now: datetime
@@ -83,11 +84,10 @@ class SettlementInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceInProgress:
-    """An invoice on its way through the steps.
+    """An invoice between steps.
 
-    `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the
-    wallet transactions that pay for it. `excess` is by progressive invoice: cents that it billed and usage no
-    longer justifies.
+    `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
+    that pay for it. `excess` maps progressive billing invoices to the cents they billed that usage no longer justifies.
     """
 
     invoice: Invoice
@@ -123,7 +123,7 @@ def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgres
 
 
 def progressive_billing_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """Credit what progressive billing invoices billed for this usage, at most what the usage costs now."""
+    """Credit the amounts that progressive billing invoices billed for this usage, at most its current cost."""
     for billed in inputs.progressive:
         draft = _progressive_credit(draft, billed, inputs)
     return draft
@@ -166,7 +166,7 @@ def _progressive_credit(
 
 
 def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """Apply coupons in order until nothing is left. Those not reached, or not matching, stay unused."""
+    """Apply coupons in order until nothing is due. Those not reached, or not matching, stay unused."""
     available = {held.applied.id: held for held in inputs.of(AvailableCoupon)}
     if draft.invoice.fees_amount_cents <= 0:
         return draft
@@ -215,9 +215,9 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
 
 
 def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """Each fee is taxed on its discounted amount, and the invoice on the sum of these.
+    """Each fee is taxed on its discounted amount, and the invoice on their sum.
 
-    The fees of an `advance_charges` invoice have been paid with their taxes, so these are only summed.
+    The fees of an `advance_charges` invoice were paid with their taxes, so these are only summed.
     """
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
@@ -240,7 +240,7 @@ def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInP
 
 
 def untaxed_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
-    """While its taxes are unknown, an invoice totals what it would without any."""
+    """While its taxes are unknown, an invoice totals what it would without taxes."""
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
     return replace(
@@ -314,7 +314,7 @@ def prepaid_credits_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> 
 
 
 def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
-    """If nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
+    """An invoice with nothing due is paid; so is one of fees that were already paid one by one."""
     invoice = draft.invoice
     paid = invoice.total_amount_cents <= 0 or invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     status = PaymentStatus.SUCCEEDED if paid else PaymentStatus.PENDING
@@ -334,7 +334,7 @@ STEPS = (*STEPS_TO_TAXES, *STEPS_FROM_TAXES)
 def settled(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> InvoiceInProgress:
     """The invoice with its totals, its fees with their shares and taxes, and the credits it used.
 
-    With `tax_status` pending it stops before the taxes; `taxed` goes on from there.
+    With `tax_status` pending it stops before the taxes; `taxed` continues from there.
     """
     steps = (*STEPS_TO_TAXES, untaxed_step) if invoice.tax_status == TaxStatus.PENDING else STEPS
     return _through(steps, invoice, fees, inputs)

@@ -1,7 +1,7 @@
-"""Periods: which days a subscription is billed for, from which instant to which, and when the billing runs.
+"""Periods: the days and instants for which a subscription is billed, and when billing runs.
 
-`calendar` knows intervals and local days, `boundaries` the six instants of a billing record, `schedule` the clock.
-Every instant is an aware UTC datetime; every decision about dates is taken in the customer's time zone.
+`calendar` defines intervals and local days, `boundaries` the six instants of a billing record, `schedule` the clock.
+Every instant is an aware UTC datetime; every decision about dates is made in the customer's time zone.
 """
 
 from usagebill.core.periods.boundaries import (

@@ -1,4 +1,4 @@
-"""The six boundaries of a billing record: what each invoice of a subscription covers.
+"""The six boundaries of a billing record: the time that each invoice of a subscription covers.
 
 A record bills three windows: the subscription fee, the usage charges and the fixed charges. Which ones it bills
 follows from the moment of billing:
@@ -77,8 +77,8 @@ class Succession(StrEnum):
 class Cycle:
     """Everything that decides a subscription's periods: its plan's interval and flags, its dates, its time zone.
 
-    `subscription_at` is the anchor of anniversary periods. `succession` says what took the place of a terminated
-    subscription, None for nothing. The two monthly flags count on yearly and semiannual plans only.
+    `subscription_at` is the anchor of anniversary periods. `succession` says how a terminated subscription was
+    replaced, None if it was not. The two monthly flags count on yearly and semiannual plans only.
     """
 
     interval: Interval
@@ -141,10 +141,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundaries:
-    """What one billing record covers. A None window means that nothing of its kind is billed.
+    """The windows of one billing record. None means that nothing of that kind is billed.
 
     A window of no length (start = end) bills no usage; fixed charges paid in advance replace it (`advance_window`).
-    `opens_interval` is true in the first month of the plan's interval, always for plans billed in one piece.
+    `opens_interval` is true in the first month of the plan's interval, and always for plans without monthly parts.
     """
 
     timestamp: datetime
@@ -175,8 +175,8 @@ def ended_on_boundary_day(cycle: Cycle) -> bool:
 def billing_boundaries(cycle: Cycle, at: datetime, *, period_billed: bool = False) -> Boundaries:
     """The record of an invoice with billing timestamp `at`: a start, a run, or an end at or before `at`.
 
-    `period_billed` tells an end on the first day of a period that a run has billed the period before it: only then
-    is the day just started billed.
+    `period_billed` tells an end on the first day of a period that a run has billed the period before it: only then is
+    the day just started billed.
     """
     ended = cycle.terminated_at
     # Timestamps of records are whole seconds: an end within that second is the one being billed.
@@ -202,17 +202,17 @@ def current_boundaries(cycle: Cycle, at: datetime) -> Boundaries:
 
 
 def advance_window(cycle: Cycle, at: datetime) -> Window:
-    """What a fixed charge paid in advance covers when billed at `at`: its period that contains `at`."""
+    """The window of a fixed charge paid in advance when billed at `at`: its period that contains `at`."""
     period = cycle.period(local_date(at, cycle.tz), cycle.fixed_charges_interval)
     return _exact(cycle, period, None)
 
 
 def max_zone_shift(cycle: Cycle) -> timedelta:
-    """Changes of time zone move each billing day of `cycle` by less than this.
+    """The upper bound (exclusive) of the shift of a billing day of `cycle` by changes of the time zone.
 
-    That is 26 hours, as for any midnight. If the anchor of an anniversary is the last days of a short month in one
-    time zone and the first of the next month in another, the billing day moves across the end of longer months: it is
-    29 March or 1 April for what began on the evening of 29 February.
+    That is 26 hours, as for any midnight. If the anchor of an anniversary is one of the last days of a short month in
+    one time zone and the first of the next month in another, the billing day moves across the end of longer months: it
+    is 29 March or 1 April for an anchor on the evening of 29 February.
     """
     if cycle.billing_time is BillingTime.CALENDAR or cycle.interval is Interval.WEEKLY:
         return MIDNIGHT_MOVE
@@ -227,8 +227,8 @@ def after_last_billed(
 ) -> Boundaries:
     """`fresh`, of `cycle`, without gap or overlap after the last windows that were billed in another time zone.
 
-    Usage and fixed charges start right after their last window when a change of time zone can move that to where the
-    new one would start them. Give None for what was last billed in the time zone of `fresh`.
+    Usage and fixed charges start right after their last window if a change of time zone can have moved its end to the
+    start of the new one. Pass None for windows last billed in the time zone of `fresh`.
     """
     return replace(
         fresh,
@@ -238,8 +238,8 @@ def after_last_billed(
 
 
 def without_days_billed(cycle: Cycle, fee: Window, closed: Window) -> Window:
-    """The `fee` of a subscription in arrears that has ended, without the days of `closed`: what a run billed last in
-    another time zone, whose last days a new one may count among those of the open period.
+    """The `fee` window of a subscription in arrears that has ended, without the days of `closed`: the window that a run
+    billed last in another time zone, whose last days may belong to the open period in the new one.
     """
     return replace(fee, start=max(fee.start, day_start(local_date(closed.end + _INSTANT, cycle.tz), cycle.tz)))
 
@@ -253,8 +253,8 @@ def day_before_next(cycle: Cycle, end: datetime) -> date:
 
 
 def from_start(cycle: Cycle, window: Window | None) -> Window | None:
-    """The first `window` that is billed after the start, from the start itself on where a change of time zone can have
-    put the billing day in between.
+    """The first `window` billed after the start; it begins at the start itself if a change of time zone may have put
+    the billing day in between.
     """
     if window is None or not timedelta(0) < window.start - cycle.started_at < max_zone_shift(cycle):
         return window
@@ -262,17 +262,18 @@ def from_start(cycle: Cycle, window: Window | None) -> Window | None:
 
 
 def is_same_end(cycle: Cycle, window: Window, end: datetime) -> bool:
-    """Whether a period that ends at `end` ends with `window`, whichever time zone saw it end."""
+    """Whether a period that ends at `end` ends with `window`, in whichever time zone its end was determined."""
     return abs(end - window.end) < max_zone_shift(cycle)
 
 
 def is_same_period(cycle: Cycle, window: Window, start: datetime, end: datetime) -> bool:
-    """Whether `start` to `end` is the period of `window`, whichever time zone saw it begin and end."""
+    """Whether `start` to `end` is the period of `window`, in whichever time zone its bounds were determined."""
     return abs(start - window.start) < max_zone_shift(cycle) and is_same_end(cycle, window, end)
 
 
 def billed_through(cycle: Cycle, *, run_at: datetime, run_tz: tzinfo) -> date:
-    """The local date up to which billing days of `cycle` are billed by a run at `run_at` that saw its days in `run_tz`.
+    """The local date up to which a run at `run_at` bills the billing days of `cycle`, if its days were those of
+    `run_tz`.
 
     A change of time zone moves the billing day that was billed; it stays billed.
     """
@@ -282,7 +283,9 @@ def billed_through(cycle: Cycle, *, run_at: datetime, run_tz: tzinfo) -> date:
 
 
 def reenters_billed_period(cycle: Cycle, at: datetime, *, run_at: datetime, run_tz: tzinfo) -> bool:
-    """Whether `at` lies, by `cycle`, in a billing period closed by a run at `run_at` that saw its days in `run_tz`."""
+    """Whether `at` lies, by `cycle`, in a billing period that a run at `run_at` closed, if its days were those of
+    `run_tz`.
+    """
     period = cycle.period(local_date(at, cycle.tz), cycle.billing_interval)
     return day_start(local_date(run_at, run_tz), run_tz) - day_start(period.start, cycle.tz) >= max_zone_shift(cycle)
 
@@ -303,7 +306,7 @@ def _closed(cycle: Cycle, at: datetime, day: date | None = None) -> Boundaries:
     """The record of a run on local date `day`: the periods that closed before it, the fee's open one in advance."""
     day = local_date(at, cycle.tz) if day is None else day
     opens = opens_interval(cycle, day)
-    # Nothing has been billed before the start: its record has every window, if only to be replaced.
+    # Nothing was billed before the start: its record has every window, even if only to be replaced.
     whole = opens or day == cycle.start_date
     current = cycle.period(day)
     fee = current if cycle.pay_in_advance else cycle.before(current)

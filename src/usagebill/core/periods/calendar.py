@@ -1,8 +1,8 @@
 """Periods as local dates, and local dates as instants.
 
 Weeks start on Monday, quarters in January, April, July and October, half-years in January and July. An anniversary
-period starts on the anchor's weekday or day of the month; where the month is too short, on its last day, and the
-day is recomputed from the anchor each time, so that a short month never drags the later ones along.
+period starts on the anchor's weekday or day of the month; if the month is too short, on its last day. The day is
+recomputed from the anchor each time, so a short month does not shift later ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Interval(StrEnum):
 
     @property
     def per_year(self) -> int:
-        """How many of these intervals a year is taken to have: 52 weeks, 12 months, 4 quarters, 2 half-years."""
+        """The number of these intervals in a year: 52 weeks, 12 months, 4 quarters, 2 half-years."""
         return 12 // self.months if self.months else 52
 
 
@@ -62,7 +62,7 @@ _MONTHS = {
     Interval.YEARLY: 12,
 }
 
-# Plans of these can have their charges billed monthly.
+# Plans with these intervals can have their charges billed monthly.
 LONG_INTERVALS = (Interval.SEMIANNUAL, Interval.YEARLY)
 
 
@@ -82,7 +82,7 @@ class Period:
 
     @property
     def days(self) -> int:
-        """How many days the period has: the denominator of every proration."""
+        """The number of days in the period, the denominator of every proration."""
         return (self.end - self.start).days + 1
 
 
@@ -96,7 +96,7 @@ def _in_month(month: int, day: int) -> date:
 
 
 def add_months(day: date, months: int) -> date:
-    """`day`, `months` later (earlier when negative), on the last day of the month if it has no such day."""
+    """`day`, `months` later (earlier if negative), on the last day of the month if it has no such day."""
     return _in_month(_month(day) + months, day.day)
 
 
@@ -135,7 +135,7 @@ def day_start(day: date, tz: tzinfo) -> datetime:
     instant = midnight.astimezone(UTC)
     if instant.astimezone(tz).replace(tzinfo=None) == midnight.replace(tzinfo=None):
         return instant
-    # The two readings of a skipped midnight enclose the jump: look for its second.
+    # The two readings of a skipped midnight enclose the jump: search for its second.
     earliest = midnight.replace(fold=1).astimezone(UTC)
     before, after = 0, int((instant - earliest).total_seconds())
     while before < after:

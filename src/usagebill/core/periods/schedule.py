@@ -1,8 +1,8 @@
 """The schedule: when everything that time triggers is due.
 
-Time zones reach their midnight at different hours, so whatever starts with a local day runs a few minutes after that
-midnight: subscriptions end at minute 5 and are billed at minute 10. What follows from an instant or from a UTC date
-runs at a fixed minute of each hour. A worker that is late runs each of these as of its own instant, in order.
+Time zones reach midnight at different times, so events that start with a local day run a few minutes after its
+midnight: subscriptions end at minute 5 and are billed at minute 10. Events that follow from an instant or from a UTC
+date run at a fixed minute of each hour. A late worker runs each of these as of its own instant, in order.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ _ALERT = timedelta(minutes=50)
 
 
 def is_billing_day(cycle: Cycle, day: date) -> bool:
-    """Whether a run on local date `day` bills the subscription: a period starts then, later than the subscription."""
+    """Whether a run on local date `day` bills the subscription: a period starts on that day, after the subscription's
+    start.
+    """
     return cycle.start_date < day and cycle.period(day, cycle.billing_interval).start == day
 
 
 def billing_days(cycle: Cycle, *, until: date) -> Iterator[date]:
-    """The local days up to `until`, that day included, on which runs bill a subscription, earliest first."""
+    """The local days up to `until`, inclusive, on which runs bill a subscription, earliest first."""
     day = cycle.period(cycle.start_date, cycle.billing_interval).end + _DAY
     while day <= until:
         yield day
@@ -62,8 +64,8 @@ def billing_days(cycle: Cycle, *, until: date) -> Iterator[date]:
 def is_unbilled(cycle: Cycle, now: datetime, *, billed_on: date | None = None, known_since: datetime) -> bool:
     """Whether no run has billed the subscription yet for the billing day that opened the period of `now`.
 
-    It is today, or a change of time zone has put it behind today. `billed_on` and `known_since` as `next_billing_run`
-    takes them.
+    That day is today, or a change of time zone has put it in the past. `billed_on` and `known_since` as in
+    `next_billing_run`.
     """
     today = local_date(now, cycle.tz)
     day = cycle.period(today, cycle.billing_interval).start
@@ -73,14 +75,14 @@ def is_unbilled(cycle: Cycle, now: datetime, *, billed_on: date | None = None, k
 
 
 def _is_missed(cycle: Cycle, day: date, now: datetime, billed_on: date | None, known_since: datetime | None) -> bool:
-    """Whether billing day `day`, which is over, was none in the time zone in which it passed.
+    """Whether the past billing day `day` was no billing day in the time zone in which it passed.
 
-    A change of time zone that only moves midnights never puts a billing day that far behind.
+    A change of time zone that only moves midnights never puts a billing day that far in the past.
     """
     earliest = cycle.start_date if billed_on is None else billed_on
-    known = billed_on is not None or (known_since is not None and known_since < day_start(day, cycle.tz))
+    was_known = billed_on is not None or (known_since is not None and known_since < day_start(day, cycle.tz))
     across_months = max_zone_shift(cycle) > MIDNIGHT_MOVE
-    return across_months and known and day > earliest and now - day_start(day, cycle.tz) < max_zone_shift(cycle)
+    return across_months and was_known and day > earliest and now - day_start(day, cycle.tz) < max_zone_shift(cycle)
 
 
 def next_billing_run(
@@ -93,10 +95,10 @@ def next_billing_run(
 ) -> datetime:
     """The first instant after `after` at which a run bills the subscription.
 
-    That is ten minutes after the local midnight of a billing day; if that moment has passed and the day is not
-    over (a backdated start, entered on a billing day), or only a new time zone has put it behind, minute 10 of the
-    next hour. `billed_on` is the local date of the last run that billed it, None before the first. Runs look at the
-    subscription since `known_since`, None if that is now. The day of `ending_at` is left to the end itself.
+    That is ten minutes after the local midnight of a billing day. It is minute 10 of the next hour if that moment has
+    passed and the day is not over (a backdated start, entered on a billing day), or if only a new time zone has put it
+    in the past. `billed_on` is the local date of the last run that billed it, None before the first. Runs have included
+    the subscription since `known_since`, None if that is now. The day of `ending_at` is left to the end itself.
     """
     spared = None if ending_at is None else local_date(ending_at, cycle.tz)
     earliest = cycle.start_date if billed_on is None else billed_on
@@ -112,8 +114,8 @@ def next_billing_run(
 
 
 def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_since: datetime) -> datetime:
-    """The local midnight at which the period closes that is billed next: one of today's that no run has billed yet,
-    else that of the open period. Before the subscription starts, its first period is the open one.
+    """The local midnight at which the next period to be billed closes: today's if no run has billed it yet, else that
+    of the open period. Before the subscription starts, its first period is the open one.
     """
     day = max(local_date(now, cycle.tz), cycle.start_date)
     period = cycle.period(day, cycle.billing_interval)
@@ -123,7 +125,7 @@ def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_sin
 
 
 def run_is_past(cycle: Cycle, now: datetime) -> bool:
-    """Whether the moment at which a run bills on the billing day that opened the period of `now` has passed."""
+    """Whether the run of the billing day that opened the period of `now` is in the past."""
     day = cycle.period(local_date(now, cycle.tz), cycle.billing_interval).start
     return now >= day_start(day, cycle.tz) + _BILLING
 
@@ -131,7 +133,7 @@ def run_is_past(cycle: Cycle, now: datetime) -> bool:
 def latest_boundary(cycle: Cycle, now: datetime) -> datetime | None:
     """The local midnight of the latest billing day up to `now`, None before the first.
 
-    A subscription whose first payment took until after it is billed once with this timestamp when it becomes active.
+    A subscription whose first payment took longer than that is billed once with this timestamp when it becomes active.
     """
     day = cycle.period(local_date(now, cycle.tz), cycle.billing_interval).start
     return day_start(day, cycle.tz) if day > cycle.start_date else None
@@ -150,7 +152,7 @@ def ending_at_instant(ending_at: datetime, tz: tzinfo) -> datetime:
 
 
 def trial_end_run(trial_end: datetime) -> datetime:
-    """When the end of a trial is noticed and billed: minute 35 at or after it."""
+    """When the end of a trial is processed and billed: minute 35 at or after it."""
     return _hourly(trial_end, _TRIAL_END)
 
 
@@ -160,7 +162,7 @@ def draft_finalization_at(expected_finalization_date: date) -> datetime:
 
 
 def change_follow_up_at(changed_at: datetime) -> datetime:
-    """When outdated drafts and new thresholds are followed up: the first multiple of five minutes after the change."""
+    """When outdated drafts and new thresholds are processed: the first multiple of five minutes after the change."""
     late = timedelta(minutes=changed_at.minute % 5, seconds=changed_at.second, microseconds=changed_at.microsecond)
     return changed_at - late + timedelta(minutes=5)
 
@@ -171,7 +173,7 @@ def overdue_at(payment_due_date: date) -> datetime:
 
 
 def dunning_run_at(instant: datetime) -> datetime:
-    """When it is looked at whether a customer is to be asked for what is overdue: minute 45 at or after `instant`."""
+    """When it is checked whether a customer is to be asked to pay overdue amounts: minute 45 at or after `instant`."""
     return _hourly(instant, _DUNNING)
 
 
@@ -191,8 +193,8 @@ def next_termination_alert(
 ) -> datetime | None:
     """When the next termination alert is due, None if none is left.
 
-    There is at most one on each UTC date; `announced_at` is when the last was sent. One that should have been sent
-    today is due at the next minute 50 of an hour.
+    There is at most one per UTC date; `announced_at` is when the last was sent. One that should have been sent today is
+    due at the next minute 50 of an hour.
     """
     today = now.astimezone(UTC).date()
     is_open_today = announced_at is None or announced_at.astimezone(UTC).date() < today

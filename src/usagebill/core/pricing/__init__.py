@@ -1,9 +1,9 @@
-"""Pricing: what usage costs. One module for each charge model; `MODELS` maps the wire value to it.
+"""Pricing: the cost of usage. One module for each charge model; `MODELS` maps the wire value to it.
 
-Properties are checked (`validate_properties`) and brought into their stored form (`normalized_properties`) once, when
-a charge is written; they are read once more into a typed record (`parse_properties`), which prices any number of
-usages (`price`, `amount_details`). All prices are unrounded amounts in major units of the charge's currency, or of
-its pricing unit; `usagebill.core.pricing.fees` turns them into cents.
+Properties are checked (`validate_properties`) and converted to their stored form (`normalized_properties`) when a
+charge is written; they are then parsed into a typed record (`parse_properties`), which prices any number of usages
+(`price`, `amount_details`). All prices are unrounded amounts in major units of the charge's currency, or of its pricing
+unit; `usagebill.core.pricing.fees` turns them into cents.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Properties: TypeAlias = (
     | CustomProperties
 )
 
-# Each model is only given properties it parsed itself, which the type of one mapping cannot express.
+# Each model only receives properties that it parsed itself, which the type of one mapping cannot express.
 MODELS: Mapping[str, Model[Any]] = {
     model.name: model
     for model in (STANDARD, GRADUATED, GRADUATED_PERCENTAGE, PACKAGE, PERCENTAGE, VOLUME, DYNAMIC, CUSTOM)
@@ -61,7 +61,7 @@ PRICING_UNIT_SUBUNITS = 100
 
 
 class PropertiesError(ValueError):
-    """Properties that their charge model cannot price; `codes` say why, in order."""
+    """Properties that their charge model cannot price; `codes` are the reasons, in order."""
 
     def __init__(self, codes: tuple[str, ...]) -> None:
         super().__init__(", ".join(codes))
@@ -116,9 +116,9 @@ def grouping_keys(properties: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def parse_properties(charge_model: str, properties: Mapping[str, object], *, subunits: int) -> Properties:
-    """Stored `properties` as the typed record that `price` takes: read them once, price many times.
+    """Stored `properties` as the typed record that `price` takes: parse once, price many times.
 
-    `subunits` is how many cents make one major unit of the currency that the charge is priced in: the plan's
+    `subunits` is the number of cents in one major unit of the currency that the charge is priced in: the plan's
     (`currencies.subunits`), or `PRICING_UNIT_SUBUNITS`. Raises `PropertiesError` for properties that do not validate.
     """
     codes = validate_properties(charge_model, properties)

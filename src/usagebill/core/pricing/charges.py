@@ -1,4 +1,4 @@
-"""Which combinations of charge model, metric and payment terms a charge may have, and with which code others fail."""
+"""The valid combinations of charge model, metric and payment terms, and the error codes of all others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from usagebill.core.pricing.properties import is_blank, number
 
 __all__ = ["REGROUPED", "ChargeTerms", "Errors", "charge_errors", "fixed_charge_errors", "pricing_unit_errors"]
 
-# How a charge whose fees are paid one by one may be invoiced: the paid ones together, at the end of the period.
+# The invoicing of a charge whose fees are paid one by one: the paid ones together, at the end of the period.
 REGROUPED = "invoice"
 
 Errors = dict[str, tuple[str, ...]]
@@ -24,7 +24,7 @@ Errors = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeTerms:
-    """A usage charge as it is sent, with the two facts about its metric that matter here."""
+    """A usage charge as sent, with the two relevant facts about its metric."""
 
     charge_model: str | None
     aggregation_type: str
@@ -108,7 +108,7 @@ def fixed_charge_errors(
     pay_in_advance: bool = False,
     prorated: bool = False,
 ) -> Errors:
-    """Every error of a fixed charge, by field; `units` as they were sent, a number or its text."""
+    """Every error of a fixed charge, by field; `units` as sent, a number or its text."""
     model = MODELS.get(charge_model or "")
     if charge_model is None or model is None or not model.of_fixed_charges:
         return {"charge_model": ("value_is_mandatory" if is_blank(charge_model) else "value_is_invalid",)}

@@ -28,7 +28,7 @@ _WHOLES: Mapping[str, tuple[str, Range]] = {
     "package_size": ("invalid_package_size", PACKAGE_SIZE),
     "free_units_per_events": ("invalid_free_units_per_events", FREE_EVENTS),
 }
-# Key of a list of ranges -> its amounts, and whether a range begins one above the end of the one before.
+# Key of a list of ranges -> its amounts, and whether a range begins one above the end of the previous one.
 _RANGES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "graduated_ranges": (("per_unit_amount", "flat_amount"), False),
     "graduated_percentage_ranges": (("flat_amount", "rate"), False),
@@ -37,7 +37,9 @@ _RANGES: Mapping[str, tuple[tuple[str, ...], bool]] = {
 
 
 class Complaint(NamedTuple):
-    """`code` is as in `validate_properties`, `place` within the properties, `text` goes on from it."""
+    """`code` is as in `validate_properties`, `place` within the properties; `text` continues a sentence that starts
+    with the place.
+    """
 
     code: str
     place: str
@@ -119,7 +121,7 @@ def _bounds_text(
     if first and start not in (Decimal(0), ONE):
         return f"starts at {start}; the first range starts at 0"
     if not first and previous is None:
-        return None  # said of the range before
+        return None  # reported for the previous range
     if not first and previous is not None and start not in (*(() if counts_on else (previous,)), add(previous, ONE)):
         begin = add(previous, ONE) if counts_on else previous
         return f"starts at {start}, the range before ends at {previous}; start it at {begin}"

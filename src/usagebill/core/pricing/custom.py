@@ -1,4 +1,4 @@
-"""Custom: the amount is what the metric's own program accumulated."""
+"""Custom: the amount is the one accumulated by the metric's own program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CUSTOM", "CustomProperties", "price"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomProperties:
-    """`subunits` is how many of the program's cents make one major unit."""
+    """`subunits` is the number of the program's cents in one major unit."""
 
     subunits: Decimal
 

@@ -1,4 +1,4 @@
-"""Dynamic: every event brings its own price."""
+"""Dynamic: every event carries its own price."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DYNAMIC", "DynamicProperties", "price"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicProperties:
-    """`subunits` is how many of the cents that events carry make one major unit."""
+    """`subunits` is the number of cents, as carried by events, in one major unit."""
 
     subunits: Decimal
 

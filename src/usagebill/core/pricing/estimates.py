@@ -1,4 +1,4 @@
-"""Instant estimates: what one event costs on its own, whatever was used before it."""
+"""Instant estimates: the price of one event on its own, whatever was used before it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InstantEstimate:
 def instant_estimate(
     charge_model: str, properties: Properties, units: Decimal, currency: str
 ) -> InstantEstimate | None:
-    """What an event of `units` (after the metric's rounding) costs; None for a model that is not instant.
+    """The price of an event of `units` (after the metric's rounding); None for a model that is not instant.
 
     No free units and no earlier usage. A percentage is held between its bounds, the fixed amount included. Negative
     units cost nothing.

@@ -1,4 +1,5 @@
-"""From a price to the amounts of a fee: cents of the plan's currency, of its pricing unit, and what is shown with them.
+"""From a price to the amounts of a fee: cents of the plan's currency, of its pricing unit, and the figures shown with
+them.
 
 Arrears fees round the whole amount once, half away from zero at the currency's minor unit, and cut the unit amount.
 Charges with a pricing unit are rounded in the unit's cents first; the plan's currency follows from those cents.
@@ -64,7 +65,7 @@ class FeeAmounts(NamedTuple):
         return self.units.is_zero() and self.amount_cents == 0 and self.events_count == 0
 
 
-# The first five of `FeeAmounts`: what a price makes, before the units that it is for.
+# The first five of `FeeAmounts`, which depend on the price alone, before the units are added.
 _Money = tuple[int, Decimal, int, Decimal, PricingUnitAmounts | None]
 
 
@@ -78,9 +79,9 @@ def fee_amounts(
 ) -> FeeAmounts:
     """The amounts of the fee for `usage` at `price`, in arrears or as current usage.
 
-    `currency` is the plan's; `conversion_rate` is set if the charge is priced in a pricing unit. `shown_units` are
-    the units of current usage where they differ from the priced ones (pay in advance, prorated). A negative quantity
-    or amount gives an empty fee, and no units are shown below zero; amount details keep what was computed.
+    `currency` is the plan's; `conversion_rate` is set if the charge is priced in a pricing unit. `shown_units` are the
+    units of current usage if they differ from the priced ones (pay in advance, prorated). A negative quantity or amount
+    gives an empty fee, and no units are shown below zero; amount details keep the computed values.
     """
     units = usage.shown_units if shown_units is None else shown_units
     aggregated = units if usage.total_aggregated_units is None else usage.total_aggregated_units
@@ -94,7 +95,8 @@ def fee_amounts(
 def advance_fee_amounts(
     amount: Decimal, units: Decimal, currency: str, *, conversion_rate: Decimal | None = None
 ) -> FeeAmounts:
-    """The amounts of the fee for one event paid in advance: `amount` in major units of what the charge is priced in.
+    """The amounts of the fee for one event paid in advance: `amount` in major units of the charge's currency or pricing
+    unit.
 
     The unit amount is the rounded amount shared by the fee's units.
     """
@@ -121,7 +123,9 @@ def _money(amount: Decimal, unit_amount: Decimal, currency: str, conversion_rate
 
 
 def _converted(unit: PricingUnitAmounts, currency: str) -> _Money:
-    """The plan's currency for whole cents of a pricing unit: rounded from the rounded, cut from the cut."""
+    """The plan's currency for whole cents of a pricing unit: rounded amounts from rounded ones, cut amounts from cut
+    ones.
+    """
     amount = divide(multiply(Decimal(unit.amount_cents), unit.conversion_rate), _HUNDRED)
     unit_amount = divide(multiply(Decimal(unit.unit_amount_cents), unit.conversion_rate), _HUNDRED)
     return _in_currency(amount, unit_amount, currency, unit)
@@ -151,7 +155,7 @@ class TrueUp:
 def true_up(
     min_amount_cents: int, days: int, duration_days: int, used_cents: int, used_precise_cents: Decimal
 ) -> TrueUp | None:
-    """The shortfall to a charge's minimum for `days` of a period of `duration_days`; None if nothing is.
+    """The gap to a charge's minimum for `days` of a period of `duration_days`; None if there is none.
 
     `used_cents` and `used_precise_cents` are the sums over all fees of the charge. Everything is in cents of the
     currency or pricing unit that the charge is priced in.
@@ -168,7 +172,7 @@ def true_up(
 
 
 def true_up_fee_amounts(true_up: TrueUp, currency: str, *, conversion_rate: Decimal | None = None) -> FeeAmounts:
-    """The amounts of the fee that brings a charge up to its minimum: one unit, no events."""
+    """The amounts of the fee that raises a charge to its minimum: one unit, no events."""
     cents, precise = true_up.amount_cents, true_up.precise_amount_cents
     money: _Money
     if conversion_rate is None:

@@ -18,8 +18,8 @@ def fixed_charge_amounts(
 ) -> FeeAmounts:
     """The fee of a fixed charge for one period. Its `events_count` is meaningless (always 0).
 
-    `units` are prorated where `full_units`, the units at the end of the period, are given. The fee shows the full
-    units, which also choose the ranges.
+    `units` are prorated if `full_units`, the units at the end of the period, are given. The fee shows the full units,
+    which also choose the ranges.
     """
     usage = fixed_charge_usage(charge_model, units=units, full_units=full_units)
     return fee_amounts(price(charge_model, properties, usage), usage, currency)
@@ -45,9 +45,9 @@ def units_change_amounts(
 ) -> FeeAmounts:
     """The fee for units added to a fixed charge during a period that is paid in advance.
 
-    `paid_units` is the sum over the fees already issued for the period. `days` are the days left, the day of the
-    change and the last day included, out of `period_days`; pass the same number twice where the charge is not
-    prorated. The added units are priced from the first range on. Fewer units than paid give an empty fee.
+    `paid_units` is the sum over the fees already issued for the period. `days` are the remaining days, the day of the
+    change and the last day included, out of `period_days`; pass the same number twice if the charge is not prorated.
+    The added units are priced from the first range on. Fewer units than paid give an empty fee.
     """
     added = max(subtract(new_units, paid_units), ZERO)
     usage = Usage(units=divide(multiply(added, Decimal(days)), Decimal(period_days)), full_units=added)
@@ -58,9 +58,9 @@ def units_change_amounts(
 
 
 def unused_cents(paid_cents: int, *, days: int, paid_days: int) -> int:
-    """The unused cents of a fee in advance, which an upgrade deducts from the new plan's for the same add-on.
+    """The unused cents of a fee in advance, which an upgrade deducts from the new plan's fee for the same add-on.
 
-    `paid_cents` covers `paid_days` days, from the issue of the fee to the end of its period, `days` of which are left.
+    `paid_cents` covers `paid_days` days, from the issue of the fee to the end of its period, of which `days` are left.
     """
     if paid_days <= 0:
         return 0

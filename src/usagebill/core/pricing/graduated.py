@@ -31,14 +31,14 @@ class GraduatedProperties:
 
 
 def price(properties: GraduatedProperties, usage: Usage) -> Price:
-    """The sum over the ranges that the units reach; with stretches, the prorated form of it."""
+    """The sum over the ranges that the units reach; for prorated quantities, over their stretches."""
     if usage.stretches is not None:
         return prorated_graduated.price(properties.ranges, usage.units, usage.stretches)
     return Price(amount=sum_over_ranges(properties.ranges, usage.units), divisor=usage.shown_units)
 
 
 def amount_details(properties: GraduatedProperties, usage: Usage) -> dict[str, object]:
-    """One entry for each range that is reached; nothing for prorated quantities."""
+    """One entry for each range that is reached; empty for prorated quantities."""
     if usage.stretches is not None:
         return {}
     return {"graduated_ranges": [_details(share) for share in shares(properties.ranges, usage.units)]}
@@ -57,7 +57,7 @@ def _details(share: Share) -> dict[str, object]:
 
 
 def bound(value: Decimal) -> int | Decimal:
-    """A range bound as the JSON number it is: an integer wherever it is whole."""
+    """A range bound as a JSON number: an integer if it is whole."""
     whole = int(value)
     return whole if whole == value else value
 
@@ -74,7 +74,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> GraduatedProperties:
-    """Valid raw properties, read."""
+    """The typed form of valid raw properties."""
     return GraduatedProperties(ranges=Ranges.read(properties.get("graduated_ranges"), rate_key="per_unit_amount"))
 
 

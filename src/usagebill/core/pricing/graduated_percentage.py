@@ -44,7 +44,7 @@ def amount_details(properties: GraduatedPercentageProperties, usage: Usage) -> d
 def difference_details(
     properties: GraduatedPercentageProperties, with_usage: Usage, without_usage: Usage
 ) -> dict[str, object]:
-    """What one event adds to each range that the usage with it reaches.
+    """The addition of one event to each range that the usage with it reaches.
 
     `per_unit_total_amount` is a price for one unit here: the range's addition over its added units, at two decimals.
     """
@@ -87,7 +87,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> GraduatedPercentageProperties:
-    """Valid raw properties, read."""
+    """The typed form of valid raw properties."""
     raw = properties.get("graduated_percentage_ranges")
     return GraduatedPercentageProperties(ranges=Ranges.read(raw, rate_key="rate", scale=_PERCENT))
 

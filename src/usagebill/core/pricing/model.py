@@ -39,20 +39,19 @@ NOTHING = Price(amount=ZERO, divisor=ZERO)
 class Model(Generic[P]):
     """A charge model.
 
-    `name` is its wire value, `keys` the property names that it keeps, `required` those of them that cannot be left out
-    (ranges apart) and `defaults` the properties of a charge that is sent none. `validate` gives the error codes of raw
-    properties, in order; `parse` reads valid ones, with the subunits of the currency that the charge is priced in.
-    `price` and `amount_details` are total for any usage.
+    `name` is its wire value, `keys` the property names that it keeps, `required` those that cannot be left out (ranges
+    apart) and `defaults` the properties of a charge that is sent without any. `validate` returns the error codes of raw
+    properties, in order; `parse` reads valid ones, given the subunits of the charge's currency. `price` and
+    `amount_details` are total for any usage.
 
     No trait has a default: `in_advance`, `prorated_in_arrears` and `prorated_in_advance` say how a charge may be
-    billed, `of_fixed_charges` whether fixed charges have it. `by_units`: units alone decide the price, so that it can
-    be projected; `by_quantity`: units can be adjusted by hand. `is_linear`: every unit costs the same.
-    `instant_price` is what one event of so many units costs; None if that depends on others. `difference_details` are
-    what an event adds to its usage, with and without it; None if they are not shown. `costs_at_zero`: there is
-    something to pay for no units.
-    `prorated_by_step`: the ranges price each prorated step. `by_percentage` prices amounts, `by_event_prices` the
-    prices sent with events, `by_program` the result of the seller's program. `needs_event_values` says of raw
-    properties whether they price events one by one.
+    billed, `of_fixed_charges` whether fixed charges may use the model. `by_units`: units alone decide the price, so
+    that it can be projected; `by_quantity`: units can be adjusted by hand. `is_linear`: every unit costs the same.
+    `instant_price` is the price of one event from its units; None if it depends on other events. `difference_details`
+    are the additions of an event to its usage, with and without it; None if they are not shown. `costs_at_zero`: there
+    is something to pay for zero units. `prorated_by_step`: the ranges price each prorated step. `by_percentage` prices
+    amounts, `by_event_prices` the prices sent with events, `by_program` the result of the seller's program.
+    `needs_event_values` returns whether raw properties price events one by one.
     """
 
     name: str

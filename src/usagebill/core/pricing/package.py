@@ -1,4 +1,4 @@
-"""Package: units are sold in packages; a started package counts whole."""
+"""Package: units are sold in packages; a started package counts as a whole one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _packages(units: Decimal, size: Decimal) -> Decimal:
 
 
 def amount_details(properties: PackageProperties, usage: Usage) -> dict[str, object]:
-    """The free units as agreed, the units that were paid for, and the package that they came in."""
+    """The free units as agreed, the units that were paid for, and the size and price of a package."""
     if usage.units.is_zero():
         return {"free_units": "0.0", "paid_units": "0.0", "per_package_size": 0, "per_package_unit_amount": "0.0"}
     paid = max(subtract(usage.units, properties.free_units), ZERO)
@@ -64,7 +64,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> PackageProperties:
-    """Valid raw properties, read."""
+    """The typed form of valid raw properties."""
     return PackageProperties(
         amount=amount_or_zero(properties.get("amount")),
         free_units=Decimal(whole(properties.get("free_units"))),

@@ -33,10 +33,10 @@ _PERCENT = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PercentageProperties:
-    """The agreed terms; zero stands for free units that were not agreed, None for bounds that were not.
+    """The agreed terms; zero means no free units, None no bound.
 
-    `rate` is in percent. `free_events` (`free_units_per_events`) and `free_total`
-    (`free_units_per_total_aggregation`) end the free part, whichever is used up first.
+    `rate` is in percent. `free_events` (`free_units_per_events`) and `free_total` (`free_units_per_total_aggregation`)
+    end the free part, whichever is used up first.
     """
 
     rate: Decimal
@@ -53,7 +53,7 @@ class PercentageProperties:
 
 
 class Shares(NamedTuple):
-    """The parts of a percentage price: what was free, what was paid, and what the bounds added or took away."""
+    """The parts of a percentage price: free units, paid units, and the effect of the bounds."""
 
     units: Decimal
     free_units: Decimal
@@ -111,7 +111,7 @@ def _free_units(properties: PercentageProperties, running_totals: tuple[Decimal,
 
 
 def free_events_of(properties: PercentageProperties, running_totals: tuple[Decimal, ...]) -> int:
-    """How many events the terms leave free of the fixed amount, given the running totals of the units."""
+    """The number of events that the terms leave free of the fixed amount, given the running totals of the units."""
     if not running_totals:
         return properties.free_events
     within = sum(1 for running in running_totals if running < properties.free_total)
@@ -119,7 +119,7 @@ def free_events_of(properties: PercentageProperties, running_totals: tuple[Decim
 
 
 def event_costs(properties: PercentageProperties, values: tuple[Decimal, ...]) -> Iterator[tuple[Decimal, Decimal]]:
-    """What each event that is not free is charged for, in units, and its price, in order of time."""
+    """The charged units and the price of each event that is not free, in order of time."""
     if properties.free_total > ZERO:
         free_left = properties.free_total
         for value in values:
@@ -135,7 +135,9 @@ def event_costs(properties: PercentageProperties, values: tuple[Decimal, ...]) -
 
 
 def bounded(properties: PercentageProperties, value: Decimal) -> Decimal:
-    """What one event of `value` paid units costs: rate and fixed amount, raised to the minimum, cut to the maximum."""
+    """The price of one event of `value` paid units: rate and fixed amount, raised to the minimum, cut to the
+    maximum.
+    """
     cost = add(multiply(multiply(value, properties.rate), _PERCENT), properties.fixed_amount)
     if properties.least is not None and cost < properties.least:
         return properties.least
@@ -162,7 +164,7 @@ def amount_details(properties: PercentageProperties, usage: Usage) -> dict[str, 
 
 
 def difference_details(properties: PercentageProperties, with_usage: Usage, without_usage: Usage) -> dict[str, object]:
-    """What one event adds to each part."""
+    """The addition of one event to each part."""
     after, before = split(properties, with_usage), split(properties, without_usage)
     units = subtract(after.units, before.units)
     paid_units = subtract(after.paid_units, before.paid_units)
@@ -203,7 +205,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> PercentageProperties:
-    """Valid raw properties, read."""
+    """The typed form of valid raw properties."""
     return PercentageProperties(
         rate=amount_or_zero(properties.get("rate")),
         fixed_amount=amount_or_zero(properties.get("fixed_amount")),

@@ -1,4 +1,4 @@
-"""Projection: what a period's usage will come to at its present pace."""
+"""Projection: the expected cost of a period's usage at its present pace."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def project(
 ) -> Projection:
     """The projection of one fee (a charge, one of its filters, one group).
 
-    `days` are the days of the period so far, today included, out of `period_days`. The usage of a `recurring` metric
-    stays as it is. Free units do not lower the projected percentage of a percentage charge.
+    `days` are the days of the period so far, today included, out of `period_days`. The usage of a `recurring` metric is
+    not extended. Free units do not lower the projected percentage of a percentage charge.
     """
     if recurring:
         ahead, units = usage, usage.shown_units
@@ -61,7 +61,7 @@ def project(
     elif days <= 0 or period_days <= 0:
         return Projection(units=ZERO, amount_cents=0, pricing_unit_amount_cents=None if conversion_rate is None else 0)
     elif MODELS[charge_model].by_units:
-        # Units alone decide these prices: the projected units are priced. Of all others the amount so far is extended.
+        # If units alone decide the price, the projected units are priced; otherwise the amount so far is extended.
         units = projected_units(usage.units, days, period_days)
         ahead = Usage(units=units)
         due = price(charge_model, properties, ahead)

@@ -1,4 +1,4 @@
-"""Raw charge properties: how amounts and whole numbers are read from them, and the grouping keys of any model."""
+"""Raw charge properties: reading amounts and whole numbers, and the grouping keys of any model."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _MOST_PRESENTATION_KEYS = 2
 
 
 def amount(value: object, limit: Range = CHARGE_AMOUNT) -> Decimal | None:
-    """The amount, rate or quantity that a JSON string spells: a decimal within `limit`. None for anything else."""
+    """The amount, rate or quantity in a JSON string: a decimal within `limit`. None for anything else."""
     parsed = parse_decimal(value) if isinstance(value, str) else None
     return parsed if parsed is not None and limit.holds(parsed) else None
 
 
 def amount_or_zero(value: object) -> Decimal:
-    """The number that valid text spells, zero if there is none."""
+    """The number in valid text, zero if there is none."""
     return (parse_decimal(value) if isinstance(value, str) else None) or ZERO
 
 
 def optional_amount(value: object) -> Decimal | None:
-    """The amount that `value` spells, None if it is left blank."""
+    """The amount in `value`, None if it is blank."""
     return None if is_blank(value) else amount(value)
 
 
 def is_blank(value: object) -> bool:
-    """Whether `value` is null or text of nothing but blanks."""
+    """Whether `value` is null or text of blanks only."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -63,10 +63,10 @@ def number(value: object) -> Decimal | None:
 
 
 def normalized_grouping(properties: Mapping[str, object], *, presentation: bool = True) -> dict[str, object]:
-    """The grouping keys of `properties` as they are stored.
+    """The grouping keys of `properties` in their stored form.
 
-    The former name `grouped_by` becomes `pricing_group_keys` without its empty strings, unless the new name is sent
-    as well. Null and empty lists are not stored; neither are presentation keys where `presentation` is false.
+    The former name `grouped_by` becomes `pricing_group_keys` without its empty strings, unless the new name is sent as
+    well. Null and empty lists are not stored; neither are presentation keys if `presentation` is false.
     """
     grouping: dict[str, object] = {}
     keys = properties.get("pricing_group_keys")

@@ -34,8 +34,9 @@ def price(ranges: Ranges, units: Decimal, stretches: Iterable[ProrationStep]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One stretch priced: its full units would cost `listed`, its prorated ones cost `amount`; `level` is the running
-    total of full units after it."""
+    """A priced stretch: its full units would cost `listed`, its prorated ones cost `amount`; `level` is the running
+    total of full units after it.
+    """
 
     stretch: ProrationStep
     listed: Decimal
@@ -44,7 +45,7 @@ class Slice:
 
 
 def slices(ranges: Ranges, stretches: Iterable[ProrationStep]) -> list[Slice]:
-    """The stretches that cost something, in order of time, flat amounts aside."""
+    """The stretches with a cost, in order of time, without flat amounts."""
     level, cut = ZERO, []
     for step in stretches:
         after = add(level, step.full)
@@ -63,7 +64,7 @@ def flat_amount(ranges: Ranges, parts: Iterable[Slice]) -> Decimal:
 
 
 def _between(ranges: Ranges, low: Decimal, high: Decimal) -> Decimal:
-    """What the full units from `low` to `high` cost, flat amounts aside. The first range reaches below zero."""
+    """The price of the full units from `low` to `high`, without flat amounts. The first range extends below zero."""
     amount = ZERO
     for position, price_range in enumerate(ranges.ranges):
         start = low if position == 0 else max(low, price_range.floor)

@@ -1,8 +1,8 @@
 """Ranges of units: how lists of ranges are checked, read, and searched.
 
-A range covers the units above the previous range's `to_value`, up to and including its own. That holds for lists
-that count whole units (0-10, 11-20) and for lists whose ranges touch (0-10, 10-20) alike, so that a list of either
-kind, or a mixture, prices each fraction of a unit exactly once.
+A range covers the units above the previous range's `to_value`, up to and including its own. That holds both for lists
+that count whole units (0-10, 11-20) and for lists whose ranges touch (0-10, 10-20), so a list of either kind, or a
+mixture, prices each fraction of a unit exactly once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNIT_AMOUNTS = (
 class Range:
     """One range of units: above `floor` (exclusive) up to `to_value` (inclusive), open if that is None.
 
-    `from_value` is what the caller wrote; `floor` is where the previous range ends. `rate` is the amount for one unit.
+    `from_value` is as the caller sent it; `floor` is the end of the previous range. `rate` is the amount for one unit.
     """
 
     from_value: Decimal
@@ -43,8 +43,8 @@ class Range:
 class Ranges:
     """Consecutive ranges that cover everything, the last one open.
 
-    `lines` hold, for each range, its `to_value`, its rate and the offset that make the amount of `units` which end in
-    that range `units * rate + offset`: all ranges before it full, and every flat amount so far.
+    `lines` hold, for each range, its `to_value`, its rate and an offset, such that `units` that end in that range cost
+    `units * rate + offset`: all ranges before it full, and every flat amount so far.
     """
 
     ranges: tuple[Range, ...]
@@ -75,7 +75,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The part of some units that falls into one range, and what it costs without the flat amount."""
+    """The part of a quantity that falls into one range, and its price without the flat amount."""
 
     range: Range
     units: Decimal
@@ -95,11 +95,11 @@ def shares(ranges: Ranges, units: Decimal) -> list[Share]:
 
 
 def sum_over_ranges(ranges: Ranges, units: Decimal) -> Decimal:
-    """The amount of `units` when each range prices the units inside it and adds its flat amount once reached.
+    """The price of `units` if each range prices the units inside it and adds its flat amount once reached.
 
     Zero units pay the flat amount of the first range. Negative units stay in the first range.
     """
-    # Lists are short: a walk over the limits is faster than a bisection, and stops at the range that holds the units.
+    # Lists are short: scanning the limits is faster than a bisection, and stops at the range that holds the units.
     for limit, rate, offset in ranges.lines:
         if limit is None or units <= limit:
             return multiply_add(units, rate, offset)
@@ -107,7 +107,7 @@ def sum_over_ranges(ranges: Ranges, units: Decimal) -> Decimal:
 
 
 def default_range(rate_key: str) -> dict[str, object]:
-    """The one free range of a charge that is sent without properties."""
+    """The single free range of a charge that is sent without properties."""
     return {"from_value": 0, "to_value": None, rate_key: "0", "flat_amount": "0"}
 
 
@@ -117,7 +117,7 @@ def range_errors(
     """The error codes of a raw list of ranges, range by range: first the amounts, then the bounds.
 
     `missing` is for a list that is absent or empty and `invalid` for wrong bounds or over 1,000 ranges; `amounts` give
-    each amount's key with its limit and its code. A range must start `gap` above the end of the one before it, or one
+    each amount's key with its limit and its code. A range must start `gap` above the end of the previous one, or one
     unit higher; the first at 0 or 1.
     """
     items = _items(raw)

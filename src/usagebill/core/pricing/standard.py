@@ -37,12 +37,12 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def instant_price(properties: StandardProperties, units: Decimal) -> Decimal:
-    """The price of one event of so many units."""
+    """The price of one event with these units."""
     return multiply(units, properties.amount)
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> StandardProperties:
-    """Valid raw properties, read."""
+    """The typed form of valid raw properties."""
     return StandardProperties(amount=amount_or_zero(properties.get("amount")))
 
 

@@ -1,4 +1,4 @@
-"""Volume: the range that the whole quantity falls into prices every unit."""
+"""Volume: every unit has the price of the range that the whole quantity falls into."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VolumeProperties:
 
 
 def price(properties: VolumeProperties, usage: Usage) -> Price:
-    """Units times the rate of the range that the full units choose, plus its flat amount; zero for negative units."""
+    """Units times the rate of the range chosen by the full units, plus its flat amount; zero for negative units."""
     full = usage.shown_units
     if full < ZERO:
         return Price(amount=ZERO, divisor=full)
@@ -31,7 +31,7 @@ def price(properties: VolumeProperties, usage: Usage) -> Price:
 
 
 def range_of(ranges: Ranges, full: Decimal) -> Range:
-    """The range that prices all units if the full ones are `full`."""
+    """The range that prices all units if the full quantity is `full`."""
     for range_ in ranges.ranges[:-1]:
         if range_.to_value is not None and full <= range_.to_value:
             return range_
@@ -39,7 +39,7 @@ def range_of(ranges: Ranges, full: Decimal) -> Range:
 
 
 def amount_details(properties: VolumeProperties, usage: Usage) -> dict[str, object]:
-    """The flat amount and the units' own amount, for one unit and in all; the price of a prorated unit is prorated."""
+    """The flat amount, and the units' own amount per unit and in total; the price of a prorated unit is prorated."""
     full = usage.shown_units
     if full < ZERO:
         return {"flat_unit_amount": "0.0", "per_unit_amount": "0.0", "per_unit_total_amount": "0.0"}
@@ -64,7 +64,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> VolumeProperties:
-    """Valid raw properties, read."""
+    """The typed form of valid raw properties."""
     return VolumeProperties(ranges=Ranges.read(properties.get("volume_ranges"), rate_key="per_unit_amount"))
 
 

@@ -97,7 +97,7 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     """
     balance = balance_of(work, progressive)
     earlier = [credit for credit in progressive.credits if credit.item_type == CreditType.INVOICE]
-    pieces = surplus_items(balance.fees, balance.left_of_fees(), cents, gross=not earlier)
+    pieces = surplus_items(balance.fees, balance.creditable_cents_by_fee(), cents, gross=not earlier)
     items = [(fee, amount) for fee, amount, _ in pieces]
     request: list[CreditNote] = []
     if items and balance.worth(items) > 0:
@@ -135,14 +135,14 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     made = []
     balance = balance_of(work, invoice)
     wanted = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)
-    whole = balance.worth(balance.rest())
+    whole = balance.worth(balance.creditable_items())
     if wanted.total > 0:
-        shares = proportional_items(balance.left_of_fees(), wanted.total, whole)
+        shares = proportional_items(balance.creditable_cents_by_fee(), wanted.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
         made.append(make(work, balance, items, wanted, reason=reason, description=text, checked=True))
         balance = balance_of(work, invoice)
     left = Parts(credit=balance.remainder.total_cents)
     if round_cents(balance.creditable()) > 0 and left.total > 0:
-        creditable = balance.rest()
+        creditable = balance.creditable_items()
         made.append(make(work, balance, creditable, left, reason=reason, description=text, checked=True, void=True))
     return made

@@ -9,7 +9,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.periods import BillingTime
 from usagebill.core.plans import Plan
-from usagebill.core.subscription_requests import Wanted, wanted_of
+from usagebill.core.subscription_requests import RequestEffect, effect_of_request
 from usagebill.core.subscriptions import (
     HOLDING_ID,
     Start,
@@ -88,13 +88,13 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
         raise Invalid(external_id="value_already_exist")
     if not external_id:
         raise Invalid(external_id="value_is_mandatory")
-    wanted = wanted_of(current, plan.id)
-    if current is not None and wanted is Wanted.NOTHING:
+    effect = effect_of_request(current, plan.id)
+    if current is not None and effect is RequestEffect.NOTHING:
         return current
     purchase_order_number = purchase_order_number_of(request.purchase_order_number)
     if current is None:
         return _new(work, request, customer, entity, plan, external_id, purchase_order_number)
-    if wanted is Wanted.OTHER_PLAN_AT_START:
+    if effect is RequestEffect.OTHER_PLAN_AT_START:
         return _replanned(work, request, current, plan)
     entity_sent = entity if is_given(request.billing_entity_code) else None
     return change_plan(work, current, _overridden(work, plan, request), request, entity_sent)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import reduce
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from usagebill.core.aggregation import AggregateResult, Aggregation, counts, fold_events
 from usagebill.core.aggregation.count import Count, Counted
@@ -151,8 +151,9 @@ class _ServerQuery:
         self, shard: Shard, organization_id: str, question: EventQuery, external_ids: Sequence[str] | None = None
     ) -> None:
         if question.aggregation_type not in ANSWERED:
-            raise ValueError(f"no query answers {question.aggregation_type}")
+            raise _unanswered(question)
         self.aggregation = _AGGREGATIONS[question.aggregation_type](question.field_name)
+        self._counted_as = CountedAs(question.aggregation_type)
         self._shard = shard
         self._organization_id = organization_id
         self._question = question
@@ -224,7 +225,7 @@ class _ServerQuery:
         """The row as a state of the core, and the number of active values that it counts without naming them."""
         count, amount, *values = columns
         amount_cents = _exact(amount)
-        match self._question.aggregation_type:
+        match self._counted_as:
             case CountedAs.COUNT:
                 return Counted(events_count=count, amount_cents=amount_cents), 0
             case CountedAs.SUM:
@@ -234,10 +235,15 @@ class _ServerQuery:
             case CountedAs.LATEST:
                 order, text = values
                 return Last(order=_order(order), value=Decimal(text), events_count=count, amount_cents=amount_cents), 0
-        if len(values) == 1:
-            return Active(amount_cents=amount_cents), values[0]
-        order, value, operation = values
-        return Active(latest={value: (_order(order), Operation(operation))}, amount_cents=amount_cents), 0
+            case CountedAs.UNIQUE_COUNT if len(values) == 1:
+                return Active(amount_cents=amount_cents), values[0]
+            case CountedAs.UNIQUE_COUNT:
+                order, value, operation = values
+                return Active(latest={value: (_order(order), Operation(operation))}, amount_cents=amount_cents), 0
+            case CountedAs.WEIGHTED_SUM:
+                raise _unanswered(self._question)
+            case _:
+                assert_never(self._counted_as)
 
     def _names(self) -> list[tuple[str, str]]:
         """The columns that rows are grouped by, with their names."""
@@ -263,7 +269,8 @@ class _ServerQuery:
         chosen = "".join(f"{sql} AS {name}, " for name, sql in names)
         by = f" GROUP BY {', '.join(name for name, _ in names)}" if names else ""
         key = question.field_name
-        match question.aggregation_type:
+        counted_as = self._counted_as
+        match counted_as:
             case CountedAs.COUNT:
                 return f"SELECT {chosen}{common} {self._source(further)}{by} HAVING count() > 0"
             case CountedAs.UNIQUE_COUNT:
@@ -274,23 +281,19 @@ class _ServerQuery:
                     f"SELECT {outer}min(first_at), min(first_sequence), sum(n), {totals}, countIf(operation = 'add')"
                     f" FROM ({inner}){by} HAVING count() > 0"
                 )
+            case CountedAs.LATEST:
+                columns = None if key is None else f"max({_PLACE}), argMax({_text(key)}, {_PLACE})"
+            case CountedAs.SUM:
+                columns = None if key is None else _number_columns("sum", key)
+            case CountedAs.MAX:
+                columns = None if key is None else _number_columns("max", key)
+            case CountedAs.WEIGHTED_SUM:
+                raise _unanswered(question)
+            case _:
+                assert_never(counted_as)
         if key is None:
             return f"SELECT {chosen}{common}{', NULL' * 3} {self._source(' AND 0')}{by} HAVING count() > 0"
         numbers = f" AND ({_has(key, 'millionths')} OR {_has(key, 'wide')} OR {_has(key, 'long')})"
-        if question.aggregation_type == CountedAs.LATEST:
-            columns = f"max({_PLACE}), argMax({_text(key)}, {_PLACE})"
-        else:
-            name = literal(key)
-            function = "sum" if question.aggregation_type == CountedAs.SUM else "max"
-            short, wide = f"toInt256(millionths[{name}])", f"wide[{name}]"
-            columns = ", ".join(
-                (
-                    f"if(countIf({_has(key, 'millionths')}) = 0, NULL,"
-                    f" toString({function}If({short}, {_has(key, 'millionths')})))",
-                    f"if(countIf({_has(key, 'wide')}) = 0, NULL, toString({function}If({wide}, {_has(key, 'wide')})))",
-                    f"groupArrayIf(long[{name}], {_has(key, 'long')})",
-                )
-            )
         return f"SELECT {chosen}{common}, {columns} {self._source(further + numbers)}{by} HAVING count() > 0"
 
     def _values(self, further: str = "", *, plain: bool = False) -> str:
@@ -369,6 +372,24 @@ def _exclusions(question: EventQuery) -> list[str]:
             listed = ", ".join(map(_listed, combinations))
             apart.append(f"({present} AND ({', '.join(map(_text, keys))}) IN ({listed}))")
     return apart
+
+
+def _unanswered(question: EventQuery) -> ValueError:
+    return ValueError(f"no query answers {question.aggregation_type}")
+
+
+def _number_columns(function: str, key: str) -> str:
+    """The columns of the aggregate of a numeric property."""
+    name = literal(key)
+    short, wide = f"toInt256(millionths[{name}])", f"wide[{name}]"
+    return ", ".join(
+        (
+            f"if(countIf({_has(key, 'millionths')}) = 0, NULL,"
+            f" toString({function}If({short}, {_has(key, 'millionths')})))",
+            f"if(countIf({_has(key, 'wide')}) = 0, NULL, toString({function}If({wide}, {_has(key, 'wide')})))",
+            f"groupArrayIf(long[{name}], {_has(key, 'long')})",
+        )
+    )
 
 
 def _has(key: str, column: str = "texts") -> str:

@@ -1,4 +1,4 @@
-"""The words that documents need, whatever their language."""
+"""The words that documents need in each language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Words"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Texts by what they stand for. Names in braces are filled in: each language uses those that English uses."""
+    """Texts, named by their meaning. Names in braces are filled in: each language uses those that English uses."""
 
     # Titles.
     invoice: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.filters import FilterIndex
@@ -102,6 +102,7 @@ def latest_at(
 def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[tuple[Any, ...]], groups: int) -> Buckets:
     """Rows merged by bucket and group: the first `groups` columns are the group, the next the filters' deciding
     values."""
+    aggregation = CountedAs(question.aggregation_type)
     keys = () if filters is None else filters.keys
     buckets: Buckets = {}
     positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
@@ -121,15 +122,16 @@ def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[tup
                 partial = bucket[group] = PartialAggregate(first)
             elif first < partial.first:
                 partial.first = first
-            _merge(question.aggregation_type, partial, rest[2:])
+            _merge(aggregation, partial, rest[2:])
     return buckets
 
 
 def results(question: EventQuery, buckets: Buckets) -> dict[int, dict[Group, AggregateResult]]:
     """The results by bucket, of groups in the order of their first events."""
+    aggregation = CountedAs(question.aggregation_type)
     return {
         position: {
-            group: _result(question.aggregation_type, partial)
+            group: _result(aggregation, partial)
             for group, partial in sorted(bucket.items(), key=lambda item: item[1].first)
         }
         for position, bucket in buckets.items()
@@ -147,7 +149,7 @@ def _rows(
     """Rows of group, deciding values, place of the first event, number of events, their prices, and the columns of the
     aggregation.
     """
-    aggregation, field_name = question.aggregation_type, question.field_name
+    aggregation, field_name = CountedAs(question.aggregation_type), question.field_name
     sql = Sql().add("SELECT ")
     names = names_sql(sql, question, filters, external_ids)
     sql.add(f"{amount_sql(question)} AS amount, timestamp, created_at, id, sequence, ")
@@ -183,7 +185,7 @@ def _rows(
         case CountedAs.WEIGHTED_SUM:
             weighted = f"SUM(v), SUM(v * {held_at(question)}), MAX(timestamp)"
             text = f"SELECT {chosen}{common}, {weighted} FROM {source}{grouped_by(names)} HAVING COUNT(*) > 0"
-        case _ if filters is None:
+        case CountedAs.UNIQUE_COUNT if filters is None:
             # All events of a value are in one bucket, so the server counts the values.
             of_value = ", ".join((*names, 'v COLLATE "C"'))
             text = (
@@ -191,8 +193,10 @@ def _rows(
                 f" row_number() OVER (PARTITION BY {of_value} ORDER BY {_LATEST}) AS place FROM {source}) e"
                 f"{grouped_by(names)} HAVING COUNT(*) > 0"
             )
-        case _:
+        case CountedAs.UNIQUE_COUNT:
             text = _latest_sql([*names, "v"], source, "operation", among=names)
+        case _:
+            assert_never(aggregation)
     if aggregation == CountedAs.UNIQUE_COUNT and filters is not None:
         # A row for each value.
         return connection.stream(text, sql.values)
@@ -249,12 +253,14 @@ def _latest_sql(names: Sequence[str], source: str, value: str, among: Sequence[s
     )
 
 
-def _merge(aggregation: str, partial: PartialAggregate, row: tuple[Any, ...]) -> None:
+def _merge(aggregation: CountedAs, partial: PartialAggregate, row: tuple[Any, ...]) -> None:
     count, amount, *said = row
     partial.count += count
     if amount is not None:
         partial.amount = add(partial.amount, amount)
     match aggregation:
+        case CountedAs.COUNT:
+            pass  # the count is all there is
         case CountedAs.SUM:
             partial.units = add(partial.units, said[0])
         case CountedAs.WEIGHTED_SUM:
@@ -274,9 +280,11 @@ def _merge(aggregation: str, partial: PartialAggregate, row: tuple[Any, ...]) ->
             known = partial.values.get(value)
             if known is None or place > known[0]:
                 partial.values[value] = place, said[3] == Operation.ADD.value
+        case _:
+            assert_never(aggregation)
 
 
-def _result(aggregation: str, partial: PartialAggregate) -> AggregateResult:
+def _result(aggregation: CountedAs, partial: PartialAggregate) -> AggregateResult:
     units, count = partial.units, partial.count
     match aggregation:
         case CountedAs.COUNT:
@@ -288,6 +296,10 @@ def _result(aggregation: str, partial: PartialAggregate) -> AggregateResult:
         case CountedAs.UNIQUE_COUNT:
             count = partial.distinct + sum(adds for _, adds in partial.values.values())
             units = Decimal(count)
+        case CountedAs.SUM | CountedAs.WEIGHTED_SUM:
+            pass  # the units are merged already
+        case _:
+            assert_never(aggregation)
     return AggregateResult(
         units=units,
         events_count=count,

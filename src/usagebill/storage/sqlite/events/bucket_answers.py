@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.copies import maker
@@ -45,20 +45,27 @@ def answer_by_bucket(
     if counts is not None and counts.uncounted is not None:
         selection = selection.among_events("events INDEXED BY events_usage", counts.uncounted)
     spread = Spread(selection, question, filters)
-    match question.aggregation_type:
+    counted_as = CountedAs(question.aggregation_type)
+    match counted_as:
         case CountedAs.LATEST:
             cells = _latest_cells(spread)
         case CountedAs.UNIQUE_COUNT:
             cells = _unique_cells(spread)
         case CountedAs.WEIGHTED_SUM:
             cells = _weighted_cells(spread)
-        case _ if counts is not None:
-            cells = _added_cells(spread) if counts.uncounted is not None else {}
+        case CountedAs.COUNT if counts is not None:
+            cells = _count_cells(spread) if counts.uncounted is not None else {}
             for positions, count in counts.by_positions.items():
                 for position in positions:
                     cells.setdefault((position, ()), Cell()).count(count)
+        case CountedAs.COUNT:
+            cells = _count_cells(spread)
+        case CountedAs.SUM:
+            cells = _sum_cells(spread)
+        case CountedAs.MAX:
+            cells = _max_cells(spread)
         case _:
-            cells = _added_cells(spread)
+            assert_never(counted_as)
     buckets: dict[int, dict[Group, AggregateResult]] = {}
     for (position, group), cell in cells.items():
         buckets.setdefault(position, {})[group] = cell.result()
@@ -272,23 +279,31 @@ class Spread:
         return "precise_total_amount_cents" if self.question.amounts else "NULL"
 
 
-def _added_cells(spread: Spread) -> dict[Place, Cell]:
-    """Counts, sums and maxima: pre-aggregated by the database, then merged."""
-    selection, question = spread.selection, spread.question
-    if question.aggregation_type == CountedAs.COUNT:
-        cells: dict[Place, Cell] = {}
-        for places, (count, amount) in spread.grouped("COUNT(*)", selection.amounts(), counting="1"):
-            for place in places:
-                cell = cells.setdefault(place, Cell())
-                cell.count(count)
-                cell.pay(amount)
-        return cells
-    counting = "(short IS NOT NULL OR long IS NOT NULL)"
-    columns = ("COUNT(short)", "COUNT(long)", selection.amounts(counting))
-    field = question.field_name
-    if question.aggregation_type == CountedAs.MAX:
-        largest = "exact_max(long) FILTER (WHERE long IS NOT NULL)"
-        return _largest(spread.grouped(*columns, "MAX(short)", largest, counting=counting, field=field))
+_COUNTING: Final = "(short IS NOT NULL OR long IS NOT NULL)"
+
+
+def _count_cells(spread: Spread) -> dict[Place, Cell]:
+    """Counts: pre-aggregated by the database, then merged, as are maxima and sums."""
+    cells: dict[Place, Cell] = {}
+    for places, (count, amount) in spread.grouped("COUNT(*)", spread.selection.amounts(), counting="1"):
+        for place in places:
+            cell = cells.setdefault(place, Cell())
+            cell.count(count)
+            cell.pay(amount)
+    return cells
+
+
+def _max_cells(spread: Spread) -> dict[Place, Cell]:
+    field = spread.question.field_name
+    columns = ("COUNT(short)", "COUNT(long)", spread.selection.amounts(_COUNTING))
+    largest = "exact_max(long) FILTER (WHERE long IS NOT NULL)"
+    return _largest(spread.grouped(*columns, "MAX(short)", largest, counting=_COUNTING, field=field))
+
+
+def _sum_cells(spread: Spread) -> dict[Place, Cell]:
+    """Sums, in two halves if one would overflow the integers of SQLite."""
+    field, counting = spread.question.field_name, _COUNTING
+    columns = ("COUNT(short)", "COUNT(long)", spread.selection.amounts(counting))
     rest = "exact_sum(long) FILTER (WHERE long IS NOT NULL)"
     try:
         return _summed(spread.grouped(*columns, rest, "SUM(short)", "0", counting=counting, field=field))

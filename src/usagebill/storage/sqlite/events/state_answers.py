@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence, Set
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
@@ -166,6 +166,7 @@ class StateAnswers:
         parts.extend(_each_event(Spread(events, question, filters, shape.filters), shape, columns) for events in read)
         sums = [_MERGED[name] if name in columns else "0" if name == "longs" else "NULL" for name in _SUMS]
         has_long = set(columns).issuperset(_LONG[question.aggregation_type])
+        counted_as = CountedAs(question.aggregation_type)
         cells: dict[Place, Cell] = {}
         last_at: dict[Place, int] = {}
         for places, row in spread.ask(_grouped(spread.names, sums, parts, in_order=bool(question.group_keys))):
@@ -175,7 +176,7 @@ class StateAnswers:
             if longs and not has_long:
                 raise _LongNumbers
             for place in places:
-                _add(cells, place, question.aggregation_type, row)
+                _add(cells, place, counted_as, row)
                 if at is not None:
                     last_at[place] = max(at, last_at.get(place, at))
         if question.aggregation_type == CountedAs.LATEST:
@@ -415,7 +416,7 @@ def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
     return f"{_listed(spread, [f'{states[name]} AS {name}' for name in columns], spread.rows(read))} WHERE {counting}"
 
 
-def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tuple[Any, ...]) -> None:
+def _add(cells: dict[Place, Cell], place: Place, counted_as: CountedAs, sums: tuple[Any, ...]) -> None:
     """Add a state's columns to the cell of a place."""
     n, low, high, top, longs, rest, long_top, moment, paid, last_at = sums
     cell = cells.get(place)
@@ -424,7 +425,7 @@ def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tu
         cell = cells[place] = Cell()
     cell.events += n + longs
     cell.pay(paid)
-    match aggregation_type:
+    match counted_as:
         case CountedAs.COUNT:
             cell.millionths += n * MILLION
         case CountedAs.SUM:
@@ -437,3 +438,9 @@ def _add(cells: dict[Place, Cell], place: Place, aggregation_type: str, sums: tu
             cell.rest = max(values, default=ZERO) if is_new else max([cell.rest, *values])
         case CountedAs.WEIGHTED_SUM:
             cell.weigh(rest, moment, last_at)
+        case CountedAs.LATEST:
+            pass  # its events are read afterwards
+        case CountedAs.UNIQUE_COUNT:
+            raise ValueError("states of unique counts are values, which are not added up")
+        case _:
+            assert_never(counted_as)
