@@ -2,7 +2,7 @@
 
     python -m benchmarks.analytics                          # 10,000 customers, ten months of each
     python -m benchmarks.analytics --customers 1000         # smaller
-    python -m benchmarks.analytics --cache /var/tmp/reports # where the file is kept for the next time
+    python -m benchmarks.analytics --cache /var/tmp/reports # keep the file here for the next run
 
 One customer is billed for ten months, with a monthly fee and usage of two metrics on most days; all others are copies,
 written directly to the tables. One customer in ten is overdue. Times are CPU time, the best of several.
@@ -30,7 +30,7 @@ from usagebill.storage.sqlite.engine import functions
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
 
-# Of a report over invoices.
+# For a report over invoices.
 MOST_SECONDS = 1.0
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MONTHS = 10
@@ -100,7 +100,7 @@ def one_life(path: Path) -> None:
         billing.run_due()
 
 
-# By table: the columns that a copy has its own value in.
+# By table: the columns with a different value in each copy.
 _COPIED = {
     "customers": ("id", "external_id", "slug"),
     "subscriptions": ("id", "external_id", "customer_id"),
@@ -163,7 +163,7 @@ def _rows(connection: sqlite3.Connection, sql: str, values: dict[str, int]) -> l
 
 
 def measure(path: Path) -> bool:
-    """Print a line for each report; returns whether all are within their limit."""
+    """Print a line for each report; returns whether all keep their limit."""
     good = True
     with Billing(path, clock=ManualClock(NOW), deliver=False) as billing:
         analytics = billing.analytics

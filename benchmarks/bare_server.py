@@ -1,9 +1,9 @@
 """The floor of `http_ingest`: the least a Python server must do to receive events and make them durable.
 
 `python -m benchmarks.bare_server FILE` answers `POST /events` with one event and `POST /events/batch` with many, on the
-address that it prints. Each request is parsed by msgspec, made into rows of the very table of a usagebill file, with
-its indexes and its durability, and answered once they are on disk. Requests that arrive together share one commit.
-Nothing is checked, looked up, logged or followed up, and no key is asked for.
+address that it prints. Each request is parsed by msgspec, converted to rows of usagebill's own table, with its indexes
+and durability, and answered once they are on disk. Requests that arrive together share one commit. Nothing is
+validated, looked up, logged or scheduled, and no key is required.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def row_of(event: dict[str, Any]) -> tuple[object, ...]:
-    """The row that usagebill stores of an event as the benchmark sends it."""
+    """The row that usagebill stores for an event of the benchmark."""
     properties = event["properties"]
     return (
         "0190" + event["transaction_id"][4:],

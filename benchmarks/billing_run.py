@@ -1,23 +1,21 @@
 """Invoices a second of a monthly billing run, on one core, and how that changes with the number of subscriptions.
 
-    python -m benchmarks.billing_run                     # 1,000 and 10,000 subscriptions
-    python -m benchmarks.billing_run 1000 10000 50000    # any number of subscriptions
-    python -m benchmarks.billing_run --steps 1000        # where the time goes, by step
-    python -m benchmarks.billing_run --workers 2 5000    # this many processes on one file, against a single one
-    python -m benchmarks.billing_run --ingest 200000 500 # how long ingested events wait while a subscription with so
-                                                         # many events of a weighted sum is terminated by a request,
-                                                         # and while another one and 500 small ones are billed
-    python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
-    python -m benchmarks.billing_run --against main 300  # against another commit, alternating in one run
-    python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, alternating
-    python -m benchmarks.billing_run --alike --endpoints 1 300  # the same, with webhooks to this many endpoints
+    python -m benchmarks.billing_run                     # 1,000 and 10,000 subscriptions python -m
+    benchmarks.billing_run 1000 10000 50000    # any number of subscriptions python -m benchmarks.billing_run --steps
+    1000        # where the time goes, by step python -m benchmarks.billing_run --workers 2 5000    # this many
+    processes on one file, against a single one python -m benchmarks.billing_run --ingest 200000 500 # how long ingested
+    events wait while a subscription with so many events of a weighted sum is terminated by a request, and while another
+    one and 500 small ones are billed python -m benchmarks.billing_run --logs 1000         # what the activity log adds
+    to a run python -m benchmarks.billing_run --against main 300  # against another commit, alternating in one run
+    python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, alternating python
+    -m benchmarks.billing_run --alike --endpoints 1 300  # the same, with webhooks to this many endpoints
 
 Each subscription has a different customer, all are on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events in the month.
 
 An invoice should cost at most 1.2 times as much with ten times the subscriptions, memory should stay flat during a
 run, and at most 5 statements of an invoice should read its plan and its customer. An invoice should hold the
-write lock for 0.5 ms at most (CPU time, commits included). Each figure stands beside its floor in the same run: the
+write lock for 0.5 ms at most (CPU time, commits included). Each figure is shown beside its floor from the same run: the
 same invoices priced by the same core and inserted in bulk (`bulk_floor`). Two workers should do 1.6 times what one
 does, from when both are ready, on two free cores.
 """
@@ -144,7 +142,7 @@ def fill(billing: Billing, count: int) -> None:
 
 
 def run(billing: Billing) -> tuple[float, int]:
-    """Seconds of CPU time of a whole run, and how many jobs it did."""
+    """The CPU seconds of a whole run, and its number of jobs."""
     start = time.process_time()
     done = 0
     while some := billing.run_batch(BILLED):
@@ -153,8 +151,8 @@ def run(billing: Billing) -> tuple[float, int]:
 
 
 class Lock:
-    """For how many seconds each commit of a store from now on holds the lock of the writer (CPU time), and has waited
-    for it (wall time).
+    """The seconds that each commit of a store holds the write lock (CPU time) and has waited for it (wall time), from
+    now on.
 
     SQLite checkpoints after it has released the lock. Here that happens after some commits, and is not counted.
     """
@@ -200,7 +198,7 @@ def invoices(billing: Billing) -> int:
 
 
 def statements_of_one_invoice(billing: Billing) -> Counter[str]:
-    """How often one invoice's job reads or writes each table."""
+    """The number of times that one invoice's job reads or writes each table."""
     seen: list[str] = []
     writer = billing.store._writer  # type: ignore[attr-defined]
     writer.set_trace_callback(seen.append)
@@ -301,7 +299,7 @@ def measure(count: int) -> float:
 
 
 def measure_against(commit: str, count: int) -> None:
-    """How many times the invoices a second of another commit: rounds of both alternate, the best of each counts."""
+    """The ratio of invoices a second to another commit's: rounds of both alternate, the best of each counts."""
     here = Path(__file__).parents[1]
     git = ["git", "-C", str(here), "worktree"]
     with tempfile.TemporaryDirectory() as folder:
@@ -320,9 +318,9 @@ def measure_against(commit: str, count: int) -> None:
 
 
 def measure_alike(count: int, endpoints: int) -> None:
-    """How many times the invoices a second where customers are billed together: rounds of both ways alternate.
+    """The ratio of invoices a second of customers billed together to one by one: rounds of both alternate.
 
-    Every invoice is announced to so many endpoints; delivery is not measured.
+    Every invoice is announced to this many endpoints; delivery is not measured.
     """
     fewest = {"one by one": count + 1, "together": rehearsals.FEWEST_ALIKE}
     spent: dict[str, list[float]] = {way: [] for way in fewest}
@@ -352,7 +350,7 @@ def _spent_in(tree: Path, count: int) -> float:
 
 
 def measure_logs(count: int) -> None:
-    """How many times a run with the activity log takes of one without: rounds of both alternate, the median counts."""
+    """The ratio of a run's time with the activity log to that without: rounds of both alternate, the median counts."""
     settings = {"without": Settings(activity_log_days=0), "with": Settings()}
     spent: dict[str, list[float]] = {name: [] for name in settings}
     for _ in range(LOG_ROUNDS):
@@ -391,8 +389,8 @@ def work(file: Path) -> None:
 
 
 def measure_workers(filled: Path, count: int, workers: int) -> float:
-    """So many processes on one file: invoices a second of wall time from when all are ready, and that no invoice comes
-    twice.
+    """This many processes on one file: invoices a second of wall time from when all are ready. Checks that no invoice
+    comes twice.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "billing.db"
@@ -421,7 +419,7 @@ def measure_workers(filled: Path, count: int, workers: int) -> float:
 
 
 def print_gain(count: int, workers: int) -> None:
-    """Several workers beside one, alternating on copies of one file; the best of each."""
+    """Print the gain of several workers over one, alternating on copies of one file; the best of each counts."""
     speeds: dict[int, list[float]] = {1: [], workers: []}
     with tempfile.TemporaryDirectory() as folder:
         filled = Path(folder) / "filled.db"
@@ -495,7 +493,7 @@ def print_waits(name: str, taken: list[float]) -> float:
 
 
 def measure_ingest(count: int, heavy: int) -> None:
-    """How long an event that is ingested has to wait while another process ends a subscription, and while it bills."""
+    """The time that an ingested event waits while another process terminates a subscription, and while it bills."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "billing.db"
         with open_billing(file, START) as billing:
@@ -533,32 +531,32 @@ def main() -> None:
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--end", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--work", metavar="FILE", help=argparse.SUPPRESS)
-    asked = reader.parse_args()
-    if asked.run:
-        with open_billing(Path(asked.run), BILLED) as billing:
+    arguments = reader.parse_args()
+    if arguments.run:
+        with open_billing(Path(arguments.run), BILLED) as billing:
             print(run(billing)[1])
-    elif asked.work:
-        work(Path(asked.work))
-    elif asked.end:
-        with open_billing(Path(asked.end), ENDS) as billing:
+    elif arguments.work:
+        work(Path(arguments.work))
+    elif arguments.end:
+        with open_billing(Path(arguments.end), ENDS) as billing:
             billing.subscriptions.terminate("leaving")
-    elif asked.steps:
-        print_steps(asked.counts[0], asked.functions)
-    elif asked.workers:
-        print_gain(asked.counts[0], asked.workers)
-    elif asked.against:
-        measure_against(asked.against, asked.counts[0])
-    elif asked.alike:
-        measure_alike(asked.counts[0], asked.endpoints)
-    elif asked.logs:
-        measure_logs(asked.counts[0])
-    elif asked.ingest:
-        measure_ingest(asked.counts[0], asked.ingest)
+    elif arguments.steps:
+        print_steps(arguments.counts[0], arguments.functions)
+    elif arguments.workers:
+        print_gain(arguments.counts[0], arguments.workers)
+    elif arguments.against:
+        measure_against(arguments.against, arguments.counts[0])
+    elif arguments.alike:
+        measure_alike(arguments.counts[0], arguments.endpoints)
+    elif arguments.logs:
+        measure_logs(arguments.counts[0])
+    elif arguments.ingest:
+        measure_ingest(arguments.counts[0], arguments.ingest)
     else:
-        each = [measure(count) for count in asked.counts]
+        each = [measure(count) for count in arguments.counts]
         growth = each[-1] / each[0]
         print(
-            f"an invoice costs {growth:.2f} times as much with {asked.counts[-1] // asked.counts[0]} times the"
+            f"an invoice costs {growth:.2f} times as much with {arguments.counts[-1] // arguments.counts[0]} times the"
             f" subscriptions: {'keeps' if growth <= MOST_GROWTH else 'MISSES'} {MOST_GROWTH}"
         )
 

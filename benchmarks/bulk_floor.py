@@ -2,8 +2,8 @@
 
 The usage of many subscriptions is counted by one query a metric, each charge is priced, taxed and added up by the
 functions of `core/`, and invoices, fees, periods and logs go into tables with the same indexes, 500 invoices a commit.
-It leaves out what makes it a service: jobs, numbers, the rules of periods, coupons and credits, the counts kept for
-lists, and the check that everything still holds when it is stored.
+It leaves out everything that makes it a service: jobs, numbers, the rules of periods, coupons and credits, the counts
+kept for lists, and the check that nothing has changed when it is stored.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SUBUNITS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A usage charge: what is asked of events, and the fee of the first customer."""
+    """A usage charge: its query of events, and the first customer's fee."""
 
     charge: Charge
     metric: BillableMetric
@@ -77,8 +77,8 @@ def copied(file: Path, copy: Path) -> None:
 
 
 def floor_of_run(ran: Billing, before: Path, now: datetime) -> tuple[float, float]:
-    """The seconds of CPU time an invoice, and those of them under the lock, for the subscriptions of a file as it was
-    `before` the run. Checks that every total is the run's.
+    """The CPU seconds per invoice, and those under the lock, for the subscriptions of a file `before` the run. Checks
+    every total against the run's.
     """
     model, totals = _model(ran, now), _totals(ran)
     with Billing(before, clock=ran.clock) as billing:

@@ -1,15 +1,14 @@
 """Current usage of a subscription, by running states and by counting its events, at 10,000 and at many more.
 
-The whole answer is measured: customer, subscription, plan, period, aggregation, price and taxes.
+The whole request is measured: customer, subscription, plan, period, aggregation, price and taxes.
 
 - By states at many events beside what it costs at 10,000: at most 3, alone and by 10 groups. Events are a second apart,
-  so that 10,000 of them are 3 hours, 1,000,000 are 12 days, and from 2,500,000 on a month is filled again and again.
-- Beside the bare SQL aggregate over the same rows, the one that a careful person would write by hand, through the same
-  index, without exactness (it adds up floats): while events are counted at least half of its speed.
-- A charge with 50 filters beside the same charge without, by states of the same events of 100 users: at most 3. The
-  period is a calendar month, or begins on the 12th, so that slices of several days are cut at its start.
-- What ingestion costs while all those states are kept up beside ingestion into a file without states and without the
-  triggers that guard them: at most 1.1 times the processor time.
+so that 10,000 of them are 3 hours, 1,000,000 are 12 days, and from 2,500,000 on a month is filled again and again. - By
+counting, against a handwritten SQL aggregate over the same rows and index, which is not exact (it adds floats): at
+least half its speed. - A charge with 50 filters beside the same charge without, by states of the same events of 100
+users: at most 3. The period is a calendar month, or begins on the 12th, so that slices of several days are cut at its
+start. - What ingestion costs while all those states are kept up beside ingestion into a file without states and without
+the triggers that guard them: at most 1.1 times the processor time.
 
 The first 10,000 events come in through the library and all others are copied from them in SQL, so that the curve up to
 5,000,000 takes some minutes. Above 1,000,000 nothing is counted for comparison, and states are made at 10,000 and kept
@@ -171,19 +170,19 @@ def roll_up(billing: Billing) -> None:
 
 
 def measured(billing: Billing, plan: str, *, counts: bool) -> Iterator[tuple[float | None, float, str]]:
-    """Of each aggregation the seconds by counting, by states that are made then, and whether both came to the same; or
-    the seconds by the states that are there alone.
+    """For each aggregation, the seconds by counting and by states made afterwards, and whether both agree; or only the
+    seconds by existing states.
     """
     ask = asking(billing)
     for aggregation in AGGREGATIONS:
         count_by(billing, aggregation, plan)
         if not counts:
-            # What was given up at 10,000 events, as there were hardly more than values, is made now.
+            # States that were not worth it at 10,000 events, with hardly more events than values, are made now.
             ask()
             roll_up(billing)
             yield None, best(ask), ""
             continue
-        # Series of other questions may answer this one too.
+        # Series of other queries may answer this one too.
         billing.store.write(billing.organization.id, forget_states)
         counting, counted = best(ask), ask()
         roll_up(billing)
@@ -274,7 +273,7 @@ def by_filters(folder: Path, sizes: Sequence[int]) -> None:
                         for plan in plans:
                             rows: list[Any] = sent(first, LOADED_AT_ONCE, subscription=plan)
                             for number, row in enumerate(rows, first):
-                                # Two months, of which one is asked for.
+                                # Two months, one of which is requested.
                                 row["timestamp"] = 1704067200 - 2_500_000 + number * 5_000_000 // size
                                 row["properties"]["user"] = f"user-{number % 100}"
                             billing.events.ingest(rows)
@@ -321,7 +320,7 @@ def filter_times(billing: Billing, plans: Sequence[str]) -> dict[str, float]:
 
 
 def bare_seconds(path: Path, billing: Billing, plan: str, sql: str) -> float:
-    """Seconds of the aggregate that one would write by hand."""
+    """The seconds of a handwritten aggregate."""
     bare = sqlite3.connect(path)
     bare.execute("PRAGMA cache_size = -65536")
     bare.execute("PRAGMA mmap_size = 1073741824")

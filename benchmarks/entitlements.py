@@ -27,7 +27,9 @@ FEATURES = 10
 
 
 def microseconds(ask: Callable[[str], object], ids: list[str], before: Callable[[], object] | None = None) -> float:
-    """CPU time of one question: the mean over `ids` in the best of several rounds. `before` each is not counted."""
+    """CPU time of one call: the mean over `ids` in the best of several rounds. `before` runs before each and is not
+    counted.
+    """
     best = float("inf")
     for _ in range(ROUNDS):
         if before is None:

@@ -18,7 +18,7 @@ _COLUMNS_SQL = "SELECT name FROM pragma_table_info('events') WHERE name != 'sequ
 
 
 def sent(first: int, count: int, *, subscription: str = "sub-1") -> list[dict[str, object]]:
-    """Events as a caller sends them: 2 seconds apart, three properties, 10,000 users, transaction ids as UUIDs are."""
+    """Events as a caller sends them: 2 seconds apart, three properties, 10,000 users, UUIDs as transaction ids."""
     return [
         {
             "transaction_id": f"{number * 2654435761 % 2**32:08x}-{number:04x}-4000-8000-{number * 40503:012x}",
@@ -36,7 +36,7 @@ def sent(first: int, count: int, *, subscription: str = "sub-1") -> list[dict[st
 
 
 def stored_rows(path: Path) -> list[tuple[Any, ...]]:
-    """All rows of the table of events of a file, in the order they were stored."""
+    """All rows of a file's table of events, in the order they were stored."""
     connection = sqlite3.connect(path)
     try:
         names = ", ".join(name for (name,) in connection.execute(_COLUMNS_SQL))

@@ -34,7 +34,7 @@ LEAST_RATE_RATIO = 0.6
 
 # Host, port, path of the API, API key, process.
 Address = tuple[str, int, str, str, int]
-# The cost of a request: seconds of wall time (the median for single events), and seconds of CPU time.
+# The cost of a request: seconds of wall time (the median for single events), and of CPU time.
 Cost = tuple[float, float]
 
 
@@ -151,7 +151,7 @@ def middle(costs: Sequence[Cost]) -> tuple[float, float]:
 
 
 def ratios(costs: Sequence[Cost], others: Sequence[Cost]) -> tuple[float, float]:
-    """How many times the others each kind of cost is: the median of the rounds."""
+    """The ratio of each kind of cost to the other server's: the median of the rounds."""
     pairs = list(zip(costs, others, strict=True))
     return median(cost[0] / other[0] for cost, other in pairs), median(cost[1] / other[1] for cost, other in pairs)
 

@@ -1,7 +1,7 @@
-"""CPU time that `import usagebill.core` and every module below it take beyond the interpreter's own start.
+"""CPU time of `import usagebill.core` and of every module below it, beyond the interpreter's own start.
 
-Prints each figure against what it may take: 50 ms for `usagebill.core`, which imports nothing by itself, and 300 ms for
-all of its modules together, whose time goes into making some 150 record classes. Best of several fresh interpreters.
+Prints each figure with its limit: 50 ms for `usagebill.core`, which imports nothing by itself, and 300 ms for all of
+its modules together, mostly for creating some 150 record classes. Best of several fresh interpreters.
 """
 
 from __future__ import annotations

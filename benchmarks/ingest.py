@@ -1,8 +1,8 @@
 """Events a second through the library, in batches of 1,000, against bare SQLite.
 
-The floor stores the very same rows in the same table with the same durability: `executemany`, one synchronised
-transaction a batch. Ingestion parses, checks, looks up expressions and charges billed in advance, makes ids and JSON,
-and should keep at least half of that speed. Rounds of both alternate; the best of each counts.
+The floor stores the same rows in the same table with the same durability: `executemany`, one synchronised transaction a
+batch. Ingestion parses, checks, looks up expressions and charges billed in advance, makes ids and JSON, and should keep
+at least half of that speed. Rounds of both alternate; the best of each counts.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _instant(seconds: str) -> str:
     return f"strftime('%Y-%m-%dT%H:%M:%S', {_FIRST_WEEK}, ({seconds}) || ' seconds') || '.000000+00:00'"
 
 
-# The first of one of 36 months, at one in the morning: what a billing run makes.
+# The first of one of 36 months, at 01:00, as from a billing run.
 _MONTH = "((i * 7) % 36)"
 _RUN = f"strftime('%Y-%m-01T01:00:00', {_FIRST_WEEK}, {_MONTH} || ' months') || '.000000+00:00'"
 _SOME_TIME = _instant("(i * 94607 + i / 7) % 94600000")
@@ -66,7 +66,7 @@ _METADATA = (
     """ 'created_at', '2024-01-01T00:00:00Z'))"""
 )
 
-# What differs from the first record of a table, by column, in SQL over the number `i`.
+# The columns that differ from a table's first record, in SQL over the number `i`.
 _SHAPES: dict[str, dict[str, str]] = {
     "customers": {
         **_COMMON,
@@ -343,7 +343,7 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def fill(path: Path, rows: int, events: int) -> None:
-    """Make the file. The value of a key that opens its organization stands beside it, in a file of its own."""
+    """Make the file, and beside it a file with the value of an API key of its organization."""
     with Billing(path, clock=ManualClock(NOW)) as billing:
         key = _price_list(billing)
     connection = sqlite3.connect(path, isolation_level=None)
@@ -371,12 +371,12 @@ def fill(path: Path, rows: int, events: int) -> None:
     _fill_events(connection, organization, events)
     # As for a file from before counts of events existed.
     count_all_events(connection)
-    # What is missing is made and filled, as in a file of the version before.
+    # Missing indexes and counts are made and filled, as in a file of the previous version.
     for listed in TABLES:
         connection.execute(f'DROP TABLE IF EXISTS "{listed.name}_counts"')
     connection.execute(f"PRAGMA user_version = {schema.VERSION - 1}")
     schema.bring_forward(connection)
-    # What a worker does beside the writes, here in larger batches.
+    # A worker does this between writes, in smaller batches.
     while is_counting_behind(connection):
         count_common(connection, _COUNTED_AT_ONCE)
     connection.close()
@@ -387,7 +387,7 @@ def fill(path: Path, rows: int, events: int) -> None:
 
 
 def _fill_events(connection: sqlite3.Connection, organization: str, events: int) -> None:
-    """Nine of ten events are of one subscription, over a year; the rest of a thousand others."""
+    """Nine of ten events belong to one subscription, over a year; the others to a thousand more."""
     step = 365 * 86_400 * 1_000_000 // max(events, 1)
     start = int((NOW.timestamp() - 365 * 86_400) * 1_000_000)
     code = f"CASE WHEN i % 50000 = 0 THEN '{_CODES[4]}' ELSE {_pick(_CODES[:4], 'i * i')} END"

@@ -276,7 +276,7 @@ SEARCHES = (
     "credit_notes?search_term=421&issuing_date_from=2022-01-10",
     "credit_notes?search_term=billing&amount_from=4711",
     "credit_notes?search_term=billing&reason=order_change&issuing_date_from=2024-01-01",
-    # Several filters beside a text, of which none alone narrows the list to few.
+    # Several filters and a text, none of which alone narrows the list to few rows.
     "customers?search_term=billing&metadata[tier]=",
     "customers?search_term=billing&metadata[tier]=gold&currencies[]=EUR",
     "invoices?search_term=billing&metadata[tier]=",
@@ -378,7 +378,7 @@ class _File(Asked):
 
 
 def _judged(full_ms: float, small_ms: float | None, ms: float, most_ms: float) -> str:
-    """`full_ms` is what a full page of the same list costs in the small file, whose pages are often not full."""
+    """Judge a list. `full_ms` is the cost of a full page of it in the small file, whose pages are often not full."""
     kept = ms <= most_ms and (small_ms is None or ms <= max(_NOTHING_MS, small_ms * MOST_TIMES, full_ms * MOST_TIMES))
     return "keeps" if kept else "MISSES"
 
@@ -391,11 +391,11 @@ def main() -> None:
     reader.add_argument("--cache", type=Path, default=Path("/tmp/usagebill-lists"))
     reader.add_argument("--only", default="", help="only the addresses that this is in")
     reader.add_argument("--times", type=int, default=5, help="the best of so many")
-    asked = reader.parse_args()
-    small = _File(asked.cache / f"{asked.small}.db", asked.small, asked.small)
-    large = _File(asked.cache / f"{asked.rows}.db", asked.rows, asked.events)
+    arguments = reader.parse_args()
+    small = _File(arguments.cache / f"{arguments.small}.db", arguments.small, arguments.small)
+    large = _File(arguments.cache / f"{arguments.rows}.db", arguments.rows, arguments.events)
     missed = 0
-    full = {name.partition("?")[0]: small.ask(name, asked.times)[0] for name in LISTS}
+    full = {name.partition("?")[0]: small.ask(name, arguments.times)[0] for name in LISTS}
     print(f"{'':68} {'rows':>9} {'small ms':>9} {'large ms':>9} {'times':>6}")
     for title, kind, addresses in (
         ("page 1", "page", (*LISTS, *FILTERS)),
@@ -404,10 +404,10 @@ def main() -> None:
     ):
         print(title)
         for address in addresses:
-            if asked.only not in address:
+            if arguments.only not in address:
                 continue
             if kind == "deep":
-                page = min(10_000, max(asked.rows, 100) // 100)
+                page = min(10_000, max(arguments.rows, 100) // 100)
                 deep = f"{address}{'&' if '?' in address else '?'}page={page}"
                 ms, shown, total = large.ask(deep, 2)
                 if not shown:
@@ -416,8 +416,8 @@ def main() -> None:
                     ms, shown, total = large.ask(deep, 2)
                 small_ms = None
             else:
-                small_ms, _, _ = small.ask(address.replace("{n}", "421"), asked.times)
-                ms, _, total = large.ask(address.replace("{n}", "421"), asked.times)
+                small_ms, _, _ = small.ask(address.replace("{n}", "421"), arguments.times)
+                ms, _, total = large.ask(address.replace("{n}", "421"), arguments.times)
             full_ms = full.get(address.partition("?")[0], 0.0)
             judged = _judged(full_ms, small_ms if kind == "page" else None, ms, MOST_MS[kind])
             missed += judged == "MISSES"

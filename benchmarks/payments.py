@@ -42,7 +42,7 @@ CUSTOMERS = 50
 
 
 class _Provider(asyncio.Protocol):
-    """Adyen, so far as every charge is authorised after `seconds`."""
+    """A fake Adyen that authorises every charge after `seconds`."""
 
     charges = 0
 
@@ -108,7 +108,7 @@ def owe(billing: Billing, url: str, payments: int) -> None:
 
 
 def settled(billing: Billing) -> int:
-    # Not as a request, which other work would yield to.
+    # Not as a request, to which other work would yield.
     return billing.ask(lambda tx: tx.count(Payment, eq("payment_status", ChargeStatus.SUCCEEDED)))
 
 

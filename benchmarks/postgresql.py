@@ -77,7 +77,7 @@ def opened(url: str) -> Iterator[Billing]:
 
 
 def ingestion(url: str, count: int) -> float:
-    """Events a second as a fraction of those that a bare COPY stores."""
+    """Events a second as a fraction of a bare COPY's."""
     with opened(url) as billing:
         price_list(billing)
 
@@ -246,7 +246,7 @@ def copy_events(billing: Billing, count: int) -> None:
 
 
 def usage_growth(url: str, count: int) -> int:
-    """How many usage queries take too long at this many events, or differ from a count of the events."""
+    """The number of usage queries that take too long at this many events, or differ from a count of the events."""
     missed = 0
     few: dict[tuple[str, str], float] = {}
     print(f"  {'':32}{'events':>10}{'counted':>10}{'by states':>10} ms{'growth':>8}")
@@ -278,7 +278,7 @@ def usage_growth(url: str, count: int) -> int:
 
 
 def lists_beside_sqlite(url: str, rows: int) -> int:
-    """How many lists take longer than on SQLite."""
+    """The number of lists that take longer than on SQLite."""
     missed = 0
     with tempfile.TemporaryDirectory() as folder, temporary_database(url) as database:
         path = Path(folder) / "lists.db"

@@ -1,8 +1,8 @@
 """Charges priced a second, each charge model against the same arithmetic written inline on Decimals.
 
-Pricing a charge is the way from usage to what a fee holds: the amount, rounded to cents and with 15 decimals, and
-the unit amount, cut to cents and with 15 decimals. For each model: how often `usagebill.core.pricing` goes it, how
-often the same arithmetic does, written out for just these properties in the same decimal context, and their ratio,
+Pricing a charge leads from usage to the numbers of a fee: the amount, rounded to cents and with 15 decimals, and the
+unit amount, truncated to cents and with 15 decimals. For each model: how often a second `usagebill.core.pricing` does
+it, how often the same arithmetic written out for just these properties in the same decimal context, and their ratio,
 which should be at least 0.3; graduated pricing over three ranges should make at least 60,000 a second. Both sides see
 the same usages and must agree on every number.
 """
@@ -30,7 +30,7 @@ Inline = Callable[[Usage], Decimal]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A model with properties, and the arithmetic that a careful person would write for just these properties."""
+    """A model with properties, and the handwritten arithmetic for just these properties."""
 
     model: str
     properties: Mapping[str, object]

@@ -1,8 +1,8 @@
-"""How much the request log slows down ingestion: a real server without it, with its default, and logging everything.
+"""How much the request log slows down ingestion: a real server without it, with the default, and logging everything.
 
-Batches of 100 events over 8 connections (`http_ingest`). Events are not logged unless an installation asks for it, so
-the log as it comes should cost at most 1.05 times the processor time of a server without it. Rounds of all three
-alternate; the median of their ratios counts.
+Batches of 100 events over 8 connections (`http_ingest`). Events are not logged by default, so the default log should
+cost at most 1.05 times the processor time of a server without it. Rounds of all three alternate; the median of their
+ratios counts.
 
     python -m benchmarks.request_log
 """

@@ -7,12 +7,11 @@
 Events are generated in the server, a ten-thousandth of them for each of 10,000 external subscription ids; a hundred
 million take some 5 GB. What is measured:
 
-- usage of one subscription as a bill asks for it, by kind: the median and the second slowest of 100 questions about
-  random subscriptions, and what the median is with ten times the events;
-- the same sum as a bare query with FINAL: an answer should take at most 1.5 times as long;
-- the usage of 100 subscriptions, one by one and together, as a billing run asks;
-- a billing run of all 10,000: customers and invoices in SQLite, one charge each;
-- shipping 100,000 more events in blocks of 20,000, and bytes an event on the server's disk.
+- usage of one subscription as for a bill, by kind: the median and the second slowest of 100 queries of random
+subscriptions, and how the median grows with ten times the events; - the same sum as a bare query with FINAL: an answer
+should take at most 1.5 times as long; - the usage of 100 subscriptions, one by one and together, as in a billing run;
+- a billing run of all 10,000: customers and invoices in SQLite, one charge each; - shipping 100,000 more events in
+blocks of 20,000, and bytes an event on the server's disk.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ KINDS = {
 
 
 def generate(servers: EventServers, organization_id: str, events: int, most_seconds: float) -> int:
-    """How many events were made: fewer than wanted if that took longer."""
+    """Generate events; returns their number, fewer than wanted if it took too long."""
     started = time.perf_counter()
     shard = servers.shards[0]
     step = 30 * 86_400_000_000 // events
@@ -88,8 +87,8 @@ def milliseconds(act: Callable[[], object]) -> float:
 
 
 def measured(url: str, folder: Path, events: int, most_seconds: float, before: dict[str, float]) -> bool:
-    """Print the figures; whether an answer costs little more than the bare query. `before` has the medians by kind of
-    the run before this one, and then those of this one.
+    """Print the figures; returns whether an answer costs little more than the bare query. `before` has the previous
+    run's medians by kind, and is updated with this run's.
     """
     file = folder / f"{events}.db"
     with emptied_events(url) as database, Billing(file, clock=ManualClock(START)) as billing:
@@ -102,8 +101,8 @@ def measured(url: str, folder: Path, events: int, most_seconds: float, before: d
         print(f"\n{events:,} events, generated in {took:.0f} s; {events // SUBSCRIPTIONS:,} a subscription", flush=True)
 
         def ask(question: EventQuery, name: str) -> None:
-            asked = replace(question, external_subscription_id=name)
-            [tally] = answers(servers, organization, asked, None, events, ()).values()
+            alike = replace(question, external_subscription_id=name)
+            [tally] = answers(servers, organization, alike, None, events, ()).values()
             assert tally
 
         def bare(name: str) -> None:
@@ -149,7 +148,7 @@ def measured(url: str, folder: Path, events: int, most_seconds: float, before: d
 
 
 def billing_run(billing: Billing, file: Path, servers: EventServers, database: str, events: int) -> None:
-    """Print what it takes to bill January of all subscriptions, whose events only the event store has."""
+    """Print the cost of billing January for all subscriptions, with events only in the event store."""
     metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="sum_agg", field_name="value")
     charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.001"}}
     billing.plans.create(
@@ -182,11 +181,11 @@ def billing_run(billing: Billing, file: Path, servers: EventServers, database: s
         updated_at=START,
     )
     billing.store.write(billing.organization.id, lambda tx: tx.insert(shipment))
-    asked: list[float] = []
+    milliseconds: list[float] = []
     with Billing(file, events=database, clock=ManualClock(BILLED)) as biller:
         assert isinstance(biller.store, StoreWithEvents)
         for shard in biller.store.servers.shards:
-            _time_queries(shard, asked)
+            _time_queries(shard, milliseconds)
         started, used = time.perf_counter(), time.process_time()
         biller.run_due()
         took, used = time.perf_counter() - started, time.process_time() - used
@@ -195,7 +194,7 @@ def billing_run(billing: Billing, file: Path, servers: EventServers, database: s
         assert invoices.items[0].fees_amount_cents > 4900
     print(
         f"  billing run: {SUBSCRIPTIONS:,} invoices in {took:.0f} s ({used:.0f} s of CPU time, the engine's included),"
-        f" {len(asked):,} queries to ClickHouse in {sum(asked) / 1_000:.1f} s",
+        f" {len(milliseconds):,} queries to ClickHouse in {sum(milliseconds) / 1_000:.1f} s",
         flush=True,
     )
 

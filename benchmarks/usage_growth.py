@@ -1,14 +1,13 @@
 """How the cost of usage grows: ratios of the same operation on much and on little data, in one run.
 
-- Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First what whoever asks sees,
-  just imported, and once running states are built, where so many events have any. Then what counting itself costs, on
-  100,000 events; filters of two keys are asked about 30,000 combinations of values. Last, once only: filters
-  of a key that the metric did not declare when the events came, which have every event read.
-- Ingestion of events of a metric with filters beside ingestion that numbers no filter values: at most 1.1.
-- The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
-  however it is priced.
-- Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every way of
-  pricing them, and while the threshold is far away. The first event has all of them counted.
+- Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First the whole request, right
+after the import, and again once running states are built, if there are enough events for any. Then counting itself, on
+100,000 events; filters of two keys with 30,000 combinations of values. Last, only once: filters of a key that the
+metric did not declare when the events came, for which every event is read. - Ingestion for a metric with filters beside
+ingestion that numbers no filter values: at most 1.1. - The events of a period that are paid in advance, after 10,000
+beside after 100: at most 1.5, whatever is counted and however it is priced. - Checking after an event whether it passed
+a threshold, at 300,000 events beside 1,000: at most 2, for every charge model, and while the threshold is far away. The
+first event causes a count of all of them.
 
 CPU time, best of several rounds that alternate between the two sides.
 """
@@ -86,7 +85,7 @@ def load(billing: Billing, subscription: str, first: int, count: int) -> None:
 
 
 def filters_as_seen(folder: Path) -> None:
-    """50 filters of 100 users' events over a month beside none, as they are answered when nothing is switched off."""
+    """50 filters of 100 users' events over a month beside none, with everything switched on."""
     users = [f"user-{number}" for number in range(FILTERS)]
     standard = {"charge_model": "standard", "properties": {"amount": "0.001"}}
     filtered = [{"values": {"user": [user]}, "properties": {"amount": "0.002"}} for user in users]
@@ -256,7 +255,7 @@ def charges_in_advance() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     return kinds
 
 
-# For these, earlier events are billed too; for the others, earlier events have no fees.
+# For these, earlier events have fees too; for the others they have none.
 _BILLED_FROM_THE_START = ("sum, graduated", "unique count, standard")
 
 

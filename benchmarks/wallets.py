@@ -1,8 +1,8 @@
-"""Wallets: refreshes of ongoing balances against `current_usage` of the same subscription, and invoices they pay for.
+"""Wallets: refreshes of ongoing balances against `current_usage` of the same subscription, and invoices paid from them.
 
 1,000 customers, each with 3 wallets and 2 subscriptions of 5 charges that had 1,000 events in the period. Measured are
 refreshes a second, the time from an event to its fresh balance, how a refresh grows with the events of a subscription,
-and what an invoice costs that 3 wallets pay for beside one that none does.
+and the cost of an invoice paid from 3 wallets beside one paid from none.
 
     python -m benchmarks.wallets [customers]
 """
@@ -106,7 +106,7 @@ def usage_seconds(billing: Billing, customer: str) -> float:
 
 
 def fresh_seconds(billing: Billing, customer: str, number: int) -> float:
-    """From an event until the worker has stored the balances that count it."""
+    """The seconds from an event until the worker has stored balances that include it."""
     (event,) = events(f"{customer}-0", 1, 1_000_000 + number)
 
     def follow() -> None:
@@ -157,8 +157,8 @@ def growth(folder: Path) -> None:
 
 
 def billed(folder: Path, wallets: int, customers: int, attempt: int) -> tuple[float, float]:
-    """Processor time in seconds: of an invoice that the customer's wallets together do not cover, with the refresh that
-    follows it, and of that refresh.
+    """CPU seconds of an invoice that the customer's wallets do not cover, including the refresh that follows, and of
+    that refresh.
     """
     clock = ManualClock(START)
     path = folder / f"invoices-{wallets}-{attempt}.db"

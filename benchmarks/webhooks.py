@@ -4,8 +4,8 @@ The floor posts the same signed messages with `httpx`, one after another, and st
 server that ingests are separate processes on the same machine.
 
 A quick endpoint should get 500 messages a second, one that answers after 200 ms 100; a quick one beside a dead one
-should keep 0.9 of its rate, and ingestion beside deliveries 0.8 of its own, whether the server delivers or a process
-of its own (`usagebill work`) does.
+should keep 0.9 of its rate, and ingestion beside deliveries 0.8 of its rate, whether the server delivers or a separate
+process (`usagebill work`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def receivers() -> Iterator[tuple[str, str, str]]:
 
 
 def happen(billing: Billing, count: int) -> None:
-    """So many messages for each endpoint."""
+    """Cause this many messages for each endpoint."""
     customer = billing.customers.upsert(external_id="acme", name="Acme")
 
     def act(work: Work) -> None:
@@ -110,7 +110,7 @@ def listening(billing: Billing, *urls: str) -> list[WebhookEndpoint]:
 
 def delivered(billing: Billing, endpoint: WebhookEndpoint) -> int:
     conditions = (eq("webhook_endpoint_id", endpoint.id), eq("status", "succeeded"))
-    # Not as a request, which deliveries would yield to.
+    # Not as a request, to which deliveries would yield.
     return billing.ask(lambda tx: tx.count(WebhookMessage, *conditions))
 
 
@@ -216,7 +216,7 @@ def ingest_for(seconds: float, address: tuple[str, int, str], first: int) -> flo
 def ingestion_rates(path: Path, url: str, *, apart: bool) -> tuple[list[float], list[float], list[float]]:
     """Events a second alone, and beside deliveries, in turn on one server; and the deliveries a second meanwhile.
 
-    `apart`: it is another process that delivers.
+    With `apart`, another process delivers.
     """
     alone, beside, deliveries = [], [], []
     with ExitStack() as stack:

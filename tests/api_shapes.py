@@ -1,18 +1,16 @@
 """Checks HTTP responses and webhook messages against the reference's description of their shapes.
 
-`ShapeChecker` reads the OpenAPI document that lies beside the checkout and says, for the response of an operation,
-which required fields are missing and which values have another type, format or enum value. How it reads the document:
+`ShapeChecker` reads the OpenAPI document beside the checkout and reports, for the response of an operation, missing
+required fields and values of a wrong type, format or enum. How it reads the document:
 
-- Fields that the document does not know are allowed; operations and webhooks that it does not know are not checked.
-- What is the same by another name has the same shape: PATCH and PUT, `/download_pdf` and `/download`, ...
-- A refusal has the shape of its status, whether or not the operation lists that status.
-- "An absent value is null": null is allowed for every field that is not required, whatever its type.
-- `oneOf` means any of: branches are told apart by no field, so several may hold.
-- Decimal strings may be negative: usage can be.
-- A type that includes null takes null, also if a list of values leaves it out.
+- Unknown fields are allowed; unknown operations and webhooks are not checked. - Aliases have the same shape: PATCH and
+PUT, `/download_pdf` and `/download`, ... - A refusal has the shape of its status, whether or not the operation lists
+that status. - "An absent value is null": null is allowed for every field that is not required, whatever its type. -
+`oneOf` means any of: no field distinguishes the branches, so several may match. - Decimal strings may be negative:
+usage can be. - A type that includes null accepts null, even if its list of values leaves it out.
 
-`jsonschema` says what is wrong, and where. Nearly every body is right, and `jsonschema_rs` says so in a fiftieth of the
-time, of the same schema with these rules written into it (`_spelled_out`); so it is asked first.
+`jsonschema` locates errors. Nearly every body is valid, and `jsonschema_rs` confirms that in a fiftieth of the time,
+with the same schema and these rules written into it (`_spelled_out`); so it runs first.
 """
 
 from __future__ import annotations
@@ -41,31 +39,31 @@ SHAPES = Path(__file__).parents[1].parent / "shared" / "reference" / "api-shapes
 _PREFIX = "/api/v1"
 _SCHEMAS_OF_DOCUMENT = "#/components/schemas/"
 _MOST_PROBLEMS = 20
-_DECIMAL_STRING = "^[0-9]+.?[0-9]*$"  # the document's own pattern, which knows no sign
+_DECIMAL_STRING = "^[0-9]+.?[0-9]*$"  # the document's own pattern, which has no sign
 _SIGNED_DECIMAL_STRING = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 def _wrapped(name: str, schema: str) -> Mapping[str, object]:
-    """The shape of an object that holds a `schema` of the document under `name`, and nothing else that is required."""
+    """The shape of an object with a `schema` of the document under `name`, and no other required field."""
     return {"type": "object", "required": [name], "properties": {name: {"$ref": f"#/components/schemas/{schema}"}}}
 
 
 def _answer(method: str, template: str) -> tuple[str, ...]:
-    """Where the document says what an operation answers."""
+    """The place of an operation's answer in the document."""
     return ("paths", template, method, "responses", "200", "content", "application/json", "schema")
 
 
 def _property(schema: str, name: str) -> tuple[str, ...]:
-    """Where the document says what a property of one of its schemas is."""
+    """The place of a schema's property in the document."""
     return ("components", "schemas", schema, "properties", name)
 
 
 _ENTITLEMENTS = {"$ref": "#/components/schemas/SubscriptionEntitlements"}
 _FEATURE = "/subscriptions/{external_id}/entitlements/{feature_code}"
 
-# Where a source that wins over the document gives another shape: path in the document -> what stands there instead.
+# Shapes overridden by a source of higher precedence: path in the document -> replacement.
 AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
-    # What was sent and answered is JSON, which the document calls a text "of the format object".
+    # Requests and answers are JSON, which the document calls a text "of the format object".
     _property("ApiLogObject", "request_body"): {"type": "object"},
     _property("ApiLogObject", "request_response"): {"type": ["object", "null"]},
     # The client's own word for a request, in whatever form.
@@ -78,7 +76,7 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     _answer("get", "/wallet_transactions/{svc_id}"): _wrapped("wallet_transaction", "WalletTransactionObject"),
     # Sheet 80: "Null for other fee types" than usage.
     ("components", "schemas", "FeeObject", "properties", "total_aggregated_units"): {"type": ["string", "null"]},
-    # Sheet 60: what remains of the subscription's entitlements is answered, not the one that was removed.
+    # Sheet 60: the answer has the remaining entitlements of the subscription, not the removed one.
     _answer("delete", _FEATURE): _ENTITLEMENTS,
     _answer("delete", _FEATURE + "/privileges/{privilege_code}"): _ENTITLEMENTS,
     # Sheet 80: "plus subscription values", which may be of privileges that the plan has no value of.
@@ -88,12 +86,12 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     # Sheet 70: a month without recurring revenue is a "row with nulls".
     _property("MrrObject", "amount_cents"): {"type": ["integer", "null"]},
     _property("MrrObject", "currency"): {"type": ["string", "null"]},
-    # Sheet 80: the subscription of an event is optional, its properties are whatever was sent.
+    # Sheet 80: the subscription of an event is optional, its properties are as sent.
     _property("EventObject", "external_subscription_id"): {"type": ["string", "null"]},
     _property("EventObject", "properties"): {"type": "object"},
     # Sheet 80: "always null".
     _property("EventsErrorsObject", "missing_group_key"): {"type": "null"},
-    # Sheet 10: the value of a group is null where events lack the property.
+    # Sheet 10: the value of a group is null if events lack the property.
     **{
         ("components", "schemas", name, "items", "properties", "grouped_by", "additionalProperties"): {
             "type": ["string", "null"]
@@ -130,7 +128,7 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
         _property("FeeEstimateObject", name): {"type": "string", "pattern": _DECIMAL_STRING}
         for name in ("precise_amount", "precise_total_amount", "precise_unit_amount")
     },
-    # The interface knows more charge models than these two lists.
+    # The interface has more charge models than these two lists.
     **{
         ("components", "schemas", name, "properties", "charge", "properties", "charge_model"): {"type": "string"}
         for name in ("CustomerChargeUsageObject", "CustomerProjectedChargeUsageObject")
@@ -141,9 +139,9 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
         *("balance_cents", "consumed_credits", "created_at", "ongoing_balance_cents", "ongoing_usage_balance_cents"),
         *("credits_ongoing_balance", "credits_ongoing_usage_balance", "invoice_requires_successful_payment"),
     ],
-    # `groups` is required there and described nowhere; groups stand under grouped_usage.
+    # `groups` is required there and described nowhere; groups are under grouped_usage.
     ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
-    # Sheet 20: what a plan does not bill on a monthly run has no window then.
+    # Sheet 20: charges that a plan does not bill on a monthly run have no window.
     **{
         _property("BillingPeriodObject", name): {"type": ["string", "null"], "format": "date-time"}
         for name in ("charges_from_datetime", "charges_to_datetime")
@@ -166,9 +164,9 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     },
     # A payment through a provider has no reference.
     _property("PaymentObject", "reference"): {"type": ["string", "null"]},
-    # Its sections 14 and 23: a request whose customer has no address has none, and nobody is written to.
+    # Its sections 14 and 23: without an address of the customer, the request has none, and no e-mail is sent.
     _property("PaymentRequestObject", "email"): {"type": ["string", "null"]},
-    # A customer who must have a provider has none either.
+    # Nor does a customer who must have a provider.
     _property("InvoicePaymentFailureObject", "payment_provider"): {"type": ["string", "null"]},
     # Sheet 50: an alert without metric has none; values are decimal texts, below zero too.
     _property("AlertObject", "billable_metric"): {
@@ -231,7 +229,7 @@ _REFUSALS = {
     422: "UnprocessableEntity",
 }
 
-# Answers that are empty until there is something to show: the document is still being made.
+# Answers that are empty while the document is still being made.
 _MAY_BE_EMPTY = "/download"
 
 
@@ -282,7 +280,7 @@ def _enum(
 
 
 def _closed(value: Any) -> Any:
-    """`value` with every object in it that names its properties refusing others."""
+    """`value` with every object that names its properties refusing all others."""
     if isinstance(value, dict):
         closed = {key: _closed(item) for key, item in value.items()}
         is_shape = closed.get("type") == "object" and isinstance(closed.get("properties"), dict)
@@ -302,7 +300,7 @@ _SCHEMAS = frozenset({"allOf", "anyOf"})
 
 
 def _spelled_out(schema: Any) -> Any:
-    """A schema of the reference for those who read it to the letter: what `_Shape` takes, this one takes."""
+    """A schema of the reference for a strict validator: it accepts whatever `_Shape` accepts."""
     if not isinstance(schema, dict):
         return schema
     required = schema.get("required", ())
@@ -342,7 +340,7 @@ def _raises_nothing(check: Callable[[object], bool], value: str) -> bool:
 
 
 class ShapeChecker:
-    """The shapes of one OpenAPI document; see the module for how it is read."""
+    """The shapes of one OpenAPI document; the module describes how it is read."""
 
     def __init__(self, document: Mapping[str, Any], reading: Callable[..., Draft202012Validator] | None = None) -> None:
         self._document = document
@@ -352,7 +350,7 @@ class ShapeChecker:
             schema = hook["post"]["requestBody"]["content"]["application/json"]["schema"]
             for name in schema["properties"]["webhook_type"]["enum"]:
                 self._webhooks[name] = schema
-        # The templates of a verb by their number of parts, those first that win; None for a part in braces.
+        # The templates of a verb by their number of parts, in order of precedence; None for a part in braces.
         self._templates: dict[tuple[str, int], list[tuple[str, list[str | None]]]] = {}
         for template, operations in document["paths"].items():
             parts = [None if part.startswith("{") else part for part in template.strip("/").split("/")]
@@ -367,7 +365,7 @@ class ShapeChecker:
     @classmethod
     @cache
     def of_reference(cls) -> ShapeChecker:
-        """The checker of the document beside the checkout. FileNotFoundError where there is none."""
+        """The checker of the document beside the checkout. Raises FileNotFoundError if there is none."""
         described = yaml.load(SHAPES.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         for path, instead in AMENDMENTS.items():
             place: Any = described
@@ -381,22 +379,22 @@ class ShapeChecker:
     @classmethod
     @cache
     def of_description(cls) -> ShapeChecker:
-        """The checker of our own description: what it says holds to the letter, and nothing else is answered."""
+        """The checker of our own description, which holds to the letter: no other fields are answered."""
         return cls.of_description_now()
 
     @classmethod
     def of_description_now(cls) -> ShapeChecker:
-        """The same, made from the fields as they are described now: a test may have added to them."""
+        """The same, made from the current descriptions of fields, which a test may have extended."""
         described = _closed(document(endpoints()))
         paths = {path.removeprefix(_PREFIX): operations for path, operations in described["paths"].items()}
         return cls({**described, "paths": paths}, Draft202012Validator)
 
     def operation(self, method: str, path: str) -> str | None:
-        """The template of the operation that answers `method` at `path` (query ignored), None if none does."""
+        """The template of the operation at `method` and `path` (query ignored), None if there is none."""
         return self._found(method.lower(), path)[1]
 
     def _found(self, verb: str, path: str) -> tuple[str, str | None]:
-        """The verb and the template under which the document describes the operation."""
+        """The verb and template under which the document describes the operation."""
         called_path = _OTHER_PATHS.sub(r"\1", path.partition("?")[0].removeprefix(_PREFIX).rstrip("/"))
         for known in (verb, _OTHER_VERB.get(verb)):
             if known is not None and (template := self._template(known, called_path)) is not None:
@@ -411,19 +409,19 @@ class ShapeChecker:
         return None
 
     def check(self, method: str, path: str, status: int, body: Any) -> list[str]:
-        """What is wrong with `body`, the parsed JSON that `method` at `path` answered with `status`."""
+        """The errors in `body`, the parsed JSON answer with `status` to `method` at `path`."""
         verb, template = self._found(method.lower(), path)
         schema = self._schema(verb, template, status, body)
         problems = [] if schema is None else self._problems(schema, body)
         return [f"{method.upper()} {template} {status}: {problem}" for problem in problems]
 
     def accepts(self, method: str, path: str, status: int, body: Any) -> bool:
-        """Whether nothing is wrong with `body`: quicker than `check` where something is."""
+        """Whether `body` is valid: quicker than `check` if it is not."""
         schema = self._schema(*self._found(method.lower(), path), status, body)
         return schema is None or self.is_right(schema, body)
 
     def _schema(self, verb: str, template: str | None, status: int, body: Any) -> Mapping[str, Any] | None:
-        """What a body has to be; None if nothing is said of it."""
+        """The schema of a body; None if the document has none."""
         if template is None:
             return None
         response = self._document["paths"][template][verb]["responses"].get(str(status))
@@ -440,7 +438,7 @@ class ShapeChecker:
         return schema
 
     def check_webhook(self, message: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the body of a webhook message."""
+        """The errors in the body of a webhook message."""
         webhook_type = str(message.get("webhook_type"))
         schema = self._webhooks.get(_OTHER_MESSAGES.get(webhook_type, webhook_type))
         if schema is None:
@@ -450,7 +448,7 @@ class ShapeChecker:
         return [f"webhook {webhook_type}: {problem}" for problem in self._problems(schema, message)]
 
     def is_right(self, schema: Mapping[str, Any], instance: Any) -> bool:
-        """Whether an instance is right without a doubt; what is no JSON is in doubt."""
+        """Whether an instance is certainly valid; False for values that are not JSON."""
         quick = self._quick.get(id(schema))
         if quick is None:
             quick = self._quick[id(schema)] = jsonschema_rs.Draft202012Validator(
@@ -488,7 +486,7 @@ class ShapeChecker:
         return [] if self.is_right(schema, instance) else self.problems(schema, instance)
 
     def problems(self, schema: Mapping[str, Any], instance: Any) -> list[str]:
-        """What is wrong with an instance, each with its place."""
+        """The errors in an instance, each with its place."""
         validator = self._validators.get(id(schema))
         if validator is None:
             whole = {**schema, "components": self._document["components"]}

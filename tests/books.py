@@ -1,4 +1,4 @@
-"""An accounting system or CRM whose answers the test decides."""
+"""An accounting system or CRM with answers chosen by the test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def away() -> ProviderFailure:
 
 
 class Books:
-    """Keeps each document once by its key, as bridges are to. Each of `failures` is an answer, one after the other.
+    """Keeps each document once by its key, as a bridge must. `failures` are its next answers, one after another.
 
     `meanwhile` is done once, between a push and its answer.
     """
@@ -44,7 +44,7 @@ class Books:
         return Accepted(external_id=f"{connection.code}-{push.subject.value}-{body['svc_document_id'][-4:]}")
 
     def subjects(self, code: str = "books") -> list[str]:
-        """What was pushed to a connection, in order."""
+        """The subjects pushed to a connection, in order."""
         return [subject for connection, subject, _ in self.pushed if connection == code]
 
     def bodies(self, subject: str, code: str = "books") -> list[dict[str, Any]]:

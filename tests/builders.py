@@ -1,6 +1,6 @@
 """Records put straight into a store: the fields that matter to the test, the rest filled in.
 
-For tests that look at records without caring how they came about; `tests.scenarios` asks the API instead.
+For tests of records that do not depend on their history; `tests.scenarios` uses the API instead.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def add_tax(work: Work, code: str, rate: str) -> Tax:
 
 
 def add_wallet(box: Sandbox, granted_cents: int, external_id: str = "acme", **fields: Any) -> Wallet:
-    """A wallet of the customer, 1.00 a credit, with so many cents granted and not used yet."""
+    """A wallet of the customer at 1.00 a credit, with this many granted and unused cents."""
 
     def fill(work: Work) -> Wallet:
         customer = work.tx.first(Customer, eq("external_id", external_id))
@@ -150,7 +150,7 @@ def customer_with(box: Sandbox, external_id: str = "acme", **fields: Any) -> Cus
 
 
 def add_subscription(box: Sandbox, plan_id: str, external_id: str = "sub1", **fields: Any) -> Subscription:
-    """A customer of its own on the plan since now; nothing is billed."""
+    """A new customer subscribed to the plan from now on; nothing is billed."""
     customer = customer_with(box, f"customer of {external_id}")
 
     def insert(work: Work) -> Subscription:
@@ -175,7 +175,7 @@ def add_subscription(box: Sandbox, plan_id: str, external_id: str = "sub1", **fi
 
 
 def give_taxes(work: Work, external_id: str, rates: dict[str, str]) -> None:
-    """New taxes of these codes and rates become the customer's only ones."""
+    """Replace the customer's taxes by new ones with these codes and rates."""
     ids = tuple(add_tax(work, code, rate).id for code, rate in rates.items())
     customer = work.tx.first(Customer, eq("external_id", external_id))
     assert customer is not None
@@ -213,7 +213,7 @@ def add_issued_invoice(work: Work, customer: Customer, **fields: Any) -> Invoice
 
 
 def add_period(work: Work, invoice: Invoice, plan_id: str, **fields: Any) -> BillingPeriod:
-    """What the invoice bills of a subscription of the plan."""
+    """The billing period of a subscription of the plan on the invoice."""
     period = BillingPeriod(
         **{
             **_identity(work),

@@ -1,4 +1,4 @@
-"""One test for many cases, where one for each would cost more than what it checks."""
+"""One test for many cases, if a test for each would cost more than its checks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 __all__ = ["each"]
 
-# Of so many failures the tracebacks are shown; all are named.
+# The failures shown with a traceback; all are named.
 SHOWN = 5
 
 
 def each(names: str, cases: Iterable[Any], *, ids: Callable[[Any], str] = str) -> Callable[[Any], Callable[..., None]]:
-    """Like `pytest.mark.parametrize`, but as one test: it tries every case, then fails with all that failed.
+    """Like `pytest.mark.parametrize`, but as one test: it tries every case, then reports all failures.
 
     The cases share the fixtures of the test. `names` are the arguments that a case fills, separated by commas.
     """

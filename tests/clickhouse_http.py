@@ -1,6 +1,6 @@
-"""ClickHouse's HTTP interface in front of the engine of chdb, in a process of its own.
+"""ClickHouse's HTTP interface in front of chdb's engine, in a separate process.
 
-No package registry has a recent ClickHouse server. What is behind the interface is ClickHouse; the interface is ours:
+No package registry has a recent ClickHouse server. The engine is ClickHouse's, the interface is ours:
 the statement comes from the parameter `query` and the body, settings from the other parameters, errors are answered
 with the status and the header that ClickHouse uses.
 
@@ -102,7 +102,7 @@ def main(folder: str) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_address[1], flush=True)
     sys.stdin.read()
-    # Whoever stopped it deletes its files.
+    # The process that stopped it deletes its files.
     os._exit(0)
 
 

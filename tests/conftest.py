@@ -1,4 +1,4 @@
-"""Checks all that tests send through `Sandbox` against our own description, and the reference's where it is at hand."""
+"""Checks all traffic through `Sandbox` against our own description, and the reference's if it is available."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.scenarios import Scenario
 from usagebill.core.error_codes import UNNAMED
 from usagebill.testing import Sandbox
 
-# How long an example takes says more about the machine than about the subject.
+# The time of an example says more about the machine than about the code.
 settings.register_profile("usagebill", deadline=None)
 settings.register_profile(FAST, deadline=None, max_examples=FEW)
 settings.load_profile("usagebill")
 
 
 def pytest_collection_finish() -> None:
-    """Spares the garbage collector what stays for the whole run: modules and thousands of collected tests."""
+    """Exempt objects that live for the whole run from garbage collection: modules and thousands of collected tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -31,7 +31,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Scenario]:
-    """A sandbox; `pytest.mark.now("2024-03-01T00:00:00Z")` on the test or its module says what its clock shows."""
+    """A sandbox; `pytest.mark.now("2024-03-01T00:00:00Z")` on the test or its module sets its clock."""
     marker = request.node.get_closest_marker("now")
     assert marker is not None, "say with pytest.mark.now what the clock shows"
     with Scenario(now=marker.args[0]) as box:
@@ -40,13 +40,13 @@ def box(request: pytest.FixtureRequest) -> Iterator[Scenario]:
 
 @pytest.fixture
 def acme(box: Scenario) -> None:
-    """The customer `acme` is there."""
+    """A sandbox with the customer `acme`."""
     box.customer()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """What to open as `Billing(database)`: a file that does not exist yet, then a database without tables."""
+    """The argument of `Billing(database)`: a file that does not exist yet, then a database without tables."""
     if request.param == "sqlite":
         yield str(tmp_path / "billing.db")
         return
@@ -70,13 +70,13 @@ def sandbox_engine(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shape_checkers() -> list[ShapeChecker]:
-    """What all HTTP traffic of tests is held against: our own description, and the reference's if it is at hand."""
+    """The checkers of all HTTP traffic in tests: our own description, and the reference's if it is available."""
     return [ShapeChecker.of_description(), *([ShapeChecker.of_reference()] if SHAPES.exists() else [])]
 
 
 @pytest.fixture(autouse=True)
 def shapes_beyond_the_reference(request: pytest.FixtureRequest, shape_checkers: list[ShapeChecker]) -> Iterator[None]:
-    """Leaves the reference out for tests that are marked so: it does not know what they add."""
+    """Leaves the reference out for tests with this mark: it lacks the fields that they add."""
     left_out = shape_checkers[1:] if request.node.get_closest_marker("beyond_reference") else []
     del shape_checkers[len(shape_checkers) - len(left_out) :]
     yield
@@ -95,7 +95,7 @@ def shapes_of_http_traffic(shape_checkers: list[ShapeChecker]) -> Iterator[None]
             problems = [text for checker in checkers for text in checker.check(method, path, status, body)]
             assert not problems, "\n".join(problems)
         if isinstance(body, dict) and 400 <= status < 500 and "status" in body:
-            # Each code that is ever sent has its row in the table.
+            # Each code that is sent has its row in the table.
             assert body["message"], body
             assert UNNAMED.meaning + "; " + UNNAMED.remedy not in body["message"], body
         return status, body

@@ -1,9 +1,9 @@
-"""What of the interface is built, and which test asks for it: `docs/coverage.md`.
+"""The built part of the interface, and the test of each operation: `docs/coverage.md`.
 
-    python -m tests.coverage_table     # write the page anew
+    python -m tests.coverage_table     # rewrite the page
 
-The operations are those of the interface's description where it lies beside the checkout, else those that the page
-lists already. Whether one is built says the table of endpoints; which test asks it, say the tests' own calls.
+The operations come from the interface's description beside the checkout, or else from the page itself. The table of
+endpoints says whether one is built; the tests' calls say which test uses it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "coverage.md"
 SHAPES = TESTS.parents[1] / "shared" / "reference" / "api-shapes.yaml"
 SCENARIOS = TESTS.parents[1] / "shared" / "conformance"
-# Types of message that nothing here is a cause of, and why.
+# Types of message that nothing here causes, and why.
 NOT_SENT = {
     "order.created": "no orders",
     "order.executed": "no orders",
@@ -55,19 +55,20 @@ NOT_SENT = {
     "quote.approved": "no quotes",
     "quote.voided": "no quotes",
 }
-# Asks every operation once: the test of those that no other test asks in words of its own.
+# Calls every operation once: the test of those that no other test calls.
 EVERY_OPERATION = "tests/http/test_shapes.py::test_every_operation_was_asked"
-# What is said of endpoints that listen to a type says nothing of its being sent.
+# An endpoint's list of types does not show that a type is sent.
 _ABOUT_ENDPOINTS = re.compile("test_webhook|test_openapi|test_coverage")
 _VERBS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
-# What stands for the parts of an address that a test fills in.
+# The placeholder for the parts of an address that a test fills in.
 _FILLED = "\0"
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What one test asks for: requests (verb and path), methods of the library, and types of message it names; the
-    functions that it calls by their bare name."""
+    """The calls of one test: requests (verb and path), methods of the library, the types of message that it names, and
+    the functions that it calls by their bare name.
+    """
 
     test: str
     requests: frozenset[tuple[str, str]]
@@ -77,7 +78,7 @@ class Calls:
 
 
 def _address(node: ast.expr) -> str | None:
-    """The path of a request, with what is filled in as `_FILLED`; None for what is no path."""
+    """The path of a request, with `_FILLED` for filled-in parts; None if it is not a path."""
     match node:
         case ast.Constant(value=str(text)):
             pass
@@ -122,7 +123,7 @@ def _calls_of(test: str, function: ast.AST) -> Calls:
 
 
 def _with_helpers(test: Calls, helpers: Mapping[str, Calls]) -> Calls:
-    """What a test asks for itself and through the functions of its own file that it calls."""
+    """The calls of a test, directly and through functions of its own file."""
     used = [helpers[name] for name in test.functions if name in helpers]
     return Calls(
         test.test,
@@ -135,7 +136,7 @@ def _with_helpers(test: Calls, helpers: Mapping[str, Calls]) -> Calls:
 
 @cache
 def calls() -> tuple[Calls, ...]:
-    """What each test asks for, in the order of files and of tests in them."""
+    """The calls of each test, in the order of files and of tests in them."""
     gathered = []
     for file in sorted(TESTS.rglob("test_*.py")):
         tree = ast.parse(file.read_text("utf-8"))
@@ -152,7 +153,7 @@ def calls() -> tuple[Calls, ...]:
 
 
 def matching(path: str, template: str) -> bool:
-    """Whether a path is one of a template, whatever fills the parts in braces."""
+    """Whether a path matches a template, with any values for the parts in braces."""
     segments, parts = path.strip("/").split("/"), template.strip("/").split("/")
     return len(segments) == len(parts) and all(
         part.startswith("{") or part == segment for segment, part in zip(segments, parts, strict=True)
@@ -174,7 +175,7 @@ def built(verb: str, path: str) -> Endpoint | None:
 
 @cache
 def _methods() -> Mapping[Any, frozenset[tuple[str, str]]]:
-    """The methods of the library, by the operation that each is."""
+    """The methods of the library, by operation."""
     by_operation: dict[Any, set[tuple[str, str]]] = {}
     for name, resource in RESOURCES.items():
         for method in dir(resource):
@@ -186,13 +187,13 @@ def _methods() -> Mapping[Any, frozenset[tuple[str, str]]]:
 
 @cache
 def _asked(verb: str) -> frozenset[str]:
-    """Every path that tests ask for with a verb."""
+    """Every path that tests request with a verb."""
     return frozenset(called_path for test in calls() for method, called_path in test.requests if method == verb)
 
 
 @cache
 def _asking(verb: str, path: str) -> frozenset[tuple[str, str]]:
-    """The requests of tests that ask for an operation."""
+    """The tests' requests of an operation."""
     other = [template for template in _literal(path) if template != path]
     return frozenset(
         (verb, called_path)
@@ -214,7 +215,7 @@ def _literal(path: str) -> tuple[str, ...]:
 
 @cache
 def _scenarios() -> Mapping[str, str]:
-    """The files of conformance scenarios that must pass, and what is in each; none where they are not at hand."""
+    """The files of conformance scenarios that must pass, with their contents; none if they are not available."""
     listed = (TESTS.parent / ".ci" / "conformance").read_text("utf-8").splitlines()
     folders = [SCENARIOS / line.split(" except ")[0].strip() for line in listed if line and not line.startswith("#")]
     files = [file for folder in folders for file in (sorted(folder.rglob("*.yaml")) if folder.is_dir() else [folder])]
@@ -223,7 +224,7 @@ def _scenarios() -> Mapping[str, str]:
 
 @cache
 def _asked_by_scenarios(verb: str) -> Mapping[str, frozenset[str]]:
-    """Every path that each scenario asks for with a verb."""
+    """Every path that each scenario requests with a verb."""
     called = re.compile(rf"call: {verb} ([^\s?]+)")
     return {
         name: frozenset(re.sub(r"\${\w+}", _FILLED, called_path) for called_path in called.findall(text))
@@ -238,7 +239,7 @@ def _scenarios_asking(verb: str, path: str) -> list[str]:
 
 
 def asked_by(verb: str, path: str) -> list[str]:
-    """The tests that ask for an operation that is built; at least the one that asks every operation."""
+    """The tests that call a built operation; at least the one that calls every operation."""
     endpoint = built(verb, path)
     if endpoint is None:
         return []
@@ -276,12 +277,12 @@ def _best(tests: list[str], about: str, before: str | None) -> str:
 
 
 def _before(section: str, width: int) -> dict[tuple[str, ...], str]:
-    """What the page named until now, by the first cells of each row."""
+    """The tests that the page names so far, by the first cells of each row."""
     return {tuple(row[:width]): row[-1] for row in rows(section)} if PAGE.exists() else {}
 
 
 def documented() -> list[tuple[str, str]]:
-    """The operations of the interface, by path: from its description, else from the page as it is."""
+    """The operations of the interface, by path: from its description, else from the current page."""
     if not SHAPES.exists():
         return [(verb, path) for verb, path, *_ in rows("Operations")]
     described = yaml.load(SHAPES.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))["paths"]
@@ -292,7 +293,7 @@ def documented() -> list[tuple[str, str]]:
 
 
 def operations() -> list[tuple[str, str, str, str]]:
-    """Each operation of the interface, whether it is built, and the test that asks it."""
+    """Each operation of the interface, whether it is built, and the test that calls it."""
     before = _before("Operations", 2)
     return [
         (verb, path, "yes" if built(verb, path) else "no", _best(asked_by(verb, path), path, before.get((verb, path))))
@@ -301,7 +302,7 @@ def operations() -> list[tuple[str, str, str, str]]:
 
 
 def own_operations() -> list[tuple[str, str, str, str]]:
-    """What we answer beyond the interface."""
+    """The operations beyond the interface."""
     known, before = documented(), _before("Our own operations", 2)
     return [
         (
@@ -328,7 +329,7 @@ def webhook_types() -> list[tuple[str, str, str, str]]:
 
 
 def rows(section: str) -> list[list[str]]:
-    """The rows of a table of the page as it is."""
+    """The rows of a table of the current page."""
     text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| `")]
     return [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in lines]

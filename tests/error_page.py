@@ -1,4 +1,4 @@
-"""The page of error codes, made from the table: `python -m tests.error_page` writes it."""
+"""The page of error codes, generated from the table: `python -m tests.error_page` writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of kinds that only tests know."""
+"""Tasks of kinds that exist only in tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Follow(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Talk(Task):
-    """One that talks to the outside."""
+    """A task that calls an outside service."""
 
     kind = "talk"
     subject_field = "name"

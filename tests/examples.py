@@ -1,4 +1,4 @@
-"""How many examples a property tries: as many as it says, and few in the fast lane."""
+"""The number of examples that a property tries: fewer in the fast lane."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import settings
 
 __all__ = ["FAST", "FEW", "examples"]
 
-# The profile of `scripts/test --fast`, and how many examples it tries of each property.
+# The profile of `scripts/test --fast`, and its number of examples of each property.
 FAST, FEW = "fast", 3
 
 
 def examples(most: int, *, few: int = FEW, **rest: Any) -> settings:
-    """Settings of a property that is tried with `most` examples, or `few` in the fast lane.
+    """Settings of a property with `most` examples, or `few` in the fast lane.
 
     The others are those of `hypothesis.settings`.
     """

@@ -1,4 +1,4 @@
-"""The fields of requests: where they stand in bodies, and bodies with something else in one of them."""
+"""The fields of requests: their places in bodies, and bodies with another value in one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["places", "put", "types"]
 
 
 def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
-    """The input class inside a type, and whether it stands in a list."""
+    """The input class inside a type, and whether it is in a list."""
     if isinstance(hint, type) and attrs.has(hint):
         return hint, many
     for part in get_args(hint):
@@ -21,7 +21,7 @@ def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
 
 
 def types(kind: type) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every field that an input class knows, those of the classes inside it too: the way to it, and its type."""
+    """Every field of an input class, nested ones included: its path and its type."""
     for field in attrs.fields(attrs.resolve_types(kind)):
         yield (field.name,), field.type
         if inner := nested(field.type):
@@ -30,7 +30,7 @@ def types(kind: type) -> Iterator[tuple[tuple[str | int, ...], Any]]:
 
 
 def places(kind: type) -> Iterator[tuple[str | int, ...]]:
-    """The way to every field that an input class knows, those of the classes inside it too."""
+    """The paths of all fields of an input class, nested ones included."""
     return (place for place, _ in types(kind))
 
 

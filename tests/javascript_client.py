@@ -1,10 +1,10 @@
-"""Calls every method of the published JavaScript client against a real server, and says which were answered.
+"""Calls every method of the published JavaScript client against a real server, and reports which were answered.
 
     npm install --prefix DIR lago-javascript-client@1.53
     python -m tests.javascript_client DIR
 
-Each method is called once, with the request that `tests.sample_records` has for its operation; those that need a
-payment provider, a failed invoice or a paid top-up are given one. The last lines are the methods that were refused.
+Each method is called once, with the request of `tests.sample_records` for its operation; a payment provider, a failed
+invoice or a paid top-up is set up for those that need one. The last lines are the refused methods.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ for (const call of calls) {
 
 
 def _node(folder: Path, script: str, sent: str = "") -> str:
-    """What a script prints that finds the client in `folder`."""
+    """The output of a script that imports the client from `folder`."""
     arguments = ["node", "--input-type=module", "--eval", script]
     return subprocess.run(arguments, cwd=folder, input=sent, text=True, capture_output=True, check=True).stdout
 
@@ -87,8 +87,8 @@ class _NoTaxes:
 
 
 def _add_what_providers_bring(box: Scenario, stripe: StripeServer, known: dict[str, str]) -> dict[str, str]:
-    """A customer of Stripe with an unpaid invoice and an unpaid top-up, and an invoice that has failed; the addresses
-    of the operations that act on them.
+    """Add a customer of Stripe with an unpaid invoice and an unpaid top-up, and a failed invoice; returns the addresses
+    of the operations on them.
     """
     stripe.knows("cus_1", "pm_1")
     box.connect_payment_provider("stripe", code="main", url=stripe.url, **stripe.credentials)
@@ -132,7 +132,7 @@ def _served(box: Scenario) -> Iterator[str]:
 
 
 def _arguments(method: dict[str, Any], path: str, body: Any) -> list[Any]:
-    """What the method is called with: the parts of the path, the query, and the body, in its own order."""
+    """The arguments of the method: the parts of the path, the query, and the body, in the method's order."""
     address, _, query = path.removeprefix("/api/v1").partition("?")
     names = re.findall(r"\${(\w+)}", method["path"])
     values = re.fullmatch(re.sub(r"\${\w+}", "([^/]+)", method["path"]), address)

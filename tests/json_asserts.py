@@ -1,4 +1,4 @@
-"""What tests assert of the API's answers."""
+"""Assertions about the API's answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["accepted", "for_programs", "missing", "refused"]
 
 
 def accepted(answer: tuple[int, Any], root: str) -> Any:
-    """What stands under `root` in a successful answer."""
+    """The value of `root` in a successful answer."""
     status, body = answer
     assert status == 200, body
     return body[root]
@@ -22,7 +22,7 @@ def refused(answer: tuple[int, Any]) -> Any:
 
 
 def missing(answer: tuple[int, Any]) -> str:
-    """What an answer says does not exist."""
+    """The record that a 404 names."""
     status, body = answer
     assert (status, body["error"]) == (404, "Not Found"), body
     code: str = body["code"]

@@ -1,7 +1,7 @@
-"""The types of the library, made from its operations: `python -m tests.library_stubs` writes them.
+"""The types of the library, generated from its operations: `python -m tests.library_stubs` writes them.
 
-`usagebill/fields.py` has what is nested in arguments, `usagebill/records.pyi` the records with all that the API shows,
-and a stub beside each module of `usagebill/resources` the verbs. A test says if any of them is behind the code.
+`usagebill/fields.py` has the nested types of arguments, `usagebill/records.pyi` the records with all API fields, and a
+stub beside each module of `usagebill/resources` the operations. A test fails if any of them is out of date.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def fields_module() -> str:
 
 
 class Imports:
-    """The names that a stub has to import."""
+    """The names that a stub imports."""
 
     def __init__(self, home: str) -> None:
         self.home = home
@@ -207,7 +207,7 @@ def resources_module(module: str) -> str:
         lines = [f'class {kind.__name__}(Resource):\n    """{inspect.getdoc(kind)}"""\n']
         lines += ["    views: ClassVar[Views]", "    messages: ClassVar[Messages]"]
         verbs = {name: value for name, value in vars(kind).items() if isinstance(value, Operation)}
-        # `list` is a verb too: what comes after it in the class could not name the type otherwise.
+        # `list` is an operation too, and would hide the type from everything after it in the class.
         for name, value in sorted(verbs.items(), key=lambda row: row[0] == "list"):
             lines.append(verb(name, value, imports))
         for name, value in vars(kind).items():
@@ -232,7 +232,7 @@ OWN = {
 
 
 def own_stub(kind: type, name: str, function: Any, imports: Imports) -> str:
-    """A method that the class writes itself."""
+    """A method written in the class itself."""
     returns = imports.text(get_type_hints(function)["return"])
     arguments = OWN.get((kind.__name__, name))
     if arguments is None:
@@ -291,7 +291,7 @@ def plain(value: Any) -> Any: ...
 
 
 def generated() -> Mapping[Path, str]:
-    """Every generated file, as it should be."""
+    """The correct contents of every generated file."""
     modules = sorted({kind.__module__ for kind in RESOURCES.values()})
     stubs = {PACKAGE.parent / f"{module.replace('.', '/')}.pyi": resources_module(module) for module in modules}
     return {PACKAGE / "fields.py": fields_module(), PACKAGE / "records.pyi": records_module(), **stubs}

@@ -1,4 +1,4 @@
-"""A real mail server that e-mails are given to."""
+"""A real mail server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Mail", "MailServer", "contexts"]
 
 @dataclass(frozen=True)
 class Mail:
-    """What arrived: for whom it was given, and how it reads."""
+    """An e-mail that arrived: its recipients and its content."""
 
     sender: str
     recipients: list[str]
@@ -42,10 +42,10 @@ class Mail:
 
 
 class MailServer:
-    """Keeps what it takes. `refusals` are answers by recipient, `sender_answers` and `data_answers` the next answers to
-    any sender and any e-mail (`250 OK` again and again once they are used up).
+    """Keeps the e-mails it accepts. `refusals` are answers by recipient, `sender_answers` and `data_answers` the next
+    answers to any sender and any e-mail (afterwards always `250 OK`).
 
-    `password` is that of the user `ada`; without it nobody has to sign in. It listens on `port`, or on a free one.
+    `password` is that of the user `ada`; without it no login is required. It listens on `port`, or on a free one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class MailServer:
         self._loop.close()
 
     def wait_for(self, count: int) -> bool:
-        """Whether so many e-mails arrive within a minute."""
+        """Whether this many e-mails arrive within a minute."""
         with self._arrived:
             return self._arrived.wait_for(lambda: len(self.received) >= count, timeout=60)
 
@@ -122,7 +122,7 @@ class MailServer:
         good = credentials.login == b"ada" and credentials.password == (self._password or "").encode()
         return AuthResult(success=good, handled=False, auth_data=credentials)
 
-    # What the library calls.
+    # Called by the library
 
     async def handle_MAIL(self, _: Any, __: Any, envelope: Envelope, address: str, options: list[str]) -> str:  # noqa: N802
         answer = self.sender_answers.pop(0) if self.sender_answers else "250 OK"
@@ -161,7 +161,7 @@ class _Conversation(SMTP):
 
 
 def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """What a server at 127.0.0.1 shows, and what a client needs to believe it."""
+    """The TLS contexts of a server at 127.0.0.1 and of a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Arithmetic of expected amounts, in integers of its own: what a test expects is not computed by what it tests."""
+"""Arithmetic of expected amounts, in integers and independent of the code under test."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["gross", "percent", "share"]
 
 
 def _rounded(cents: Fraction) -> int:
-    """To a whole cent, halves up; amounts here are not negative."""
+    """A whole cent, halves rounded up; amounts here are not negative."""
     return int(cents + Fraction(1, 2))
 
 
 def share(cents: int, days: int, period_days: int) -> int:
-    """What so many days of a period of so many days cost, at `cents` for all of it."""
+    """The cost of `days` of a period of `period_days` that costs `cents` in full."""
     return _rounded(Fraction(cents * days, period_days))
 
 
 def percent(cents: int, rate: int | str) -> int:
-    """So many percent of an amount."""
+    """`rate` percent of an amount."""
     return _rounded(cents * Fraction(rate) / 100)
 
 
 def gross(cents: int, rate: int | str) -> int:
-    """An amount with a tax of so many percent on it."""
+    """An amount with a tax of `rate` percent added."""
     return cents + percent(cents, rate)

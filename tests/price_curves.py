@@ -1,6 +1,6 @@
 """The price curves of docs/charge-models, drawn from the prices themselves: `python -m tests.price_curves` writes them.
 
-A test says if one of them is behind the prices.
+A test fails if one of them is out of date.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE, GREY = "#00897b", "#808080"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A price list, and up to how many units it is drawn; `jumps` are where it may jump."""
+    """A price list, drawn up to a number of units; `jumps` are the points at which it may jump."""
 
     charge_model: str
     properties: Mapping[str, Any]

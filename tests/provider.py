@@ -1,4 +1,4 @@
-"""A tax provider whose answers the test decides."""
+"""A tax provider with answers chosen by the test."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def throttled() -> ProviderFailure:
 
 
 class Provider:
-    """Taxes every item at `rate`. Each of `failures` is given instead of an answer, one after the other.
+    """Taxes every item at `rate`. `failures` replace the next answers, one after another.
 
-    `meanwhile` is done once, between a question and its answer. `items_left_out` items are not answered for.
+    `meanwhile` is called once, between a request and its answer. `items_left_out` items are missing from the answer.
     """
 
     def __init__(self, rate: str = "0.1") -> None:

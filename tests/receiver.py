@@ -1,4 +1,4 @@
-"""A real HTTP server that webhook messages are sent to."""
+"""A real HTTP server that receives webhook messages."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Received:
 
 
 class Receiver:
-    """Answers each request with the next of `statuses` (the last one again and again) and keeps what it got.
+    """Answers each request with the next of `statuses` (repeating the last) and keeps the requests.
 
-    A status of 0 means no answer at all until the receiver is closed. `answer` is what it says, or
-    makes that of a body.
+    A status of 0 means no answer until the receiver is closed. `answer` is the body of its answers, or makes one from
+    the request's body.
     """
 
     def __init__(self, *statuses: int, answer: bytes | Callable[[bytes], bytes] = b"thanks") -> None:
         self.statuses = list(statuses or (200,))
         self.received: list[Received] = []
-        # Set whenever a request has come.
+        # Set when a request has arrived.
         self.came = threading.Event()
         self._released = threading.Event()
         receiver = self

@@ -1,4 +1,4 @@
-"""A registry of VAT numbers whose answers the test decides."""
+"""A VAT registry with answers chosen by the test."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def rate_limited() -> Unavailable:
 
 
 class Registry:
-    """Gives the next of `answers` (the last one again and again); `known` says of any number that it is registered.
+    """Gives the next of `answers` (repeating the last); `known` means that any number is registered.
 
-    `meanwhile` is done once, between a question and its answer.
+    `meanwhile` is called once, between a request and its answer.
     """
 
     known = Registered(country_code="", vat_number="")
@@ -46,5 +46,5 @@ class Registry:
         return answer
 
     def answered_last(self, number: str | None) -> bool:
-        """Whether the registry knew the number when it was asked last, or was never asked about it."""
+        """Whether the registry knew the number at the last check, or never checked it."""
         return self._last.get(number or "", True)

@@ -27,7 +27,7 @@ AMOUNT = {"amount": "1"}
 
 
 def world(box: Scenario) -> dict[str, str]:
-    """One record of most kinds; path parameters by name, with the resource where the name alone does not tell."""
+    """One record of most kinds; path parameters by name, with the resource if the name alone is ambiguous."""
     box.tax("20", applied_to_organization=False)
     box.customer()
     cloud = [{"key": "cloud", "values": ["aws", "gcp"]}]
@@ -58,7 +58,7 @@ def world(box: Scenario) -> dict[str, str]:
     watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
     box.post("/subscriptions/sub/alerts", alert=watch)
     charge = shown["charges"][0]
-    # A wallet by the code that paths name, and one by its id.
+    # A wallet identified by code in paths, and one by id.
     wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "metadata": {"tier": "gold"}}
     box.post("/wallets", wallet={**wallet, "code": "acme"})
     watch = {"alert_type": "wallet_balance_amount", "code": "acme", "thresholds": [{"value": 5}]}
@@ -110,7 +110,7 @@ def world(box: Scenario) -> dict[str, str]:
 
 
 def _synced(box: Scenario) -> str:
-    """A document that is to be pushed to the books of acme, which do not answer."""
+    """A document to be pushed to acme's accounting system, which does not answer."""
     known = box.get("/organizations")["organization"]["svc_id"]
     organization = box.billing.store.read(None, lambda tx: tx.get(Organization, known))
     wanted = SyncConnectionInput(kind="xero", code="books", url="https://books.example")
@@ -121,7 +121,7 @@ def _synced(box: Scenario) -> str:
 
 
 def _refused(box: Scenario) -> tuple[str, str]:
-    """What a topic held: an event that lacked its code, and has it by now, and something that is no event."""
+    """Messages of a topic: an event with a code that did not exist then, and a message that is not an event."""
     known = box.get("/organizations")["organization"]["svc_id"]
     organization = box.billing.store.read(None, lambda tx: tx.get(Organization, known))
     arrivals = [Arrival(0, "{}", {"transaction_id": "t0"}), Arrival(1, "?", problem={"payload": ["value_is_invalid"]})]
@@ -137,7 +137,7 @@ def _refused(box: Scenario) -> tuple[str, str]:
 
 
 def _payment_method(box: Scenario) -> str:
-    """A card of acme's; its provider is linked to nobody, so that nothing is charged."""
+    """A card of acme's; its provider is linked to no customer, so nothing is charged."""
     known = box.get("/organizations")["organization"]["svc_id"]
 
     def make(work: Work) -> str:
@@ -181,7 +181,7 @@ def event(transaction_id: str) -> dict[str, Any]:
 
 
 def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """By input class, something that would be accepted if nothing were odd about it."""
+    """Valid bodies by input class."""
     whole = plan("other", world["metric"])
     return {
         "AddOnInput": {"name": "A", "code": "a", "amount_cents": 100, "amount_currency": "EUR", "tax_codes": ["vat"]},
@@ -287,7 +287,7 @@ VERBS = [
 
 
 def invoiced(box: Scenario, known: dict[str, str]) -> None:
-    """Add to the world what months bring: a bill paid and credited, a draft, a fee of its own."""
+    """Add the results of some months: a paid and credited invoice, a draft, and a fee without an invoice."""
     for customer in ("acme", "waiting", "patient"):
         if customer != "acme":
             box.customer(customer, billing_configuration={"invoice_grace_period": 3})
@@ -310,7 +310,7 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
     known["free_fee_id"] = free[0]["svc_id"]
 
 
-# What is asked for where the general rules of `tests.sample_records` do not do.
+# Requests for which the general rules of this module are not enough.
 PATHS = {
     "GET /security_logs": "/security_logs?to_date=2100-01-01",
     "/subscriptions/{external_id}/alerts/{code}": "/subscriptions/sub/alerts/watch",
@@ -354,14 +354,14 @@ BODIES: dict[str, Any] = {
         }
     },
 }
-# Requests that nothing of this world can have granted: three need a payment provider, one a failed invoice.
+# Requests that cannot succeed in this world: three need a payment provider, one a failed invoice.
 NEVER = {
     ("POST", "/customers/{external_id}/checkout_url"),
     ("POST", "/invoices/{invoice_id}/payment_url"),
     ("POST", "/invoices/{invoice_id}/retry"),
     ("POST", "/wallet_transactions/{wallet_transaction_id}/payment_url"),
 }
-# What ends the records that others ask about comes last, and of these the outermost records at the very end.
+# Requests that delete records come last, those of the outermost records at the very end.
 ENDS = ("/void", "/finalize", "/lose_dispute")
 
 
@@ -385,7 +385,7 @@ def request_of(verb: str, endpoint: Endpoint, known: dict[str, str]) -> tuple[st
         return path, BODIES[f"{verb} {endpoint.path}"]
     fields = {**BODIES, **valid_bodies(known)}.get(endpoint.body.__name__, {})
     if verb in ("PUT", "PATCH") and endpoint.body.__name__ not in BODIES:
-        # The code stays: others ask by it.
+        # The code stays: other requests use it.
         fields = {name: value for name, value in fields.items() if name != "code"}
     if endpoint.body.__name__ == "EventInput":
         fields = {**fields, "transaction_id": endpoint.path}

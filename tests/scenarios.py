@@ -1,4 +1,4 @@
-"""The words in which tests set a scene: a price list, customers, subscriptions and usage, in a sandbox.
+"""Helpers that set up a scene in a sandbox: a price list, customers, subscriptions and usage.
 
     with Scenario(now="2024-03-01T00:00:00Z") as box:
         box.customer()
@@ -8,9 +8,9 @@
         box.travel_to("2024-04-01T01:00:00Z")
         (invoice,) = box.invoices()
 
-Everything goes over HTTP, as a client's would, and every word takes further fields of the request. What a test does not
-name is the plainest there is: the customer `acme`, the plan `basic`, the subscription `sub`; euros, months, arrears.
-Tests that put records straight into a store find them in `tests.builders`.
+Everything goes over HTTP, as from a client, and every helper takes further fields of the request. The defaults are the
+simplest possible: the customer `acme`, the plan `basic`, the subscription `sub`; euros, months, arrears.
+`tests.builders` puts records straight into a store.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 API = "/api/v1"
-# Filter keys of a metric, and the values that each takes.
+# Filter keys of a metric, and the values of each.
 REGION_AND_CLOUD = [{"key": "region", "values": ["us", "eu", "asia"]}, {"key": "cloud", "values": ["aws", "gcp"]}]
-# Billing entities with all that e-invoices need of a seller.
+# Billing entities with all seller fields that e-invoices require.
 FRENCH_SELLER: dict[str, Any] = {"country": "FR", "einvoicing": True, "tax_identification_number": "FR40303265045"}
 GERMAN_SELLER: dict[str, Any] = {
     "country": "DE",
@@ -58,7 +58,7 @@ _FIXED_CHARGE_FIELDS = frozenset(get_type_hints(FixedChargeInput))
 
 
 def plan_fields(*charges: dict[str, Any], code: str = "basic", **fields: Any) -> dict[str, Any]:
-    """A monthly plan in euros and in arrears, whose only price is that of its charges."""
+    """A monthly plan in euros and in arrears, with no price but those of its charges."""
     return {
         "name": code.capitalize(),
         "code": code,
@@ -72,7 +72,7 @@ def plan_fields(*charges: dict[str, Any], code: str = "basic", **fields: Any) ->
 
 
 def charge_on(metric_id: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
-    """A charge of a plan; what is not a field of charges is one of its properties: `charge_on(id, amount="5")`."""
+    """A charge of a plan; arguments that are not fields of charges are its properties: `charge_on(id, amount="5")`."""
     return {"billable_metric_id": metric_id, "charge_model": model, **_priced(_CHARGE_FIELDS, fields)}
 
 
@@ -82,12 +82,12 @@ def charge_in_advance_on(metric_id: str, model: str = "standard", /, **fields: A
 
 
 def fixed_charge_on(add_on_id: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
-    """A fixed charge of a plan; what is not a field of fixed charges is one of its properties."""
+    """A fixed charge of a plan; arguments that are not fields of fixed charges are its properties."""
     return {"add_on_id": add_on_id, "charge_model": model, **_priced(_FIXED_CHARGE_FIELDS, fields)}
 
 
 def filter_on(values: dict[str, list[str]], /, **fields: Any) -> dict[str, Any]:
-    """A filter of a charge: what it takes, and its price."""
+    """A filter of a charge: its values and its price."""
     return {"values": values, **_priced(frozenset({"invoice_display_name"}), fields)}
 
 
@@ -105,12 +105,12 @@ def price_ranges(*rows: tuple[int, int | None, str, str], unit: str = "per_unit_
 
 
 def fees_of(invoice: Any, item_type: str) -> list[Any]:
-    """The fees of an invoice whose items are of a type: `subscription`, `charge`, `fixed_charge`, `add_on`, ..."""
+    """The fees of an invoice with items of a type: `subscription`, `charge`, `fixed_charge`, `add_on`, ..."""
     return [fee for fee in invoice["fees"] if fee["item"]["type"] == item_type]
 
 
 def fee_of(invoice: Any, item_type: str) -> Any:
-    """The one fee of an invoice whose item is of a type."""
+    """The only fee of an invoice with an item of a type."""
     (fee,) = fees_of(invoice, item_type)
     return fee
 
@@ -124,7 +124,7 @@ def windows(invoice: Any) -> list[tuple[str, str]]:
 
 
 class Scenario(Sandbox):
-    """A sandbox with words for what tests need; whatever they ask for must succeed, unless they name a status."""
+    """A sandbox with helpers for tests; their requests must succeed, unless the test names another status."""
 
     def __init__(self, now: str | datetime, **rest: Any) -> None:
         super().__init__(now, **rest)
@@ -174,12 +174,12 @@ class Scenario(Sandbox):
         return self.post("/plans", plan=plan_fields(*charges, **fields))["plan"]
 
     def tax(self, rate: object = 20, code: str = "vat", **fields: Any) -> Any:
-        """A new tax of so many percent, on everything that the organization sells."""
+        """A new tax of `rate` percent, on everything that the organization sells."""
         body = {"name": code.upper(), "code": code, "rate": rate, "applied_to_organization": True, **fields}
         return self.post("/taxes", tax=body)["tax"]
 
     def coupon(self, amount_cents: int, customer: str = "acme", code: str = "off", **fields: Any) -> Any:
-        """A coupon of so many cents, once, given to the customer."""
+        """A one-time coupon of this many cents, applied to the customer."""
         kind = {"coupon_type": "fixed_amount", "amount_cents": amount_cents, "amount_currency": "EUR"}
         body = {"name": code, "code": code, **kind, "frequency": "once", "expiration": "no_expiration", **fields}
         self.post("/coupons", coupon=body)
@@ -226,7 +226,7 @@ class Scenario(Sandbox):
             "properties": {name: value for name, value in properties.items() if name != "at"},
         }
 
-    # What came of it
+    # Results
 
     def usage(self, query: str = "", external_id: str = "sub") -> Any:
         """The current usage of a subscription of acme."""
@@ -249,6 +249,6 @@ class Scenario(Sandbox):
         return list(self.get(f"/fees?fee_type=charge&per_page=1000{query}")["fees"])
 
     def webhook_types(self, *prefixes: str) -> list[str]:
-        """The types of the webhook messages so far, oldest first; those that begin so, if prefixes are given."""
+        """The types of the webhook messages so far, oldest first; with prefixes, only those that start with one."""
         types = [str(message["webhook_type"]) for message in self.webhooks]
         return [webhook_type for webhook_type in types if webhook_type.startswith(prefixes or ("",))]

@@ -32,14 +32,14 @@ def command(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[
 
 
 def command_here(*arguments: str) -> str:
-    """What `usagebill` with `arguments` prints, run in this process: importing it takes a second in one of its own."""
+    """The output of `usagebill` with `arguments`, run in this process: importing it takes a second in a new one."""
     done = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:
-    """Start `usagebill` with `arguments`, its output left to be read."""
+    """Start `usagebill` with `arguments`; its output can be read."""
     return subprocess.Popen(
         [sys.executable, "-m", "usagebill", *arguments],
         env=ENVIRONMENT,
@@ -50,10 +50,10 @@ def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:
 
 
 class Service:
-    """`usagebill serve` on `file` (or a database's URL): what it announced, a client that speaks to it, and its end."""
+    """`usagebill serve` on `file` (or a database's URL), with its announcement and a client for it."""
 
     def __init__(self, file: Path | str, *options: str, key: str | None = None) -> None:
-        # A file, for a pipe that nobody reads would stop the process once it is full.
+        # A file, because a full pipe that nobody reads would block the process.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = start("serve", "--db", str(file), "--port", "0", "--json", *options, log=self._log)
         assert self.process.stdout is not None

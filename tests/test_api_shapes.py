@@ -1,4 +1,4 @@
-"""The shape checker itself: what it lets pass and what it finds, on a small document and on the reference's own."""
+"""The shape checker itself, on a small document and on the reference's own: what it accepts and what it finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a library caller may say, and how it is understood."""
+"""The arguments of library callers, and their interpretation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is posted to others, against servers that are careless or hostile."""
+"""Outgoing requests, against careless and hostile servers."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ def test_a_proxy_of_the_environment_makes_the_connections(
         assert between.requests[1].startswith(b"POST http://shop.example/hook HTTP/1.1\r\nHost: shop.example\r\n")
         with pytest.raises(ConnectionError, match="403 Forbidden"):
             poster.post("https://127.0.0.1:1/", {}, b"")
-        # What is plain to see is not left to the proxy.
+        # Addresses spelled out in the URL are not left to the proxy.
         for url in ("http://169.254.169.254/", "https://127.1/", "http://localhost/"):
             with pytest.raises(PrivateAddress):
                 poster.post(url, {}, b"", public_only=True)

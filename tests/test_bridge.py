@@ -1,4 +1,4 @@
-"""Documents posted over HTTP to accounting systems and CRMs: what is posted, and how each answer is understood."""
+"""Documents posted over HTTP to accounting systems and CRMs: the requests, and the interpretation of answers."""
 
 from __future__ import annotations
 

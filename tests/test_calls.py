@@ -1,4 +1,4 @@
-"""Calls to providers: many at once, their transactions short, shared, and none open while somebody is asked."""
+"""Calls to providers: many at once, with short, shared transactions, and none open during a call."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_billing_goes_on_while_a_provider_takes_ten_seconds_and_no_transaction_i
         bill(billing, customer="other")
         assert news.acquire(timeout=PATIENCE)
         assert billing.invoices.list(external_customer_id="other").total_count == 2
-        # Neither a read nor a write stands in the way: the whole log can be moved into the file, and emptied.
+        # Neither a read nor a write is open: the whole log can be checkpointed and truncated.
         with sqlite3.connect(tmp_path / "billing.db", timeout=PATIENCE) as outsider:
             assert outsider.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
         outsider.close()

@@ -1,4 +1,4 @@
-"""Customers who are billed alike are billed together, and get the papers that they would have got one by one."""
+"""Customers who are billed alike are billed together, with the same results as one by one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MARCH = datetime(2024, 3, 1, 1, tzinfo=UTC)
 _NEVER = 10**9
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
-# What makes customers differ: most do in nothing that an invoice depends on.
+# Differences between customers; most differ in nothing that an invoice depends on.
 _KINDS = ("plain",) * 8 + ("coupon", "wallet", "second", "units", "grace", "tax", "zone", "past", "threshold", "free")
 
 
@@ -61,7 +61,7 @@ def _open(file: Path, now: datetime) -> Billing:
     return Billing(file, clock=ManualClock(now), deliver=False)
 
 
-# What is listened to at each endpoint; None is everything.
+# The message types of each endpoint; None is all.
 _ENDPOINTS: tuple[tuple[list[str] | None, ...], ...] = (
     (),
     (None,),

@@ -1,4 +1,4 @@
-"""A change that a caller makes has many events counted while nobody is kept from writing, and loses none of them."""
+"""A caller's change counts many events without blocking other writers, and loses none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CALLS_CENTS = 10
 
 
 class Watch:
-    """Every count of events: how many there were, and whether somebody else could have written meanwhile."""
+    """Watches every count of events: their number, and whether others could have written meanwhile."""
 
     def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counts: list[tuple[int, bool]] = []
@@ -146,7 +146,7 @@ def draft_of_january(billing: Billing) -> str:
     set_clock(billing, FEBRUARY)
     billing.run_due(strict=True)
     (draft,) = billing.invoices.list(status=["draft"]).items
-    # What comes after the draft is billed with it, too.
+    # Events that arrive after the draft are billed with it, too.
     billing.events.ingest([used("calls", MANY)])
     return draft.id
 
@@ -187,7 +187,7 @@ def customer_deleted(billing: Billing) -> object:
 
 
 def downgraded(billing: Billing) -> object:
-    """What is billed at the end of January is the old plan's usage, after the new subscription has been started."""
+    """At the end of January the old plan's usage is billed, after the new subscription has started."""
     billing.plans.update("large", amount_cents=100)
     billing.subscriptions.create(external_customer_id="acme", plan_code="large", external_id="acme")
     set_clock(billing, FEBRUARY)
@@ -325,7 +325,7 @@ def test_a_customer_whose_events_never_stop_is_ended_all_the_same(billing: Billi
 
 
 def elsewhere(billing: Billing, act: Callable[[Billing], object]) -> None:
-    """Another process does something."""
+    """Run something in another process."""
     file: Any = billing.store
     with Billing(str(file.path), clock=billing.clock, deliver=False) as other:
         act(other)

@@ -1,4 +1,4 @@
-"""Delivery of webhook messages to a real HTTP server: signatures, attempts, what is kept of them."""
+"""Delivery of webhook messages to a real HTTP server: signatures, attempts, and their records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def listen(billing: Billing, receiver: Receiver, **fields: Any) -> WebhookEndpoi
 
 
 def happen(billing: Billing, external_id: str = "acme") -> None:
-    """Something that those who listen are told of."""
+    """Cause a message to listeners."""
     billing.customers.upsert(external_id=external_id)
 
 
@@ -576,5 +576,5 @@ def test_a_lease_begins_when_the_job_does_however_long_ago_the_run_of_jobs_began
         for name in names:
             billing.customers.upsert(external_id=name, country="DE", tax_identification_number="DE136695976")
         billing.run_due(NOW)
-        # Nobody else takes either up while it may still go on.
+        # No other worker takes either while it may still be in flight.
         assert leased == [timedelta(minutes=11)] * 2

@@ -1,4 +1,4 @@
-"""Webhooks beside each other and beside other work: who is slow, dead or forbidden holds up nobody else."""
+"""Webhooks beside each other and beside other work: slow, dead or forbidden endpoints delay nothing else."""
 
 from __future__ import annotations
 
@@ -196,13 +196,13 @@ def test_a_worker_that_is_killed_loses_no_message(database: str) -> None:
         process.communicate()
         before = {delivery.headers["x-svc-unique-key"] for delivery in receiver.received}
         assert len(before) < 60
-        # Those that it had taken up are somebody else's once their leases have run out.
+        # Another worker may take them once their leases have expired.
         receiver.statuses[:] = [200]
         billing.run_due(billing.clock.now() + timedelta(minutes=10))
         assert statuses(billing, endpoint) == ["succeeded"] * 60
         keys = [delivery.headers["x-svc-unique-key"] for delivery in receiver.received]
         assert set(keys) == {message.id for message in billing.reading(lambda work: work.tx.find(WebhookMessage))}
-        # What was under way may come twice, and nothing else does.
+        # Only messages that were in flight may come twice.
         assert len(keys) - 60 <= 40
 
 
@@ -215,7 +215,7 @@ def test_what_was_taken_up_and_not_sent_is_given_back_when_a_worker_stops(billin
             assert slow.enough.wait(50)
         left = statuses(billing, endpoint).count("pending")
         assert left == 200 - slow.total > 0
-        # Nobody has to wait for a lease to run out.
+        # Nothing has to wait for a lease to expire.
         billing.run_due()
         assert (statuses(billing, endpoint), slow.total) == (["succeeded"] * 200, 200)
 

@@ -1,4 +1,4 @@
-"""The documents keep their word: their links lead somewhere and their code runs.
+"""The documents are correct: their links resolve and their code runs.
 
 - A `python` block runs in an empty folder, with the names that the document's earlier blocks left.
 - The curl commands of an `sh` block are sent to a `Sandbox`, one for each document; each must be answered 2xx.
@@ -116,7 +116,7 @@ def calls(text: str, names: Mapping[str, str] | None = None) -> Iterator[Call]:
 
 
 def part(body: Any, path: str) -> str:
-    """What `jq -r PATH` prints for a path of keys."""
+    """The output of `jq -r PATH` for a path of keys."""
     for key in path.strip(".").split("."):
         body = body[key]
     return str(body)

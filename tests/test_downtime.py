@@ -1,4 +1,4 @@
-"""A week without the service changes no invoice: what fell due meanwhile is done as of its own instant."""
+"""A week without the service changes no invoice: jobs that fell due meanwhile run as of their own instants."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def use(box: Sandbox, tag: str) -> None:
 
 
 def invoices(box: Sandbox) -> list[dict[str, Any]]:
-    """What each invoice says, oldest first, without the ids that differ between any two systems."""
+    """The contents of each invoice, oldest first, without ids."""
     shown_invoices = []
     for record in reversed(box.billing.invoices.list(per_page=1000).items):
         shown = box.billing.view(record)
@@ -102,7 +102,7 @@ def test_a_week_of_downtime_changes_no_invoice(catch_up_late: bool) -> None:
             down.run_due()
             assert invoices(down) == invoices(up)
         for box in (up, down):
-            # Whatever has to be caught up comes before what follows.
+            # The backlog comes before the following jobs.
             box.run_due()
             use(box, "after")
             box.travel_to(END)

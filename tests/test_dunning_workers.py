@@ -1,4 +1,4 @@
-"""Dunning by worker processes: each attempt is made once, with two of them at it and when one is killed."""
+"""Dunning by worker processes: each attempt is made once, with two workers, and when one is killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ with Billing(sys.argv[1], clock=ManualClock(datetime.fromisoformat(sys.argv[2]))
 
 @pytest.fixture
 def neglected(database: str) -> str:
-    """A database in which nobody has worked for weeks: customers with two overdue invoices each, and a campaign."""
+    """A database without a worker for weeks: customers with two overdue invoices each, and a campaign."""
     with Billing(database, clock=ManualClock(START), deliver=False) as billing:
         threshold = {"amount_cents": 2_000, "currency": "EUR"}
         billing.dunning_campaigns.create(

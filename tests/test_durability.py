@@ -1,4 +1,4 @@
-"""What has been acknowledged is in the database, however the process ends and however many write to it."""
+"""Acknowledged data is in the database, however the process ends and however many processes write to it."""
 
 from __future__ import annotations
 

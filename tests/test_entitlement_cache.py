@@ -1,4 +1,4 @@
-"""What a program is told about entitlements is never old: not after its own changes, and not long after others'."""
+"""Entitlements that a program reads are never stale: not after its own changes, and not long after others'."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_threads_that_ask_while_others_change_never_see_what_was_before_the_last
     with Billing(tmp_path / "billing.db") as billing:
         fill(billing)
         done = threading.Event()
-        # What is promised to everybody who asks from now on.
+        # Every later caller must see this.
         least = [0]
         wrong: list[tuple[int, object]] = []
 

@@ -305,7 +305,7 @@ def test_a_customer_whose_run_failed_can_have_a_new_subscription(file: str) -> N
         billing.run_due()
         billing.subscriptions.create(external_customer_id="two", external_id="new", plan_code="good")
         assert billing.subscriptions.get("new").status == "active"
-        # What is there is changed only once it has been billed as it was.
+        # Existing records are changed only after they have been billed as they were.
         with pytest.raises(RuntimeError):
             billing.subscriptions.create(external_customer_id="two", external_id="two", plan_code="good")
 

@@ -1,5 +1,5 @@
-"""What guides promise beside the code that `test_docs` runs: pictures, a site without dead links, signatures in two
-languages, applications of others.
+"""The guides' claims besides the code that `test_docs` runs: pictures, a site without dead links, signatures in two
+languages, other frameworks' applications.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def keys(billing: Billing) -> dict[SignatureAlgorithm, str]:
 
 
 def signature(billing: Billing, algorithm: SignatureAlgorithm, body: bytes = BODY) -> str:
-    """What stands in the header of a message with this body."""
+    """The signature header of a message with this body."""
     private = billing.writing(lambda work: signing_key(work).private_key)
     attempt = Attempt(
         message_id="1",

@@ -1,4 +1,4 @@
-"""Ids: they sort by the instant they were made for, and those of one instant as they were made."""
+"""Ids sort by their instant, and within an instant in the order they were made."""
 
 from __future__ import annotations
 

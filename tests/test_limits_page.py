@@ -1,4 +1,4 @@
-"""The page of limits says what the code refuses."""
+"""The page of limits matches the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E-mails given to a real mail server: how they arrive, what is refused, what is tried again."""
+"""E-mails sent to a real mail server: their form on arrival, refusals, and retries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from usagebill.settings import MailServer as At
 from usagebill.settings import Settings
 from usagebill.worker import Worker
 
-# What the mail server that takes passwords in the clear says of itself.
+# The greeting of the mail server that accepts passwords in the clear.
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
@@ -175,7 +175,7 @@ def test_addresses_beyond_ascii_go_to_servers_that_take_them() -> None:
         assert "SMTPUTF8" in str(problem)
 
 
-# What is refused
+# Refusals
 
 
 def test_recipients_that_are_refused_do_not_keep_it_from_the_others() -> None:

@@ -1,4 +1,4 @@
-"""A customer with many subscriptions: what ends or bills them all keeps nobody from writing while it is worked out."""
+"""A customer with many subscriptions: ending or billing them all blocks no other writer during the computation."""
 
 from __future__ import annotations
 

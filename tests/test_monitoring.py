@@ -1,4 +1,4 @@
-"""A standstill of billing is seen: by `usagebill status`, `/metrics`, `/ready` and the lines of workers."""
+"""Stalled billing is visible in `usagebill status`, `/metrics`, `/ready` and the workers' log lines."""
 
 from __future__ import annotations
 

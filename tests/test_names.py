@@ -10,7 +10,7 @@ from symtable import SymbolTable, symtable
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(file for folder in ("src", "tests") for file in (ROOT / folder).rglob("*.py"))
-# Whoever reads one of these has to look up what it is.
+# The reader of one of these has to look up its meaning.
 VAGUE = frozenset(["own", "found", "one", "each", "given", "told", "thing", "things", "it", "info", "stuff", "tmp"])
 # In tests, where what was asked or sent is always something: a request, a path, a field.
 VAGUE_IN_TESTS = VAGUE | {"asked", "got", "which"}

@@ -177,7 +177,7 @@ PLAN: dict[str, Any] = {
 
 
 def _past(file: Path) -> str:
-    """What happened before the server started; an API key."""
+    """Set up the events before the server starts; returns an API key."""
     with Billing(str(file), clock=ManualClock(datetime.now(UTC) - timedelta(days=40))) as billing:
         metric = billing.billable_metrics.create(
             name="Calls",
@@ -229,7 +229,7 @@ def running_shop(few_authorities: None, tmp_path_factory: pytest.TempPathFactory
             words += ["--credential", f"{name}=@{folder / name}"]
         where = ("--kind", "stripe", "--code", "main", "--url", stripe.url, "--db", str(file))
         made = json.loads(command_here("payment-connections", "create", *where, *words, "--json"))
-        # What is no tax provider refuses whatever it is asked.
+        # A server that is not a tax provider refuses every request.
         there = (
             "--kind",
             "anrok",
@@ -246,7 +246,7 @@ def running_shop(few_authorities: None, tmp_path_factory: pytest.TempPathFactory
         command_here("run-due", "--db", str(file))
         options = ("--id-prefix", "lago_", "--workers-in-process", "0")
         server = stack.enter_context(Service(file, *options, key=key))
-        # Some methods of the client send no header; what stands in the address goes with each of its requests.
+        # Some methods of the client send no header; the key in the address is sent with every request.
         address = server.announced["url"].replace("://", f"://:{key}@")
         shop = Shop(Client(api_key=key, api_url=address), file)
         card = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_paula"}
@@ -577,7 +577,7 @@ def invoices(shop: Shop) -> None:
     preview = client.preview(models.InvoicePreview(plan_code="basic", customer=models.Customer(external_id="acme")))
     assert preview.lago_id
     assert (preview.currency, preview.total_amount_cents) == ("EUR", 0)
-    # What is asked for this customer's taxes refuses.
+    # The tax provider of this customer refuses.
     link = {"integration_type": "anrok", "integration_code": "tax", "external_customer_id": "x"}
     shop.customer(external_id="taxed", integration_customers=[link])
     failed = shop.invoice("taxed")

@@ -1,7 +1,7 @@
-"""What an operation needs is looked up once and handed down: a walk that asks again and again is noticed here.
+"""Operations look up each record once and pass it on: code that looks it up again and again is noticed here.
 
-What is shown is left out, since each view looks up what it shows of others: nobody listens to messages, and what the
-activity log asks is not counted.
+Views are left out, since each looks up the related records that it shows: there are no listeners, and look-ups of the
+activity log are not counted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Lookups:
         self.questions: Counter[Hashable] = Counter()
 
     def most(self, counts: Counter[Hashable]) -> list[tuple[Hashable, int]]:
-        """What was asked for more than twice, most often first."""
+        """Look-ups made more than twice, most frequent first."""
         return [(question, times) for question, times in counts.most_common() if times > 2]
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], Lookups]:
-    """What is asked while something is done."""
+    """The look-ups made during an action."""
     get, find, count = SqliteTransaction.get, SqliteTransaction.find, SqliteTransaction.count
     log_changes = Work.log_changes
 

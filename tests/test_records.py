@@ -1,4 +1,4 @@
-"""What the library gives: records with all that the API shows, lists that go on, and JSON of anything."""
+"""The library's results: records with all API fields, lists that continue, and JSON of anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library can do whatever the API can."""
+"""The library has every operation of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys and customers' data are in no log, no `repr` and no traceback, whatever those are printed with."""
+"""Keys and customers' data are in no log, no `repr` and no traceback, however these are printed."""
 
 from __future__ import annotations
 

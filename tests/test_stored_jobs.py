@@ -1,4 +1,4 @@
-"""Jobs as files keep them: those that wait in a file are read, and done, by every later version."""
+"""Jobs as stored in files: every later version can read and run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tax providers asked over HTTP: what is told them, and how each answer is understood."""
+"""Tax providers over HTTP: the requests, and the interpretation of answers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def connection(url: str, **fields: Any) -> TaxConnection:
 def ask(
     status: int = 200, answer: object = TAXES, question: TaxQuestion = QUESTION, **fields: Any
 ) -> tuple[ProviderTaxes | Reported | ProviderFailure, Received]:
-    """What the adapter makes of this answer of a provider, and what it had asked."""
+    """The adapter's interpretation of a provider's answer, and its request."""
     body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     with Receiver(status, answer=body) as receiver:
         provider = HttpTaxProvider(timeout=5)
@@ -365,7 +365,7 @@ def test_previews_of_many_threads_ask_at_once_write_nothing_and_keep_no_writer_w
 
     class Meeting(Provider):
         def ask(self, connection: TaxConnection, question: TaxQuestion) -> Any:
-            # Nobody gets on before all have asked, and a change is made while they do.
+            # No request continues before all have arrived, and a change is made meanwhile.
             together.wait()
             billing.events.create(
                 transaction_id=f"meanwhile-{question.party.external_id}", code="calls", external_subscription_id="none"

@@ -1,4 +1,4 @@
-"""Two worker processes on one database: together they do each job once, and nothing is numbered or used up twice."""
+"""Two worker processes on one database: each job is done once, and nothing is numbered or used up twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mistakes that new users make most: what each is told over HTTP, by the library and on the command line."""
+"""Typical mistakes of new users, and the messages over HTTP, in the library and on the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from usagebill.operations import api_keys
 from usagebill.settings import Settings
 
 NOW = "2024-03-05T00:00:00Z"
-# What the library calls an operation -> method, path and root of the same request.
+# An operation's name in the library -> method, path and root of the same request.
 REQUESTS = {
     "customers.upsert": ("POST", "/customers", "customer"),
     "customers.get": ("GET", "/customers/{}", None),
@@ -45,7 +45,7 @@ REQUESTS = {
 
 @dataclass(frozen=True)
 class Mistake:
-    """`call` is what the library calls the operation; `METRIC` and `DRAFT` in the fields stand for ids."""
+    """`call` is the operation's name in the library; `METRIC` and `DRAFT` in the fields stand for ids."""
 
     call: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -336,7 +336,7 @@ def test_the_library_says_the_same(name: str, ids_and_box: tuple[Scenario, dict[
     assert problem.message in str(problem)
 
 
-# What only a request can get wrong
+# Mistakes that only a request can make
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a caller sends and nobody reads: refused by the library, by the API if asked to, and named in the log else."""
+"""Fields that nothing reads: refused by the library, by the API on request, and otherwise logged."""
 
 from __future__ import annotations
 

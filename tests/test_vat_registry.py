@@ -1,4 +1,4 @@
-"""VAT numbers checked with a registry over HTTP: what is asked, and how each answer is understood."""
+"""VAT numbers checked with a registry over HTTP: the requests, and the interpretation of answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def text(answer: object) -> bytes:
 
 
 def understood_answer(answer: bytes, status: int = 200) -> Registered | NotRegistered | Unavailable:
-    """What the adapter makes of this answer of a registry."""
+    """The adapter's interpretation of a registry's answer."""
     with Receiver(status, answer=answer) as receiver:
         registry = HttpVatRegistry(receiver.url, timeout=5)
         try:
@@ -116,7 +116,7 @@ def test_errors_that_the_registry_names(error: str, kind: RegistryError) -> None
 )
 def test_other_statuses(status: int, kind: RegistryError) -> None:
     assert failure(b"<html>", status) == kind
-    # Whatever else it says, such an answer counts for nothing.
+    # Such an answer is ignored, whatever else it says.
     assert failure(text(VALID), status) == kind
 
 

@@ -1,4 +1,4 @@
-"""Wallets under several hands: clients at once, two workers, workers that die. No credit is lost or repeated."""
+"""Wallets under concurrency: simultaneous clients, two workers, workers that die. No credit is lost or repeated."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_clients_that_move_credits_at_once_lose_none_and_overdraw_nothing(databa
         assert billing.audit().findings == ()
         wallet = billing.wallets.get(wallet_id)
         moved = billing.reading(cents_moved)
-        # What was accepted has happened, once.
+        # Every accepted request took effect once.
         assert moved["granted"] == 2000 + rounds * 300
         assert moved["voided"] == statuses["void", 200] * 150
         assert statuses["buy", 200] * 200 == moved["purchased"] + moved["unpaid"]
@@ -233,7 +233,7 @@ def alone(database: str) -> tuple[str, Counter[tuple[object, ...]]]:
     # Mondays from 8 January to 4 March, granted and bought.
     assert len(of_interval) == customers_of(database) * 9 * 2
     assert any(key[2] == TransactionSource.THRESHOLD for key in expected)
-    # What was due first was done first: customers that are alike have topped up at the same moments.
+    # Jobs ran in order of their due times: customers who are alike topped up at the same instants.
     assert set(Counter(moved[1:] for moved in expected.elements()).values()) == {customers_of(database)}
     return database, expected
 

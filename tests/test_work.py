@@ -1,4 +1,4 @@
-"""The unit of work: what commits with it, and what remains of what was only tried."""
+"""The unit of work: what it commits, and that a dry run leaves nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers do what is due by themselves, each job once however many they are."""
+"""Workers run due jobs by themselves, each job once, however many workers there are."""
 
 from __future__ import annotations
 

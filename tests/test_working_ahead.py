@@ -1,4 +1,4 @@
-"""A run works out what it bills before it takes the lock of the writer, and stores it only if that still stands."""
+"""A run computes its bills before it takes the write lock, and stores them only if they are still valid."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_usage_that_comes_meanwhile_has_nothing_counted_under_the_lock(
     billing.plans.update("basic", usage_thresholds=[{"amount_cents": 2000}])
     use(billing, "acme", 1)
     billing.run_due(strict=True)
-    # With another plan, what was counted before says nothing: all of it has to be counted again.
+    # With another plan, earlier counts are useless: everything has to be counted again.
     billing.plans.update("basic", name="Renamed")
     use(billing, "acme", 2)
     counted: list[bool] = []

@@ -1,4 +1,4 @@
-"""Answers of outside services that work needs: fetched while no transaction is open; then the work is run again."""
+"""Outside answers that a unit of work needs: fetched while no transaction is open; then the work is run again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_QUESTIONS = 20
 
 
 def answering(act: Callable[[Answers], T], host: JobHost, organization: Organization) -> T:
-    """The result of `act`, run again until every answer and file that it needs is there."""
+    """The result of `act`, run again until it has every answer and file that it needs."""
     taxes: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
     drawings: dict[Hashable, bytes] = {}
     payments: dict[Hashable, ProviderAnswer] = {}
@@ -29,7 +29,7 @@ def answering(act: Callable[[Answers], T], host: JobHost, organization: Organiza
             return act(Answers(taxes, drawings, payments))
         except (TaxesWanted, DrawingWanted, ProviderWanted) as problem:
             wanted = problem
-        # Outside of the transaction, which has been rolled back by now.
+        # Outside the transaction, which has been rolled back by now.
         if isinstance(wanted, DrawingWanted):
             drawings[wanted.key] = wanted.draw()
         elif isinstance(wanted, ProviderWanted):

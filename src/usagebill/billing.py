@@ -1,4 +1,4 @@
-"""Billing: the one object that a library user opens; the HTTP service, workers and tests build on it."""
+"""`Billing`, the object that a library user opens; the HTTP service, workers and tests build on it."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ T = TypeVar("T")
 
 # How many jobs share one commit.
 _BATCH = 50
-# How many seconds a batch may hold the write lock: if nobody in this process waits to write (waiters in other processes
-# are not seen), and if somebody does.
+# The seconds that a batch may hold the write lock: if no writer of this process is waiting (waiters of other processes
+# cannot be seen), and if one is.
 _LONGEST = 0.013
 _OTHERS_WAIT = 0.01
-# The least time a worker leases a job for; always longer than the longest request to somebody outside.
+# The shortest lease of a job; a lease is always longer than the longest request to an outside service.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
-# Who acts if nobody is named: callers of the library, and the system while it does leased jobs.
+# The default actors: library callers, and the system while it runs leased jobs.
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = structlog.get_logger("usagebill.jobs")
 
@@ -68,12 +68,12 @@ _log = structlog.get_logger("usagebill.jobs")
 class Billing(Resources):
     """A billing system in one file (in memory, or in a PostgreSQL database), seen by one of its organizations.
 
-    `path` is a file, `:memory:`, `postgresql://...`, or an open store. `organization` is an id; without it the oldest
-    organization of the file is used, and a new file gets one of the name `Default organization`. `events` has the URLs
-    of ClickHouse servers that count events beside it. `on_message` is given the body of every webhook message, once the
+    `path` is a file, `:memory:`, `postgresql://...`, or an open store. `organization` is an id; without one, the oldest
+    organization of the file is used, and a new file gets one named `Default organization`. `events` lists the URLs of
+    ClickHouse servers that count events beside it. `on_message` receives the body of every webhook message once the
     change that caused it is durable; without `deliver` nothing is sent over a network. `vat_registry`, `mailer`,
-    `tax_provider` and `payment_providers` are used in place of those named elsewhere. `read_only` writes nothing.
-    The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
+    `tax_provider` and `payment_providers` replace those configured elsewhere. `read_only` writes nothing. The
+    operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Billing(Resources):
         opened = find(None, lambda tx: self._opened(tx, organization))
         self.organization = opened or find(None, self._founded)
         self.ship_events()
-        self.clock_watch.problem()  # logged once here, however the file is used
+        self.clock_watch.problem()  # logged once, however the file is used
         super().__init__(self)
 
     def _opened(self, tx: Transaction, id: str | None) -> Organization | None:
@@ -148,8 +148,8 @@ class Billing(Resources):
         return next(iter(organizations.find_all(tx)), None)
 
     def _founded(self, tx: Transaction) -> Organization:
-        # Whoever opens the same empty database now waits here until this one has created the organization. Taken first,
-        # since a transaction does not repeat a query.
+        # Another process that opens the same empty database waits here until this one has created the organization.
+        # Taken before the query, because a transaction does not repeat one.
         tx.next_number("organizations")
         oldest = next(iter(organizations.find_all(tx)), None)
         return oldest or organizations.create(tx, self.clock.now(), "Default organization")
@@ -168,7 +168,7 @@ class Billing(Resources):
         self.close()
 
     def close(self) -> None:
-        """Close the file; it cannot be used afterwards."""
+        """Close the store; it cannot be used afterwards."""
         clients = (self._courier, self._http_registry, self._http_tax_provider, self._http_bridge)
         for client in (*clients, self._http_payment_providers):
             if client is not None:
@@ -278,28 +278,30 @@ class Billing(Resources):
 
     @property
     def entitling_commits(self) -> int:
-        """How many commits of this process may have changed what the organization's subscriptions are entitled to."""
+        """The number of commits of this process that may have changed the entitlements of the organization's
+        subscriptions.
+        """
         return self.store.entitling_commits(self.organization.id)
 
     def view(self, record: object) -> Any:
-        """Anything that an operation gives as the JSON that the HTTP API shows, fit for `json.dumps`; a page is a list.
+        """The result of an operation as the HTTP API's JSON, ready for `json.dumps`; a page is a list.
 
-        A number that no float holds exactly becomes a text with all its digits.
+        A number that a float cannot hold exactly becomes a string with all its digits.
         """
 
         shown = self.reading(lambda reader: view_of(reader, record))
         return plain(with_prefix(shown, "svc_", self.settings.id_prefix))
 
     def presented(self, result: Any, again: Callable[[int], Any]) -> Any:
-        """A result of an operation as library users get it: records with all that the API shows, pages that go on."""
+        """The result of an operation as library users get it: records with all API fields, pages that continue."""
         return presented(self, result, again)
 
     def receive_notice(
         self, kind: str, organization_id: str, code: str | None, headers: Mapping[str, str], body: bytes
     ) -> bool:
-        """Take in a message from a payment provider, stored before this returns; False if it is not the provider's.
+        """Store a message from a payment provider; False if it is not genuine.
 
-        `headers` are by their names in lower case; `code` names the connection, where several are of the kind.
+        `headers` have lower-case names; `code` names the connection if there are several of the kind.
         """
         return receive_notice(self, kind, organization_id, code, headers, body)
 
@@ -307,7 +309,7 @@ class Billing(Resources):
         """Recompute every issued invoice from its own records, and check numbers, periods, coupons and credit notes.
 
         With `recount`, each fee is also recounted from its events, its plan and its days. Nothing is changed.
-        `at_most` findings are given in full, all are counted.
+        At most `at_most` findings are returned; all are counted.
         """
         return self.reading(lambda work: audit(work, at_most=at_most, recount=recount))
 
@@ -316,7 +318,7 @@ class Billing(Resources):
     def on_immediate(self, wake: Callable[[], None], *, kind: str | None = None) -> Callable[[], None]:
         """Call `wake` after each change that leaves an immediate job, until the returned function is called.
 
-        `kind` is that of jobs that talk to the outside, "" any other; all count unless one is named.
+        `kind` is a kind of outside job, or "" for all other jobs; without it, all count.
         """
         entry = (wake, kind)
         self._wakes.append(entry)
@@ -328,9 +330,9 @@ class Billing(Resources):
                 wake()
 
     def next_due(self, *, leased: bool | None = None, kind: str | None = None) -> datetime | None:
-        """When the next job waits to be done (of those that talk to the outside, or of the others, if asked).
+        """The instant when the next job is due (of the outside jobs only, or of the others only, if requested).
 
-        `kind` asks for one kind of those that talk to the outside.
+        `kind` limits it to one kind of outside job.
         """
         if kind is not None:
             return self.store.read(None, lambda tx: tx.jobs.earliest([kind])).get(kind)
@@ -346,8 +348,8 @@ class Billing(Resources):
     ) -> int:
         """Run every job that is due at `now` (by default the clock's), in order, and return how many were tried.
 
-        `immediate` runs only those that follow at once from an operation. A job that fails is left for a later try and
-        does not hold up the others; `on_failure` is called. `strict` raises `JobFailed` instead.
+        `immediate` runs only jobs that follow directly from an operation. A job that fails is retried later and does
+        not hold up the others; `on_failure` is called. `strict` raises `JobFailed` instead.
         """
         now = now or self.clock.now()
         done = 0
@@ -372,8 +374,8 @@ class Billing(Resources):
     ) -> int:
         """Run some of the due jobs in one commit; returns how many were tried, 0 if none was due.
 
-        Many while nobody else wants to write, few otherwise, so that requests do not wait. Raises `ClockRefused` if the
-        machine's clock is behind what the file has seen, or far ahead of it.
+        Many while no other writer waits, few otherwise, so that requests do not wait. Raises `ClockRefused` if the
+        machine's clock is behind the newest instant in the file, or far ahead of it.
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
@@ -387,7 +389,7 @@ class Billing(Resources):
                 tx.jobs.expect(instant, list(ahead))
             while batch.done < _BATCH:
                 spent = monotonic() - start + tx.unsent_seconds
-                # A batch that is slow to begin still runs one job: none done would mean that none was due.
+                # A batch that is slow to begin still runs one job: zero would mean that none was due.
                 if batch.done and (spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
                     break
                 job = self._rehearsals.claimed(tx, instant, keys, batch, immediate=immediate)
@@ -434,7 +436,7 @@ class Billing(Resources):
         if on_failure is not None:
             for job, problem in batch.failures:
                 on_failure(job, problem)
-        # A failure may have left something to do too.
+        # A failed job may have left work to do too.
         self._wake(batch.kinds | {""} if batch.failures else batch.kinds)
         return batch.done
 
@@ -450,7 +452,7 @@ class Billing(Resources):
         return work
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
-        """Schedule the retry of a failed job, or leave it to a person once it has failed too often."""
+        """Schedule the retry of a failed job, or leave it to an operator once it has failed too often."""
         most = problem.ATTEMPTS if isinstance(problem, Undelivered) else ATTEMPTS
         failed = job.attempts + 1 >= most or (isinstance(problem, Undelivered) and problem.final)
         reason = f"{type(problem).__name__}: {problem}"
@@ -461,7 +463,7 @@ class Billing(Resources):
         try:
             tx.savepoint(partial(self._note_failure, tx, job, now, reason))
         except Exception as other:
-            # The cause may fail this record too; the job and the log still show it.
+            # Whatever failed the job may fail this entry too; the job and the log still show it.
             log.error("failure_not_shown", exception=plain_traceback(other))
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
@@ -479,10 +481,10 @@ class Billing(Resources):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Run one due leased job, while no transaction is open: 1, or 0 if none was due.
+        """Run one due leased job while no transaction is open; returns 1, or 0 if none was due.
 
-        It is of one of these kinds, by default of any in `OUTSIDE` and `CALLS`. No other worker takes it up unless this
-        one dies.
+        It is of one of these kinds, by default any in `OUTSIDE` and `CALLS`. No other worker takes it unless this one
+        dies.
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
@@ -509,7 +511,7 @@ class Billing(Resources):
         return calls.step(instant, immediate=immediate), calls.failures
 
     def _perform_leased(self, lane: str, instant: datetime, immediate: bool) -> tuple[int, list[tuple[Job, Exception]]]:
-        # The instant may be that at which a long run of jobs began.
+        # The instant may be the start of a long run of jobs.
         until = max(instant, self.clock.now()) + self.lease
         jobs = self.store.write(None, lambda tx: tx.jobs.lease(lane, instant, until, immediate=immediate))
         if not jobs:
@@ -529,11 +531,11 @@ class Billing(Resources):
         return 1, []
 
     def calls(self, kind: str, at_once: int) -> Calls:
-        """Who does one kind of `CALLS`, so many at once, step by step; the caller closes it."""
+        """The runner of one kind of `CALLS`, `at_once` at a time, driven step by step; the caller closes it."""
         return Calls(self, CALLS[kind], at_once=at_once)
 
     def deliveries(self) -> Deliveries:
-        """The webhook sender, step by step; the caller closes it."""
+        """The webhook sender, driven step by step; the caller closes it."""
         return Deliveries(self)
 
     def _deliver_due(
@@ -544,7 +546,7 @@ class Billing(Resources):
         strict: bool,
         on_failure: Callable[[Job, Exception], None] | None,
     ) -> int:
-        """Deliver every due message and wait for the answers; returns how many were tried."""
+        """Deliver every due message and wait for the answers; returns the number attempted."""
         deliveries = self.deliveries()
         try:
             while deliveries.step(now, immediate=immediate) or deliveries.is_busy:
@@ -558,14 +560,14 @@ class Billing(Resources):
                 on_failure(job, problem)
         return deliveries.tried
 
-    # What leased jobs need: `JobHost`
+    # The interface of leased jobs: `JobHost`
 
     def transact(self, change: Callable[[Transaction], T]) -> T:
         """Make a change across organizations."""
         return self.store.write(None, change)
 
     def share(self, change: Callable[[Transaction, datetime], tuple[T, Sequence[Work]]]) -> T:
-        """Make a change across organizations, and announce what its units of work emit once it is durable."""
+        """Make a change across organizations, and announce the messages of its units of work once it is durable."""
         self.clock_watch.check()
 
         def act(tx: Transaction) -> tuple[T, Sequence[Work]]:
@@ -578,20 +580,20 @@ class Billing(Resources):
         return result
 
     def announce(self, works: Sequence[Work]) -> None:
-        """Tell those who listen of what is durable now, and wake the workers of this process."""
+        """Pass durable messages to the listeners, and wake the workers of this process."""
         for work in works:
             self._tell(work.messages)
         self._wake({kind for work in works for kind in work.immediate_kinds})
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
-        """Answer a question across organizations."""
+        """Run a query across organizations."""
         return self.store.read(None, question)
 
     @property
     def contention(self) -> float:
-        """How often recently, from 0 to 1, another process held the write lock when this one wanted it."""
+        """The recent share of writes, from 0 to 1, for which another process held the write lock."""
         return self.store.contention
 
     def work_of(self, tx: Transaction, organization_id: str, now: datetime, actor: Actor = SYSTEM) -> Work:
-        """The work of an organization, in a transaction of its own."""
+        """A unit of work of an organization, in its own transaction."""
         return self._work(tx, self._organization(tx, organization_id), now, actor=actor)

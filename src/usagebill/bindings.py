@@ -53,10 +53,10 @@ _PAGING = ("page", "per_page")
 
 
 class Runner(Protocol):
-    """What runs an operation in a transaction: `Billing`.
+    """Runs operations in transactions: `Billing`.
 
-    `presented` is a result as library users get it; `again` asks for another page of it. `entitling_commits` counts
-    the changes of entitlements that this process has made (`Store.entitling_commits`).
+    `presented` converts a result for library users; `again` fetches another page of it. `entitling_commits` counts this
+    process's commits that may have changed entitlements (`Store.entitling_commits`).
     """
 
     @property
@@ -70,7 +70,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A type of webhook message: `about` says when it is sent, `shown` is the view that its object is."""
+    """A type of webhook message: `about` says when it is sent, `shown` is the view of its object."""
 
     about: str
     shown: type
@@ -83,7 +83,7 @@ Messages: TypeAlias = Mapping[str, Message]
 class Resource:
     """A resource: its operations as methods, and the view of its records.
 
-    `views` are the kinds of record that the operations return, with the JSON of each; `messages` the types of webhook
+    `views` maps the kinds of record that the operations return to their JSON views; `messages` are the types of webhook
     message about it.
     """
 
@@ -95,9 +95,9 @@ class Resource:
 
 
 def exact(value: object) -> object:
-    """A caller's value as parsed JSON would hold it: a float is the decimal number that it prints as.
+    """A caller's value as parsed JSON would hold it: a float becomes the decimal number that it prints as.
 
-    Raises `TypeError` for what JSON has no word for, `ValueError` for infinities and numbers of over 400 digits.
+    Raises `TypeError` for a type that JSON does not have, `ValueError` for infinities and numbers of over 400 digits.
     """
     if value is None or isinstance(value, (str, bool)):
         return value.value if isinstance(value, Enum) else value
@@ -120,9 +120,9 @@ def exact(value: object) -> object:
 
 
 def refuse_slips(kind: type, values: Mapping[str, object]) -> None:
-    """Refuse what an input of `kind` would ignore, or cut to an integer.
+    """Refuse values that an input of `kind` would ignore or truncate to an integer.
 
-    Raises `TypeError` for unknown names, wherever they stand, and `Invalid` for fractions where cents or counts belong.
+    Raises `TypeError` for unknown names at any depth, and `Invalid` for fractions in fields of cents or counts.
     """
     fractional: dict[str, list[str]] = {}
     for slip in slips(kind, values):
@@ -135,7 +135,7 @@ def refuse_slips(kind: type, values: Mapping[str, object]) -> None:
 
 @contextmanager
 def worded(runner: Runner, sent: Mapping[str, object], kind: type) -> Iterator[None]:
-    """Refusals in here say in words what is wrong with what was sent, to be read as an input of `kind`."""
+    """Refusals raised inside explain in words what is wrong with the values sent as an input of `kind`."""
     try:
         yield
     except BillingError as problem:
@@ -155,13 +155,13 @@ def _word(
 
 
 def unix_seconds(instant: datetime) -> Decimal:
-    """The exact seconds since 1970 of an instant, which is in UTC if it names no zone."""
+    """The exact seconds since 1970 of an instant; one without a time zone is in UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     return Decimal((aware - _EPOCH) // _MICROSECOND).scaleb(-6)
 
 
 def with_texts(kind: type, name: str, value: object, place: str | None = None) -> object:
-    """The value of a field with the prices in it as texts, as charges store them. A float there is a `TypeError`."""
+    """The value of a field with its prices as strings, as charges store them. A float raises `TypeError`."""
     hint, place = hints_of(kind).get(name), place or name
     if is_price(hint) and isinstance(value, Mapping):
         return with_price_texts(value, place)
@@ -184,7 +184,7 @@ class Operation(Generic[T]):
     """An operation as a method of a resource: `upsert = command(customers.upsert)`.
 
     The operation's own parameters come first, by position or by name; every other keyword argument is a field of its
-    input class. An unknown one is a `TypeError`, and so is one within lists and objects.
+    input class. An unknown one raises `TypeError`, also inside lists and objects.
     """
 
     def __init__(self, function: Callable[..., T], *, changes: bool) -> None:
@@ -213,7 +213,7 @@ class Operation(Generic[T]):
 
     @cached_property
     def name(self) -> str:
-        """What the library calls it: `plans.create`."""
+        """Its name in the library: `plans.create`."""
         return f"{resource_name(self._owner)}.{self.__name__}"
 
     @cached_property
@@ -235,7 +235,7 @@ class Operation(Generic[T]):
                 _word(resource._runner, problem, fields, kind, dict(zip(self.path, path, strict=False)))
                 raise
             finally:
-                # Keys may be among them, and no traceback may show them.
+                # They may contain keys, which no traceback may show.
                 del fields
 
         method.__name__, method.__qualname__, method.__module__ = self.__name__, self.__qualname__, self.__module__
@@ -248,15 +248,15 @@ class Operation(Generic[T]):
         del fields
 
         def ask(page: int | None) -> T:
-            asked = arguments if page is None else {**arguments, "paging": attrs.evolve(arguments["paging"], page=page)}
-            return self.run(runner, asked)
+            paged = arguments if page is None else {**arguments, "paging": attrs.evolve(arguments["paging"], page=page)}
+            return self.run(runner, paged)
 
         result: T = runner.presented(ask(None), ask)
         return result
 
     @cached_property
     def path(self) -> tuple[str, ...]:
-        """The operation's own parameters: the ids and codes of what it acts on."""
+        """The operation's own parameters: the ids and codes of the records it acts on."""
         named = list(inspect.signature(self.function).parameters)[1:]
         return tuple(name for name in named if name not in self._inputs and name != "paging")
 
@@ -271,12 +271,12 @@ class Operation(Generic[T]):
 
     @cached_property
     def fields(self) -> dict[str, str]:
-        """Keyword argument -> the parameter of the operation that it belongs to."""
+        """Keyword argument -> the operation's parameter that it belongs to."""
         fields = {item.name: name for name, kind in self._inputs.items() for item in attrs.fields(kind)}
         return {**fields, **(dict.fromkeys(_PAGING, "paging") if self.paged else {})}
 
     def arguments(self, positional: Sequence[str], named: Mapping[str, object]) -> dict[str, Any]:
-        """What the operation is called with."""
+        """The arguments that the operation is called with."""
         if len(positional) > len(self.path):
             raise TypeError(f"takes {len(self.path)} positional arguments ({', '.join(self.path)})")
         remaining = dict(named)
@@ -318,7 +318,7 @@ def _return_text(function: Callable[..., object]) -> str:
 
 
 def resource_name(kind: type) -> str:
-    """The attribute of `Billing` that a class of `usagebill.resources` is: `CreditNotes` as `credit_notes`."""
+    """The attribute of `Billing` for a class of `usagebill.resources`: `credit_notes` for `CreditNotes`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 

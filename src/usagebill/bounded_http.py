@@ -1,7 +1,7 @@
-"""Bounded HTTP: the client for every request to others, whose answers are bounded in time and in length.
+"""Bounded HTTP: the client of all outgoing requests, which limits the time and the length of their answers.
 
-It follows no redirects and keeps no cookies. It does one thing, a request over HTTP/1.1, many at once on one thread;
-and it checks the address that it really connects to, not the name.
+It follows no redirects and keeps no cookies. It makes many HTTP/1.1 requests at once on one thread, and checks the
+address that it really connects to, not the name.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["Answer", "Asking", "Poster", "PrivateAddress"]
 
 _PORTS = {"http": 80, "https": 443}
 _LARGEST_HEAD = 64 * 1024
-# A connection is kept for another request for so long: less than servers usually do.
+# The seconds that an idle connection is kept for another request: less than servers usually keep it.
 _IDLE_SECONDS = 4.0
-# If none of these changes, the proxies are those of the request before.
+# While none of these changes, the proxies of the previous request are used again.
 _PROXY_VARIABLES = tuple(
     name for scheme in ("http", "https", "all", "no") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
 )
@@ -44,18 +44,18 @@ _HEADER = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class PrivateAddress(OSError):
-    """The address is not on the public internet, and only such addresses are to be reached."""
+    """The address is not on the public internet, but only public ones are allowed."""
 
 
 class _Unanswered(ConnectionError):
-    """The connection was closed before anything of an answer came."""
+    """The connection was closed before any part of an answer arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`is_whole` is False if the rest of the body was too long, too slow, or was cut off.
+    """`is_whole` is False if the rest of the body was too long, too slow, or cut off.
 
-    `headers` are by their names in lower case; of one that came several times, the last.
+    `headers` have lower-case names; of a repeated one, the last value.
     """
 
     status: int
@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where to connect to, and what to ask for there."""
+    """The server to connect to, and the path to request."""
 
     scheme: str
     host: str
@@ -76,7 +76,7 @@ class _Target:
 
     @classmethod
     def at(cls, url: str) -> _Target:
-        """Raises ValueError for what is no address that can be posted to."""
+        """Raises ValueError for an address that cannot be posted to."""
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ValueError(f"not an http:// or https:// address: {url}")
@@ -88,7 +88,7 @@ class _Target:
 
     @property
     def authority(self) -> str:
-        """Host and port, as they are written in a request."""
+        """Host and port as written in a request."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -111,12 +111,12 @@ def _proxy_for(target: _Target) -> _Target | None:
 
 @lru_cache(maxsize=1)
 def _proxies(variables: tuple[str | None, ...]) -> dict[str, str]:
-    # It goes through the whole environment, which takes a fifth of what it takes to post a message.
+    # This reads the whole environment, which takes a fifth of the time of posting a message.
     return getproxies()
 
 
 def _check_literal(host: str) -> None:
-    """Refuse what names a private address by itself, without a look at any name server."""
+    """Refuse a host that is itself a private address; no name server is asked."""
     # 127.1, 0x7f000001 and 2130706433 are all 127.0.0.1.
     with suppress(OSError):
         host = socket.inet_ntoa(socket.inet_aton(host))
@@ -125,7 +125,7 @@ def _check_literal(host: str) -> None:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection, on which one request after another is answered."""
+    """A connection that serves one request after another."""
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
@@ -141,7 +141,7 @@ class _Connection(asyncio.Protocol):
         self.is_open = True
 
     async def exchange(self, request: bytes, deadline: float) -> Answer:
-        """The answer to a request. What has come of one at the deadline counts, if it has a status."""
+        """The answer to a request. A partial answer at the deadline counts if it has a status."""
         loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._status, self._body, self._head_bytes, self._is_bounded = None, bytearray(), 0, False
@@ -158,7 +158,7 @@ class _Connection(asyncio.Protocol):
                 self.close()
 
     def rest(self) -> None:
-        """Wait for another request, for a short while."""
+        """Keep the connection open briefly for another request."""
         self._closes = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)
 
     def resume(self) -> None:
@@ -173,7 +173,7 @@ class _Connection(asyncio.Protocol):
         self._end(is_whole=False, problem=TimeoutError("no answer in time"))
 
     def _end(self, *, is_whole: bool, problem: Exception) -> None:
-        """The answer ends here, with what has come of it; `problem` if nothing has."""
+        """End the answer with the part that has arrived, or with `problem` if nothing has."""
         answered, self._answered = self._answered, None
         if answered is None or answered.done():
             return
@@ -184,7 +184,7 @@ class _Connection(asyncio.Protocol):
         else:
             answered.set_result(Answer(self._status, bytes(self._body), is_whole, self._headers))
 
-    # asyncio calls these.
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -192,7 +192,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answered is None:
-            # Nobody has asked for this.
+            # An unsolicited answer.
             self.close()
             return
         if self._status is None:
@@ -211,10 +211,10 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
         closed = _Unanswered(f"the connection was closed without an answer{f': {exc}' if exc else ''}")
-        # Without a length, the end of the connection is that of the body.
+        # Without a length, the body ends with the connection.
         self._end(is_whole=self._status is not None and not self._is_bounded, problem=closed)
 
-    # httptools calls these.
+    # Called by httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lower = name.lower()
@@ -224,7 +224,7 @@ class _Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        # 1xx only announces the answer.
+        # 1xx only announces the real answer.
         self._status = status if status >= 200 or status == 101 else None
 
     def on_body(self, body: bytes) -> None:
@@ -241,9 +241,9 @@ class _Connection(asyncio.Protocol):
 class Poster:
     """Sends requests to addresses, at most `at_once` at a time, on a thread of its own.
 
-    `timeout` is in seconds for all of a request: to look up the address, to connect, to write, and to read the answer,
-    of which `largest` bytes are read. With `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` in the environment (and not
-    excepted in `NO_PROXY`) a proxy makes the connections.
+    `timeout` is in seconds for a whole request: the address look-up, connecting, writing, and reading the answer, of
+    which at most `largest` bytes are read. With `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` in the environment (unless
+    `NO_PROXY` excludes the host) a proxy makes the connections.
     """
 
     def __init__(self, timeout: float, largest: int, *, at_once: int = 8) -> None:
@@ -253,23 +253,23 @@ class Poster:
         self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._asked: list[tuple[Coroutine[Any, Any, Answer], Future[Answer]]] = []
+        self._unsent: list[tuple[Coroutine[Any, Any, Answer], Future[Answer]]] = []
         self._tasks: set[asyncio.Future[None]] = set()
         self._ssl: ssl.SSLContext | None = None
         self._idle: dict[tuple[str, str, int, bool], list[_Connection]] = defaultdict(list)
 
     def post(self, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False) -> Answer:
-        """Wait for the answer. Raises as `send` says."""
+        """Send a request and wait for the answer. Raises as `send` does."""
         return self.send(url, headers, content, public_only=public_only).result()
 
     def send(
         self, url: str, headers: Mapping[str, str], content: bytes, *, method: str = "POST", public_only: bool = False
     ) -> Future[Answer]:
-        """The answer to a request, once it has come.
+        """A future of the answer to a request.
 
-        It fails with `PrivateAddress` if `public_only` and the address that would be connected to is not public (behind
-        a proxy: if it is written as such an address), `TimeoutError` and other `OSError` if nobody answers, and
-        `ValueError` for an address or a header that cannot be sent, and for an answer that is not HTTP.
+        It fails with `PrivateAddress` if `public_only` is set and the address is not public (behind a proxy, only if
+        the URL itself spells such an address), with `TimeoutError` and other `OSError` if there is no answer, and with
+        `ValueError` for an address or header that cannot be sent and for an answer that is not HTTP.
         """
         return self._run(self._exchange(method, url, headers, content, public_only))
 
@@ -278,26 +278,27 @@ class Poster:
         with self._guard:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # Names are looked up in threads: as many as may wait at a time, so that none waits for another's.
+                # Names are looked up in threads, one for each request in flight, so that none waits for another's
+                # look-up.
                 self._loop.set_default_executor(ThreadPoolExecutor(self._at_once, "usagebill-names"))
                 self._thread = threading.Thread(target=self._loop.run_forever, name="usagebill-posting", daemon=True)
                 self._thread.start()
-            self._asked.append((act, answer))
-            if len(self._asked) == 1:
-                # To wake the loop is a system call: once for all that are asked together.
+            self._unsent.append((act, answer))
+            if len(self._unsent) == 1:
+                # Waking the loop is a system call: once for all requests sent together.
                 self._loop.call_soon_threadsafe(self._begin)
         return answer
 
     def _begin(self) -> None:
         with self._guard:
-            asked, self._asked = self._asked, []
-        for act, answer in asked:
+            unsent, self._unsent = self._unsent, []
+        for act, answer in unsent:
             task = asyncio.ensure_future(_fulfil(act, answer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Give up what is on its way."""
+        """Abort the requests in flight."""
         with self._guard:
             loop, thread = self._loop, self._thread
             self._loop = None
@@ -306,7 +307,7 @@ class Poster:
 
         async def cancel_all() -> None:
             self._begin()
-            # Lets those that have just begun come to where they can be cancelled.
+            # Lets requests that have just begun reach a point where they can be cancelled.
             await asyncio.sleep(0)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
@@ -345,7 +346,7 @@ class Poster:
                 answer = await connection.exchange(request, deadline)
             except _Unanswered:
                 if is_used:
-                    # Closed by its other end while it rested: that says nothing of this request.
+                    # The server closed the idle connection: that says nothing about this request.
                     continue
                 raise
             except TimeoutError:
@@ -373,7 +374,7 @@ class Poster:
         if proxy is None:
             opened = await self._open(target.host, target.port, public_only, deadline)
         else:
-            # What can be reached through a proxy is its own business, but for what is plain to see.
+            # The proxy decides what it connects to; only addresses spelled out in the URL are checked here.
             if public_only:
                 _check_literal(target.host)
             opened = await self._open(proxy.host, proxy.port, False, deadline)
@@ -393,7 +394,7 @@ class Poster:
         return connection
 
     async def _open(self, host: str, port: int, public_only: bool, deadline: float) -> socket.socket:
-        """A socket that is connected to one of the host's addresses."""
+        """A socket connected to one of the host's addresses."""
         loop = asyncio.get_running_loop()
         known = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         allowed = [entry for entry in known if not public_only or is_public(str(entry[4][0]))]
@@ -406,7 +407,7 @@ class Poster:
             opened.setblocking(False)
             try:
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # Each address has its share of the time, so that one that is silent does not use up all of it.
+                # Each address gets a share of the time, so that a silent one does not use it all up.
                 async with asyncio.timeout((deadline - loop.time()) / (len(allowed) - place)):
                     await loop.sock_connect(opened, address)
                 return opened
@@ -479,7 +480,7 @@ async def _tunnel(opened: socket.socket, target: _Target, proxy: _Target) -> Non
 
 
 class Asking:
-    """Gives up on whoever takes longer than `timeout` seconds in all, or says more than `largest` bytes."""
+    """A client for single requests: at most `timeout` seconds in total, and `largest` bytes of answer."""
 
     def __init__(self, timeout: float, largest: int) -> None:
         self._timeout = timeout

@@ -18,7 +18,7 @@ from usagebill.operations import synced_documents
 __all__ = ["Bridge", "HttpBridge", "push_document"]
 
 _LARGEST_ANSWER = 1024 * 1024
-# What a document is posted to, below the address of the connection.
+# The path that a document is posted to, below the connection's address.
 _PATHS: Mapping[SyncSubject, str] = {
     SyncSubject.CUSTOMER: "customers",
     SyncSubject.INVOICE: "invoices",
@@ -26,16 +26,16 @@ _PATHS: Mapping[SyncSubject, str] = {
     SyncSubject.PAYMENT: "payments",
 }
 _UNREADABLE = "invalid_response"
-# How much of a system's ids, codes and messages is kept.
+# The length to which a system's ids, codes and messages are cut.
 _LONGEST_TEXT = 255
 _LONGEST_MESSAGE = 1000
 
 
 class HttpBridge:
-    """A system, or a bridge to one, that takes each document as JSON at the address of the connection.
+    """A system, or a bridge to one, that accepts each document as JSON at the connection's address.
 
-    `docs/connections.md` says what is posted and what is to be answered. `timeout` is in seconds, for all of one
-    request; `id_prefix` leads the names of the headers that sign it.
+    `docs/connections.md` describes the requests and the expected answers. `timeout` is in seconds for a whole request;
+    `id_prefix` begins the names of the signature headers.
     """
 
     def __init__(self, timeout: float, id_prefix: str) -> None:
@@ -46,7 +46,7 @@ class HttpBridge:
         self._asking.close()
 
     def push(self, connection: SyncConnection, push: Push) -> Accepted | ProviderFailure:
-        """See `Bridge`. Raises nothing: whatever goes wrong on the way is a failure."""
+        """See `Bridge`. Raises nothing: any error on the way is a failure."""
         headers = {
             "content-type": "application/json",
             "idempotency-key": f"{push.document_id}:{push.version}",
@@ -83,7 +83,7 @@ def _answer(status: int, body: bytes) -> Accepted | ProviderFailure:
     if isinstance(id, int) and not isinstance(id, bool):
         id = str(id)
     if not isinstance(id, str) or not 0 < len(id) <= _LONGEST_TEXT:
-        # Whoever said this, a login page perhaps, may be gone the next time.
+        # Perhaps a login page answered; a retry may reach the system itself.
         text = f'the answer to a document is {{"id": "..."}}, what it is called there; this one is {body[:100]!r}'
         return _failed(_UNREADABLE, text, FailureKind.UNREACHABLE)
     return Accepted(external_id=id)
@@ -92,7 +92,7 @@ def _answer(status: int, body: bytes) -> Accepted | ProviderFailure:
 def _refusal(status: int, said: Json) -> ProviderFailure:
     error = said.get("error") if isinstance(said, dict) else None
     details = error if isinstance(error, dict) else {}
-    # A wrong key is known by its status, whatever else is said.
+    # The status alone tells that the key is wrong.
     code = None if status in (401, 403) else details.get("code")
     message = details.get("message")
     if status == 429:
@@ -123,5 +123,5 @@ def _pushed(bridge: Bridge | None, prepared: synced_documents.Prepared) -> Accep
     try:
         return bridge.push(prepared.connection, prepared.push)
     except Exception as problem:
-        # A bridge that fails is one that does not answer.
+        # A bridge that raises counts as one that does not answer.
         return _unreachable(problem)

@@ -29,15 +29,15 @@ L = TypeVar("L", bound=Task)
 P = TypeVar("P")
 A = TypeVar("A")
 
-# How long answers wait for others, to be noted in one commit, while there is enough to ask.
+# The seconds that answers wait for others, to be stored in one commit, while there are calls to make.
 _GATHER_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[L, P, A]):
-    """How the tasks of a type are done: what is asked for one, by whom it is answered, and what follows.
+    """How tasks of a type are done: which request is made, who answers it, and what follows from the answer.
 
-    `prepare` runs in the transaction that leases the job; where it returns None, it has completed the job. `ask` runs
+    `prepare` runs in the transaction that leases the job; if it returns None, it has completed the job. `ask` runs
     while no transaction is open, perhaps more than once for one job. `conclude` completes the job in a transaction.
     """
 
@@ -48,8 +48,8 @@ class Call(Generic[L, P, A]):
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
-    """A leased job with what is asked for it, and the answer once there is one."""
+class _Inquiry:
+    """A leased job with its request, and the answer once there is one."""
 
     job: Job
     task: Any
@@ -62,12 +62,12 @@ class _Asked:
 class Calls:
     """Does the due jobs of one kind of call.
 
-    Each takes two short transactions, and shares them with others: one leases the job and puts together what is asked,
-    one acts on the answer. `at_once` calls are under way at a time, on threads of their own, and as many more are
-    ready; with 0, the thread of `step` makes one call itself.
+    Each takes two short transactions, shared with others: one leases the job and prepares the request, one acts on the
+    answer. `at_once` calls are under way at a time, on threads of their own, and as many more are ready; with 0, the
+    thread of `step` makes one call itself.
 
-    `step` does what can be done now, `wait` returns when there may be more to do. What is leased but was not asked is
-    given back by `close`; after a crash it is asked once its lease has run out.
+    `step` does what can be done now, `wait` returns when there may be more to do. `close` gives back leased jobs that
+    were not called; after a crash they are called once their lease has expired.
     """
 
     def __init__(self, host: JobHost, call: Call[Any, Any, Any], *, at_once: int = 0) -> None:
@@ -76,11 +76,11 @@ class Calls:
         self._at_once = at_once
         self._kind = call.task_type.kind
         self._guard = threading.Lock()
-        self._ready: deque[_Asked] = deque()
+        self._ready: deque[_Inquiry] = deque()
         self._waiting = threading.Semaphore(0)
         self._under_way = 0
-        self._answered: list[_Asked] = []
-        self._unasked: list[_Asked] = []
+        self._answered: list[_Inquiry] = []
+        self._unasked: list[_Inquiry] = []
         self._threads: list[threading.Thread] = []
         self._news = threading.Event()
         self._hurry = threading.Event()
@@ -91,7 +91,7 @@ class Calls:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is being asked, or answers are not yet noted."""
+        """Whether calls are in flight, or answers are not stored yet."""
         with self._guard:
             return bool(self._under_way or self._ready or self._answered or self._unasked)
 
@@ -101,7 +101,7 @@ class Calls:
         self._hurry.set()
 
     def wait(self, seconds: float | None) -> None:
-        """Until there may be something to do, for so many seconds at most (None: while somebody is being asked)."""
+        """Wait until there may be something to do, at most this many seconds (None: while calls are in flight)."""
         if seconds is None:
             if not self._under_way:
                 return
@@ -114,9 +114,9 @@ class Calls:
         self._hurry.clear()
 
     def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
-        """Note what was answered and take up what is due at `now` (the clock's, unless given): how many that were.
+        """Store answers and take jobs due at `now` (by default the clock's); returns the number of both.
 
-        Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
+        Raises `ClockRefused` if the machine's clock is behind the newest instant in the file, or far ahead of it.
         """
         instant = now or self._host.clock.now()
         with self._guard:
@@ -129,13 +129,13 @@ class Calls:
         if self._at_once:
             self._hand_over(leased)
         else:
-            for asked in leased:
-                self._ask(asked)
-                self._commit([asked], [], instant, immediate, room=0)
+            for inquiry in leased:
+                self._ask(inquiry)
+                self._commit([inquiry], [], instant, immediate, room=0)
         return tried
 
     def close(self) -> None:
-        """Wait for those who are being asked, note what they answered, and give back the rest."""
+        """Wait for the calls in flight, store their answers, and give back the other jobs."""
         with self._guard:
             self._closing = True
             self._unasked += self._ready
@@ -148,7 +148,7 @@ class Calls:
         for thread in self._threads:
             thread.join()
 
-    # Leasing and noting
+    # Leasing and storing
 
     def _room(self) -> int:
         if not self._at_once:
@@ -165,20 +165,20 @@ class Calls:
 
     def _commit(
         self,
-        answered: Sequence[_Asked],
-        unasked: Sequence[_Asked],
+        answered: Sequence[_Inquiry],
+        unasked: Sequence[_Inquiry],
         instant: datetime,
         immediate: bool,
         room: int | None = None,
-    ) -> list[_Asked]:
-        """Note and give back these, and lease what there is room for, all in one commit."""
+    ) -> list[_Inquiry]:
+        """Store these answers, give back these jobs, and lease as many as there is room for, all in one commit."""
 
-        def act(tx: Transaction, at: datetime) -> tuple[list[_Asked], list[Work]]:
-            works = [self._noted(tx, asked, at) for asked in answered if asked.problem is None]
-            for asked in answered:
-                if asked.problem is not None:
-                    self._host.postpone(tx, asked.job, instant, asked.problem)
-            tx.jobs.give_back([asked.job for asked in unasked])
+        def act(tx: Transaction, at: datetime) -> tuple[list[_Inquiry], list[Work]]:
+            works = [self._noted(tx, inquiry, at) for inquiry in answered if inquiry.problem is None]
+            for inquiry in answered:
+                if inquiry.problem is not None:
+                    self._host.postpone(tx, inquiry.job, instant, inquiry.problem)
+            tx.jobs.give_back([inquiry.job for inquiry in unasked])
             leased, begun = self._lease(tx, instant, at, self._room() if room is None else room, immediate)
             self._look_ahead(tx.jobs.earliest([self._kind]).get(self._kind))
             return leased, works + begun
@@ -188,42 +188,42 @@ class Calls:
             leased = self._host.share(act)
         except Exception as problem:
             del self.failures[before:]
-            # What is due now is left until `wait` has waited.
+            # Jobs that are due now are left until `wait` has waited.
             self._next = None
             if isinstance(problem, ClockRefused) or not answered:
                 raise
-            # One of them may spoil it for all: each by itself then.
+            # One of them may have failed the commit: retry each by itself.
             self._note_each(answered, instant)
             return []
-        self.failures += [(asked.job, asked.problem) for asked in answered if asked.problem is not None]
+        self.failures += [(inquiry.job, inquiry.problem) for inquiry in answered if inquiry.problem is not None]
         self._drop(answered, unasked)
         return leased
 
-    def _noted(self, tx: Transaction, asked: _Asked, at: datetime) -> Work:
-        work = self._host.work_of(tx.scoped(asked.job.organization_id), asked.job.organization_id, at)
-        self._call.conclude(work, asked.job, asked.task, asked.prepared, asked.answer)
+    def _noted(self, tx: Transaction, inquiry: _Inquiry, at: datetime) -> Work:
+        work = self._host.work_of(tx.scoped(inquiry.job.organization_id), inquiry.job.organization_id, at)
+        self._call.conclude(work, inquiry.job, inquiry.task, inquiry.prepared, inquiry.answer)
         work.log_changes()
         return work
 
-    def _note_each(self, answered: Sequence[_Asked], instant: datetime) -> None:
-        for asked in answered:
-            problem = asked.problem
+    def _note_each(self, answered: Sequence[_Inquiry], instant: datetime) -> None:
+        for inquiry in answered:
+            problem = inquiry.problem
             if problem is None:
                 try:
-                    self._host.share(partial(self._noted_alone, asked))
+                    self._host.share(partial(self._noted_alone, inquiry))
                 except Exception as failure:
                     problem = failure
             if problem is not None:
-                self._postpone(asked.job, instant, problem)
-            self._drop([asked], [])
+                self._postpone(inquiry.job, instant, problem)
+            self._drop([inquiry], [])
 
-    def _noted_alone(self, asked: _Asked, tx: Transaction, at: datetime) -> tuple[None, list[Work]]:
-        return None, [self._noted(tx, asked, at)]
+    def _noted_alone(self, inquiry: _Inquiry, tx: Transaction, at: datetime) -> tuple[None, list[Work]]:
+        return None, [self._noted(tx, inquiry, at)]
 
-    def _drop(self, answered: Sequence[_Asked], unasked: Sequence[_Asked]) -> None:
+    def _drop(self, answered: Sequence[_Inquiry], unasked: Sequence[_Inquiry]) -> None:
         with self._guard:
-            self._answered = [asked for asked in self._answered if asked not in answered]
-            self._unasked = [asked for asked in self._unasked if asked not in unasked]
+            self._answered = [inquiry for inquiry in self._answered if inquiry not in answered]
+            self._unasked = [inquiry for inquiry in self._unasked if inquiry not in unasked]
 
     def _postpone(self, job: Job, instant: datetime, problem: Exception) -> None:
         self._host.transact(lambda tx: self._host.postpone(tx, job, instant, problem))
@@ -231,25 +231,25 @@ class Calls:
 
     def _lease(
         self, tx: Transaction, instant: datetime, at: datetime, room: int, immediate: bool
-    ) -> tuple[list[_Asked], list[Work]]:
-        # The instant may be that at which a long run of jobs began.
+    ) -> tuple[list[_Inquiry], list[Work]]:
+        # The instant may be the start of a long run of jobs.
         until = max(instant, at) + self._host.lease
-        leased: list[_Asked] = []
+        leased: list[_Inquiry] = []
         works: list[Work] = []
         jobs = tx.jobs.lease(self._kind, instant, until, at_most=room, immediate=immediate) if room else []
         for job in jobs:
             try:
-                asked, work = tx.savepoint(partial(self._prepared, tx, job, at))
+                inquiry, work = tx.savepoint(partial(self._prepared, tx, job, at))
             except Exception as problem:
                 self._host.postpone(tx, job, instant, problem)
                 self.failures.append((job, problem))
                 continue
             works.append(work)
-            if asked is not None:
-                leased.append(asked)
+            if inquiry is not None:
+                leased.append(inquiry)
         return leased, works
 
-    def _prepared(self, tx: Transaction, job: Job, at: datetime) -> tuple[_Asked | None, Work]:
+    def _prepared(self, tx: Transaction, job: Job, at: datetime) -> tuple[_Inquiry | None, Work]:
         work = self._host.work_of(tx.scoped(job.organization_id), job.organization_id, at)
         task = task_of(self._call.task_type, job)
         prepared = self._call.prepare(work, job, task)
@@ -257,11 +257,11 @@ class Calls:
         if prepared is None:
             return None, work
         ask_before = time.monotonic() + self._host.lease.total_seconds() / 2
-        return _Asked(job, task, prepared, ask_before), work
+        return _Inquiry(job, task, prepared, ask_before), work
 
-    # Asking
+    # Calling
 
-    def _hand_over(self, leased: Sequence[_Asked]) -> None:
+    def _hand_over(self, leased: Sequence[_Inquiry]) -> None:
         with self._guard:
             if self._closing:
                 self._unasked += leased
@@ -281,24 +281,24 @@ class Calls:
             with self._guard:
                 if self._closing:
                     return
-                asked = self._ready.popleft()
-                if time.monotonic() > asked.ask_before:
-                    # Its lease may run out before the answer comes, and another worker would ask too.
-                    self._unasked.append(asked)
+                inquiry = self._ready.popleft()
+                if time.monotonic() > inquiry.ask_before:
+                    # Its lease may expire before the answer comes, and another worker would make the same call.
+                    self._unasked.append(inquiry)
                     self._news.set()
                     continue
                 self._under_way += 1
                 is_short = len(self._ready) < self._at_once
             if is_short:
                 self._hurry.set()
-            self._ask(asked)
+            self._ask(inquiry)
             with self._guard:
                 self._under_way -= 1
-                self._answered.append(asked)
+                self._answered.append(inquiry)
             self._news.set()
 
-    def _ask(self, asked: _Asked) -> None:
+    def _ask(self, inquiry: _Inquiry) -> None:
         try:
-            asked.answer = self._call.ask(self._host, asked.prepared)
+            inquiry.answer = self._call.ask(self._host, inquiry.prepared)
         except Exception as problem:
-            asked.problem = problem
+            inquiry.problem = problem

@@ -1,4 +1,4 @@
-"""The clock, the only source of the time; and the watch over the machine's clock."""
+"""The clock, the only source of time, and the watch over the machine's clock."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from usagebill.storage.ports import Store, Transaction
 
 __all__ = ["Clock", "ClockWatch", "ManualClock", "ServerClock", "SystemClock"]
 
-# Clocks that are kept right by the network are moved by less.
+# Time synchronisation moves a clock by less.
 _TOLERANCE = timedelta(minutes=5)
-# How much newer the time has to be before it is noted: by whoever writes anyway, and by a worker without work.
+# How much newer the time must be before it is recorded: by a transaction that writes anyway, and by an idle worker.
 _NOTED_EVERY = timedelta(minutes=1)
 _KEPT_EVERY = timedelta(hours=1)
 _TOLD_EVERY_SECONDS = 60.0
@@ -24,14 +24,14 @@ _log = structlog.get_logger("usagebill.clock")
 
 
 class Clock(Protocol):
-    """Where the time of day comes from."""
+    """A source of the current time."""
 
     def now(self) -> datetime:
         """The present instant, in UTC."""
 
 
 class SystemClock:
-    """The time of day of this machine."""
+    """The time of this machine."""
 
     def now(self) -> datetime:
         """The machine's time, in UTC."""
@@ -39,10 +39,9 @@ class SystemClock:
 
 
 class ServerClock(SystemClock):
-    """The time of day of the database server, which all machines that work on it share.
+    """The time of the database server, which all machines that use it share.
 
-    What was received up to an instant is decided by the order in which they write: with clocks of their own, an event
-    could be stamped before the end of a period that another machine has billed already.
+    With several clocks, an event could be stamped before the end of a period that another machine has already billed.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -64,16 +63,16 @@ class ManualClock:
         return self._now
 
     def set(self, now: datetime) -> None:
-        """From now on it is `instant`."""
+        """Set the clock to `instant`."""
         self._now = now
 
 
 class ClockWatch:
-    """Compares the machine's clock with the newest instant in the file before anything is billed by it.
+    """Compares the machine's clock with the newest instant in the file before anything is billed.
 
     A clock that is more than five minutes behind, or more than `most_ahead` ahead, is refused for due jobs and for
-    every write (which may bill what is overdue of a customer) until it is right again or somebody confirms it: a year
-    typed wrong would bill all of that year at once. Only the machine's clock is watched.
+    every write (which may bill a customer's backlog) until it is right again or an operator confirms it: a mistyped
+    year would bill all of that year at once. Only the machine's clock is watched.
     """
 
     def __init__(self, store: Store, clock: Clock, most_ahead: timedelta) -> None:
@@ -85,7 +84,7 @@ class ClockWatch:
         self._told_at = -_TOLD_EVERY_SECONDS
 
     def newest(self) -> datetime | None:
-        """The newest instant noted in the file; None if there is none."""
+        """The newest instant recorded in the file; None if there is none."""
         self._newest = self._store.read(None, lambda tx: tx.newest_instant())
         return self._newest
 
@@ -94,7 +93,7 @@ class ClockWatch:
         if not self._is_watched:
             return None
         disagreement = self._disagreement()
-        # Others may have noted more, or somebody may have confirmed the clock.
+        # Another process may have recorded a newer instant, or an operator confirmed the clock.
         if disagreement is not None or self._newest is None:
             self.newest()
             disagreement = self._disagreement()
@@ -122,21 +121,22 @@ class ClockWatch:
             raise problem
 
     def note(self, tx: Transaction, now: datetime) -> None:
-        """Note in a transaction that writes anyway what the clock shows, every minute."""
+        """Record the time every minute, in a transaction that writes anyway."""
         if self._is_due(_NOTED_EVERY, now) and self._disagreement() is None:
             tx.note_instant(now)
             self._newest = now
 
     def keep(self) -> None:
-        """Note what the clock shows every hour, even if nothing else is written, as an idle process is not switched
-        off."""
+        """Record the time every hour even if nothing else is written, so that an idle process does not look switched
+        off.
+        """
         now = self._clock.now()
         if self._is_due(_KEPT_EVERY, now) and self.problem() is None:
             self._store.write(None, lambda tx: tx.note_instant(now))
             self._newest = now
 
     def confirm(self) -> None:
-        """Confirm the clock: what it shows becomes the newest instant of the file."""
+        """Confirm the clock: its time becomes the newest instant of the file."""
         now = self._clock.now()
         self._store.write(None, lambda tx: tx.note_instant(now, even_if_earlier=True))
         self._newest = now

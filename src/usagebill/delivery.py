@@ -31,25 +31,24 @@ __all__ = ["Deliveries", "HttpCourier"]
 _Leased = tuple[Job, webhooks.Attempt]
 _log = structlog.get_logger("usagebill.webhooks")
 
-# How many requests are under way at a time, and how many of those to endpoints that did not answer last time: the rest
-# is left to those that do.
+# Requests in flight at a time, and how many of them may go to endpoints that did not answer last time.
 _AT_ONCE = 64
 _UNPROVEN_AT_ONCE = 32
-# How many to one endpoint: at first, and at most. An endpoint that answers slowly gets more, up to that many; one that
-# does not answer gets one after another.
+# Requests in flight to one endpoint: at first, and at most. A slow endpoint gets more, up to the maximum; one that does
+# not answer gets one at a time.
 _WINDOW = 4
 _WIDEST = 32
-# An endpoint is slow if more requests must be under way to make one in so many seconds.
+# An endpoint is slow if delivering one message per this many seconds takes more requests in flight.
 _PACE_SECONDS = 0.002
-# For each request under way to an endpoint that answers, so many more messages are leased and signed; of all endpoints
-# together, so many.
+# Messages leased and signed ahead: for each request in flight to an endpoint that answers, and for all endpoints
+# together.
 _READY_EACH = 4
 _READY_AT_MOST = 512
-# How long results wait for others, to be noted in one commit.
+# The seconds that results wait for others, to be stored in one commit.
 _GATHER_SECONDS = 0.02
-# While requests take more than such a part of the time, deliveries take less than such a part of one processor's: they
-# can wait, and requests are waited for. What the dispatching thread takes is so much of all that a delivery takes. The
-# requests that other processes answer are seen by the lock: they are busy if it is taken for such a part of the times.
+# Deliveries can wait, API requests cannot: if these take `_BUSY` of the time, or if other processes hold the lock
+# `_TAKEN` of the time, deliveries are held below `_PART` of one processor. `_DISPATCHING` is the dispatching thread's
+# share of the cost of a delivery.
 _BUSY = 0.3
 _TAKEN = 0.5
 _PART = 0.08
@@ -57,7 +56,7 @@ _DISPATCHING = 0.7
 _LONGEST_PAUSE = 0.5
 _BUSY_SAMPLE_SECONDS = 0.1
 _BETWEEN_WARNINGS = timedelta(hours=1)
-# Answers by which an endpoint asks for less.
+# Statuses with which an endpoint asks for fewer requests.
 _OVERLOADED = frozenset({429, 502, 503, 504})
 
 
@@ -76,7 +75,7 @@ class HttpCourier:
 
 @dataclass(slots=True, eq=False)
 class _Shipment:
-    """A leased job with its attempt and the outcome."""
+    """A leased job with its delivery attempt and the outcome."""
 
     job: Job
     attempt: webhooks.Attempt
@@ -90,7 +89,7 @@ class _Shipment:
 
 @dataclass(slots=True, eq=False)
 class _Endpoint:
-    """How many requests to an endpoint are under way and may be, and what is ready to be sent to it."""
+    """The requests in flight to an endpoint, its limit, and the messages ready to be sent."""
 
     window: int = _WINDOW
     is_proven: bool = False
@@ -98,12 +97,12 @@ class _Endpoint:
     ready: deque[_Shipment] = field(default_factory=deque)
 
     def room(self, ready_each: int) -> int:
-        """How many more messages to lease for it."""
+        """The number of further messages to lease for it."""
         ready_wanted = self.window * ready_each if self.is_proven else 0
         return self.window + ready_wanted - self.under_way - len(self.ready)
 
     def learn(self, http_status: int | None, seconds: float) -> None:
-        """Go by how the last request went."""
+        """Adjust the limit to the outcome of the last request."""
         if http_status is None:
             self.window, self.is_proven = 1, False
             return
@@ -117,10 +116,10 @@ class _Endpoint:
 
 
 class Deliveries:
-    """Leases the messages that are due, sends them, and keeps how that went: many of each in one commit.
+    """Leases due messages, sends them and stores the outcomes, many in one commit.
 
-    `step` does what can be done now, `wait` returns when there may be more to do. Requests go on in between. What is
-    leased but was not sent is given back by `close`; after a crash it is sent once its lease has run out.
+    `step` does what can be done now, `wait` returns when there may be more to do. Requests continue in between. `close`
+    gives back leased messages that were not sent; after a crash they are sent once their lease has expired.
     """
 
     def __init__(self, host: JobHost) -> None:
@@ -137,7 +136,7 @@ class Deliveries:
         self._next: datetime | None = None
         self._yields = False
         self._seen = (time.monotonic(), host.serving_seconds)
-        # How long the thread that waits has been at work; it may not be the one that made this.
+        # The CPU time of the waiting thread, which may not be the thread that created this object.
         self._spent: float | None = None
         self._stocked: dict[str, _Endpoint] = {}
         self._backlog: frozenset[str] = frozenset()
@@ -147,7 +146,7 @@ class Deliveries:
 
     @property
     def is_busy(self) -> bool:
-        """Whether requests are under way, or results not yet noted."""
+        """Whether requests are in flight, or results not stored yet."""
         with self._guard:
             return bool(self._under_way or self._finished or self._unsent)
 
@@ -157,7 +156,7 @@ class Deliveries:
         self._hurry.set()
 
     def wait(self, seconds: float | None) -> None:
-        """Until there may be something to do, for so many seconds at most (None: while requests are under way)."""
+        """Wait until there may be something to do, at most this many seconds (None: while requests are in flight)."""
         if seconds is None:
             if not self._under_way:
                 return
@@ -167,7 +166,7 @@ class Deliveries:
             seconds = min(seconds, max(0.0, (self._next - self._host.clock.now()).total_seconds()))
         self._news.wait(seconds)
         if self._under_way or seconds is not None:
-            # What follows soon can share a commit, while nothing else could be sent meanwhile.
+            # Results that follow soon can share a commit, if nothing could be sent meanwhile.
             self._hurry.wait(_GATHER_SECONDS)
         self._news.clear()
         self._hurry.clear()
@@ -183,7 +182,7 @@ class Deliveries:
             time.sleep(min(_LONGEST_PAUSE, (self._spent - before) / _DISPATCHING / _PART))
 
     def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
-        """Note what has come back and take up what is due at `now` (the clock's, unless given): how many that were."""
+        """Store results and take messages due at `now` (by default the clock's); returns the number of both."""
         instant = now or self._host.clock.now()
         with self._guard:
             finished, unsent = self._finished[:], self._unsent[:]
@@ -197,7 +196,9 @@ class Deliveries:
         return len(finished) + len(leased)
 
     def _warn(self, message: WebhookMessage, instant: datetime) -> None:
-        """Log the end of a message each time, and that an endpoint fails once an hour: more follow while it is down."""
+        """Log each message that was given up, and a failing endpoint once an hour: more failures follow while it is
+        down.
+        """
         if message.status != MessageStatus.FAILED:
             warned = self._warned.get(message.webhook_endpoint_id)
             if warned is not None and instant - warned < _BETWEEN_WARNINGS:
@@ -206,7 +207,7 @@ class Deliveries:
         _log_failure(message)
 
     def close(self) -> None:
-        """Wait for what is under way, keep how it went, and give back the rest."""
+        """Wait for the requests in flight, store their results, and give back the other messages."""
         with self._guard:
             self._closing = True
             for endpoint in self._stocked.values():
@@ -217,20 +218,20 @@ class Deliveries:
             self.step()
             self.wait(None)
 
-    # Leasing and noting
+    # Leasing and storing
 
     def _may_lease(self, instant: datetime) -> bool:
         self._look_ahead(self._host.ask(lambda tx: tx.jobs.lanes(DELIVERY_LANES)), instant)
         return self._next is not None and self._next <= instant
 
     def _look_ahead(self, lanes: dict[str, datetime], instant: datetime) -> None:
-        """See when there is something to lease again, and for whom there is more than there is room for."""
+        """Find the next instant with messages to lease, and the endpoints with more messages than room."""
         rooms = self._rooms(lanes)
         self._next = min((due for lane, due in lanes.items() if rooms.get(lane)), default=None)
         self._backlog = frozenset(lane for lane, due in lanes.items() if due <= instant)
 
     def _rooms(self, lanes: Iterable[str]) -> dict[str, int]:
-        """How many messages to lease for each of these endpoints."""
+        """The number of messages to lease for each of these endpoints."""
         with self._guard:
             if self._closing:
                 return {}
@@ -252,7 +253,7 @@ class Deliveries:
     def _commit(
         self, finished: list[_Shipment], unsent: list[_Shipment], instant: datetime, immediate: bool
     ) -> tuple[list[_Leased], list[WebhookMessage]]:
-        """Note and give back these, and lease what there is room for, all in one commit."""
+        """Store these results, give back these messages, and lease as many as there is room for, all in one commit."""
 
         def act(tx: Transaction) -> tuple[list[_Leased], list[WebhookMessage], list[tuple[Job, Exception]]]:
             failed = [message for shipment in finished if (message := self._note(tx, shipment)) is not None]
@@ -265,7 +266,7 @@ class Deliveries:
         except Exception:
             if not finished:
                 raise
-            # One of them may spoil it for all: each by itself then.
+            # One of them may have failed the commit: retry each by itself.
             return [], self._note_each(finished, instant)
         self._drop(finished, unsent)
         self.failures += failures
@@ -289,7 +290,7 @@ class Deliveries:
             self._unsent = [shipment for shipment in self._unsent if shipment not in unsent]
 
     def _note(self, tx: Transaction, shipment: _Shipment) -> WebhookMessage | None:
-        """Keep how an attempt went; the message, if it failed."""
+        """Store the result of an attempt; returns the message if it failed."""
         scoped = tx.scoped(shipment.job.organization_id)
         work = self._host.work_of(scoped, shipment.job.organization_id, self._host.clock.now())
         message = webhooks.note_attempt(work, shipment.job, shipment.attempt, shipment.http_status, shipment.response)
@@ -317,7 +318,7 @@ class Deliveries:
                     failures.append((job, problem))
                     continue
                 if attempt is None:
-                    # Gone, or delivered already, or not to be delivered.
+                    # Deleted, already delivered, or not to be delivered.
                     tx.jobs.complete(job)
                 else:
                     leased.append((job, attempt))
@@ -345,7 +346,7 @@ class Deliveries:
             self._send(chosen)
 
     def _choose(self) -> list[tuple[_Endpoint, _Shipment]]:
-        """What may be sent now, the endpoints in turn; it counts as under way."""
+        """The messages to send now, taking the endpoints in turn; they count as in flight."""
         chosen: list[tuple[_Endpoint, _Shipment]] = []
         turns = deque(self._stocked)
         while turns and self._under_way < _AT_ONCE:
@@ -356,14 +357,14 @@ class Deliveries:
             if not endpoint.is_proven and self._unproven >= _UNPROVEN_AT_ONCE:
                 continue
             shipment = endpoint.ready.popleft()
-            # To the end: the next turn is another's.
+            # To the end of the queue: the next turn is another endpoint's.
             del self._stocked[lane]
             if endpoint.ready:
                 self._stocked[lane] = endpoint
                 turns.append(lane)
             shipment.sent_at = time.monotonic()
             if shipment.sent_at > shipment.send_before:
-                # Its lease may run out before the answer comes, and another worker would send it too.
+                # Its lease may expire before the answer comes, and another worker would send it too.
                 self._unsent.append(shipment)
                 self._news.set()
                 continue
@@ -375,7 +376,7 @@ class Deliveries:
         return chosen
 
     def _send(self, chosen: list[tuple[_Endpoint, _Shipment]]) -> None:
-        # Not under the guard: what has been answered by now is noted at once, by this thread.
+        # Outside the guard: a request that is already answered calls back at once, in this thread.
         for endpoint, shipment in chosen:
             answer = self._host.courier.send(shipment.attempt, shipment.headers)
             answer.add_done_callback(partial(self._arrived, endpoint, shipment))
@@ -389,20 +390,20 @@ class Deliveries:
         except CancelledError:
             is_canceled = True
         except Exception as problem:
-            # Whatever goes wrong between here and a receiver is a failed attempt, never an endless one.
+            # Any error between here and the receiver is a failed attempt, never an endless one.
             shipment.response = f"{type(problem).__name__}: {problem}"
         with self._guard:
             endpoint.under_way -= 1
             self._under_way -= 1
             self._unproven -= shipment.is_unproven
             if is_canceled:
-                # By ourselves, which says nothing of the receiver.
+                # Cancelled by us, which says nothing about the receiver.
                 self._unsent.append(shipment)
             else:
                 self._finished.append(shipment)
                 endpoint.learn(shipment.http_status, time.monotonic() - shipment.sent_at)
             if not endpoint.is_proven:
-                # They would wait for long: others may have them.
+                # They would wait long: other workers may take them.
                 self._unsent += endpoint.ready
                 endpoint.ready.clear()
                 self._stocked.pop(shipment.job.lane, None)

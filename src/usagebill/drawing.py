@@ -12,5 +12,5 @@ __all__ = ["generate_documents"]
 
 
 def generate_documents(host: JobHost, organization: Organization, job: Job, task: GenerateDocuments) -> None:
-    """Make the documents that the subject still lacks, as of when that was due."""
+    """Make the documents that the subject still lacks, as of the instant when the job was due."""
     host.writing(lambda work: generate(work.at(job.due_at), job, task), organization)

@@ -1,4 +1,4 @@
-"""Ids: time-ordered UUIDs (version 7), made in this one place."""
+"""Ids: time-ordered UUIDs (version 7), made only here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 _turn = threading.Lock()
-# The last id of each of the instants asked for lately: late work asks for ids of earlier instants in between.
+# The last id of each recent instant: late jobs take ids of earlier instants in between.
 _lasts: OrderedDict[int, int] = OrderedDict()
 _REMEMBERED = 10_000
 
@@ -33,7 +33,7 @@ def new_ids(now: datetime, count: int) -> list[str]:
     """As many ids of one instant, in the order they sort."""
     stamp = _stamp(now)
     with _turn:
-        # 48 bits of milliseconds and a 12-bit counter, which goes on where that of the millisecond stood.
+        # 48 bits of milliseconds and a 12-bit counter, which continues that of the millisecond.
         first = _lasts.pop(stamp, stamp - 1) + 1
         _lasts[stamp] = first + count - 1
         if len(_lasts) > _REMEMBERED:
@@ -52,24 +52,24 @@ def new_ids(now: datetime, count: int) -> list[str]:
 
 
 class Ids:
-    """The ids of a change, which are the same in each of its runs for as long as these go the same way."""
+    """The ids of a change, the same in each of its runs as long as these take the same course."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[datetime, list[str]]] = []
         self._place = 0
 
     def begin(self) -> None:
-        """Another run begins."""
+        """Begin another run."""
         self._place = 0
 
     def take(self, now: datetime, count: int) -> list[str]:
-        """As many ids of the instant `now`, no two of one run the same."""
+        """This many ids of the instant `now`, all different within a run."""
         place, self._place = self._place, self._place + 1
         if place < len(self._taken):
             instant, ids = self._taken[place]
             if instant == now and len(ids) == count:
                 return ids
-            # From here on it goes another way.
+            # From here on, this run takes another course.
             del self._taken[place:]
         self._taken.append((now, new_ids(now, count)))
         return self._taken[place][1]

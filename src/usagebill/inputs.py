@@ -1,4 +1,4 @@
-"""Inputs: what a caller sends to an operation, as attrs classes whose absent fields stay absent.
+"""Inputs: the fields that a caller sends to an operation, as attrs classes; absent fields stay absent.
 
 The same classes serve library callers (keyword arguments) and HTTP bodies. `read` turns parsed JSON into one: scalars
 are converted where that is harmless (`"10"` for an integer, a number for a text), values of the wrong shape count as
@@ -59,7 +59,7 @@ Maybe: TypeAlias = Union[T, Literal[Absent.ABSENT], None]  # noqa: UP007
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
 def Input(kind: type[T]) -> type[T]:  # noqa: N802
-    """Makes an input class: keyword arguments only, each with ABSENT as its default."""
+    """Decorate an input class: keyword arguments only, each with ABSENT as its default."""
     return attrs.frozen(kw_only=True)(kind)
 
 
@@ -67,25 +67,25 @@ _SHAPE = "shape"
 
 
 def sent_as(shape: Any) -> Any:
-    """A field that the operation reads by itself, as an input of this class or several of them (`tuple[...]`)."""
+    """A field that the operation reads itself, as an input of this class or a list of them (`tuple[...]`)."""
     return attrs.field(default=ABSENT, metadata={_SHAPE: shape})
 
 
 def shape_of(field: attrs.Attribute[Any]) -> Any:
-    """What the values of a field are by `sent_as`; None if they are what its type says."""
+    """The class of a field's values from `sent_as`; None if its type says it."""
     return field.metadata.get(_SHAPE)
 
 
 MOST_PER_PAGE = 1000
 
 
-def _page_size(asked: int) -> int:
-    return min(asked, MOST_PER_PAGE)
+def _page_size(wanted: int) -> int:
+    return min(wanted, MOST_PER_PAGE)
 
 
 @attrs.frozen(kw_only=True)
 class Paging:
-    """Which page of a list is asked for, from 1, and how many items it holds: at most 1,000, whatever is asked for."""
+    """The requested page of a list, from 1, and its size: at most 1,000 items, even if more are requested."""
 
     page: int = 1
     per_page: int = attrs.field(default=100, converter=_page_size)
@@ -101,7 +101,7 @@ class _Bad(Exception):
 
 
 def is_given(value: object) -> bool:
-    """Whether the caller sent the field at all, null included."""
+    """Whether the caller sent the field, null included."""
     return value is not ABSENT
 
 
@@ -147,7 +147,7 @@ def _unlimited(_: object, hint: Any) -> Any:
 
 
 def range_of(hint: Any) -> Range | None:
-    """The range in the type of a number, `Annotated[int, limits.PLAN_FEE]`; None if it has none."""
+    """The range in a number's type, such as `Annotated[int, limits.PLAN_FEE]`; None without one."""
     marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return next((mark for mark in marks if isinstance(mark, Range)), None)
 

@@ -1,4 +1,4 @@
-"""Batches: what has become of the due jobs that share a commit."""
+"""Batches: the outcome of due jobs that share a commit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from usagebill.storage.ports import Snapshot
 
 __all__ = ["MOST_COUNTS", "Batch", "JobFailed", "JobKey", "JobRuns"]
 
-# What names a job: its organization and its key.
+# The identity of a job: its organization and its key.
 JobKey = tuple[str, str]
 
-# How often a job is run again for counts before it counts under the lock.
+# How often a job is rerun for counts before it counts under the lock.
 MOST_COUNTS = 50
 
 
 class JobFailed(Exception):
-    """A job raised; `job` names it and the cause follows."""
+    """A job raised; `job` names it, and `__cause__` is the error."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}")
@@ -36,7 +36,7 @@ class JobRuns:
         self._counted = 0
 
     def begin(self) -> None:
-        """Another run begins."""
+        """Begin another run."""
         self.counts.begin()
         self.ids.begin()
 
@@ -49,9 +49,9 @@ class JobRuns:
 
 @dataclass(slots=True)
 class Batch:
-    """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is what the job
-    that the batch ended at needs counted first. `passed` names the jobs that were stored together with others, or that
-    other workers may have done; what was to be stored so and did not stand any more makes the batch stale.
+    """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is the count
+    that the batch's last job needs first. `passed` names the jobs stored together with others, or possibly done by
+    other workers; the batch is stale if results to be stored together no longer held.
     """
 
     done: int = 0

@@ -28,23 +28,23 @@ T = TypeVar("T")
 
 
 class Courier(Protocol):
-    """Who takes webhook messages to their endpoints."""
+    """Sends webhook messages to their endpoints."""
 
     def send(self, attempt: Attempt, headers: dict[str, str]) -> Future[Answer]:
-        """Make the attempt; its answer comes later."""
+        """Start the attempt; returns a future of the answer."""
 
 
 class Mailer(Protocol):
-    """Who takes e-mails: a mail server over SMTP (`SmtpMailer`), or whatever stands in for one."""
+    """Sends e-mails: a mail server over SMTP (`SmtpMailer`), or a substitute."""
 
     def send(self, email: Email) -> Mapping[str, str]:
-        """Take an e-mail for its `recipients`; those who were refused, with the answer (`550 unknown`), if others
-        were not. Raises `Undelivered` if nobody gets it.
+        """Send an e-mail to its `recipients`; returns the refused ones with the server's answer (`550 unknown`) if
+        others were accepted. Raises `Undelivered` if none was.
         """
 
 
 class PaymentProviders(Protocol):
-    """Those who collect money: all kinds of payment provider (`HttpPaymentProviders`), or whatever stands in for them.
+    """All kinds of payment provider (`HttpPaymentProviders`), or a substitute.
 
     Nothing here is called while a transaction is open.
     """
@@ -55,53 +55,53 @@ class PaymentProviders(Protocol):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """The events of a message from outside; names of `headers` are in lower case. Raises `NoticeRejected`."""
+        """The events of an incoming message; names of `headers` are in lower case. Raises `NoticeRejected`."""
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """What follows from an event, for which the provider may be asked. Raises `ProviderFailed`."""
+        """The outcomes of an event; the provider may be asked for details. Raises `ProviderFailed`."""
 
 
 class TaxProvider(Protocol):
-    """Who says what customers are taxed with."""
+    """Calculates customers' taxes."""
 
     def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
-        """The taxes of all items of a draft or finalized document; `Reported` for what is only to be noted."""
+        """The taxes of all items of a draft or finalized document; `Reported` for a document that is only reported."""
 
 
 class Bridge(Protocol):
-    """Who takes documents to accounting systems and CRMs, and says what they are called there."""
+    """Posts documents to accounting systems and CRMs, and returns their ids there."""
 
     def push(self, connection: SyncConnection, push: Push) -> Accepted | ProviderFailure:
-        """Post a document. One that comes twice, with the same id and version, is to be kept once."""
+        """Post a document. The system must keep a document with the same id and version only once."""
 
 
 class VatRegistry(Protocol):
-    """Who knows which VAT numbers exist. `VIES` of the European Commission is one, over HTTP (`HttpVatRegistry`)."""
+    """Checks VAT numbers. `VIES` of the European Commission is one registry, over HTTP (`HttpVatRegistry`)."""
 
     def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
         """Whether the number is registered; `Unavailable` if that cannot be determined now."""
 
 
 class JobHost(Protocol):
-    """The billing system that leased jobs are done for. None stands for those whom it does not talk to."""
+    """The billing system that leased jobs run for. A service is None if it is not configured."""
 
     @property
     def clock(self) -> Clock: ...
     @property
     def lease(self) -> timedelta:
-        """How long a leased job is kept from other workers."""
+        """The duration of a lease."""
 
     @property
     def serving_seconds(self) -> float:
-        """How long questions and changes of others have taken, all together."""
+        """The total seconds that queries and changes of other callers have taken."""
 
     @property
     def contention(self) -> float:
-        """How often of late, from 0 to 1, another process was writing when this one wanted to."""
+        """The recent share of writes, from 0 to 1, for which another process held the write lock."""
 
     @property
     def delivers(self) -> bool:
-        """Whether webhook messages are sent at all."""
+        """Whether webhook messages are sent."""
 
     @property
     def courier(self) -> Courier: ...
@@ -117,25 +117,26 @@ class JobHost(Protocol):
     def vat_registry(self) -> VatRegistry | None: ...
 
     def reading(self, question: Callable[[Reader], T], organization: Organization | None = None) -> T:
-        """Answer a question of an organization from one snapshot."""
+        """Run a query of an organization on one snapshot."""
 
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
-        """Make a change of an organization, all of it or nothing."""
+        """Make a change of an organization, all or nothing."""
 
     def transact(self, change: Callable[[Transaction], T]) -> T:
         """Make a change across organizations."""
 
     def share(self, change: Callable[[Transaction, datetime], tuple[T, Sequence[Work]]]) -> T:
-        """Make a change across organizations at the instant it is given, and announce what its units of work emit.
+        """Make a change across organizations at the instant passed to it, and announce the messages of its units of
+        work.
 
-        Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
+        Raises `ClockRefused` if the machine's clock is behind the newest instant in the file, or far ahead of it.
         """
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
-        """Answer a question across organizations."""
+        """Run a query across organizations."""
 
     def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:
-        """The work of an organization, in a transaction of its own."""
+        """A unit of work of an organization, in its own transaction."""
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
-        """Have a job that failed tried again later, or left for a person to look at."""
+        """Schedule the retry of a failed job, or leave it to an operator once it has failed too often."""

@@ -16,15 +16,15 @@ JsonObject = dict[str, Any]
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
-# The objects that callers put under these names are theirs: the prefix of ids is never renamed inside. (A list there is
-# one of our own items, as the metadata of customers and invoices.)
+# Objects under these names belong to the callers: the prefix of ids is never renamed inside. (A list there holds items
+# of ours, such as the metadata of customers and invoices.)
 _CALLERS_OWN = frozenset(
     {"metadata", "properties", "grouped_by", "values", "presentation_by", "entitlements", "overrides"}
 )
 
 
 def encode_json(value: Json) -> bytes:
-    """Compact JSON; decimals are printed as numbers with the digits they have."""
+    """Compact JSON; decimals are printed as numbers with all their digits."""
     return _encoder.encode(value)
 
 
@@ -47,7 +47,7 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
 def parse_json(text: bytes) -> Json:
     """Parsed JSON, its fractions as `Decimal`.
 
-    Raises `ValueError` for what is not JSON, and for numbers that nothing can be computed with (`numbers.is_bounded`).
+    Raises `ValueError` for text that is not JSON, and for numbers too large to compute with (`numbers.is_bounded`).
     """
     try:
         parsed = _decoder.decode(text)
@@ -64,7 +64,7 @@ _TOO_LONG = b"0" * (MOST_DIGITS + 1)
 
 
 def _has_long_integer(text: bytes) -> bool:
-    # The decoder has no hook for integers. Looked for like this, as it costs next to nothing, whatever the text.
+    # The decoder has no hook for integers. This search costs next to nothing, whatever the text.
     return len(text) > MOST_DIGITS and _TOO_LONG in text.translate(_DIGITS_AS_ZEROS)
 
 

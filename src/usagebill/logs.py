@@ -1,4 +1,4 @@
-"""Structured logs of a process: one line an event, as JSON or as text, on standard error."""
+"""Structured logs of a process: one line per event, as JSON or as text, on standard error."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LogFormat = Literal["json", "text"]
 
 
 def plain_traceback(problem: BaseException) -> str:
-    """The traceback of `problem` as text, without the values of variables: keys and customers' data are among them.
+    """The traceback of `problem` as text, without the values of variables, which include keys and customers' data.
 
-    Logged as `exception`, it is printed as it stands by whatever structlog is configured with. Given the exception
-    itself, structlog prints those values unless it is told not to.
+    Logged as `exception`, it is printed unchanged by any structlog configuration. From the exception itself, structlog
+    would by default print those values.
     """
     return "".join(traceback.format_exception(problem)).rstrip()
 
 
 def configure(log_format: LogFormat | None = None, level: str = "info") -> None:
-    """Send this process's logs, those of the libraries it uses included, to standard error.
+    """Send this process's logs, including those of its libraries, to standard error.
 
-    Without a format it is text on a terminal and JSON elsewhere. Only programs call this; a library never does.
+    Without a format, it is text on a terminal and JSON elsewhere. Only programs call this; a library never does.
     """
     wanted = log_format or ("text" if sys.stderr.isatty() else "json")
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -55,5 +55,5 @@ def configure(log_format: LogFormat | None = None, level: str = "info") -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    # What other libraries tell of their everyday work is noise beside our own lines.
+    # Routine messages of other libraries are noise beside our own lines.
     root.setLevel(max(number, logging.WARNING))

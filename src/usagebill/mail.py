@@ -1,4 +1,4 @@
-"""Mail: who e-mails are given to, and the job that gives them one."""
+"""Mail: the SMTP client, and the job that sends an e-mail."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from usagebill.work import Work
 __all__ = ["Mailer", "SmtpMailer", "Undelivered", "as_message", "send_email"]
 
 
-# Seconds for a whole conversation: several of them are less than the lease of a job.
+# Seconds for a whole SMTP session: several sessions fit into the lease of a job.
 _LONGEST = 90.0
-# How long a server that was away is left alone: a run's e-mails must not wait for it one after the other, and keep
-# those from going out that wait behind them (webhooks, questions to tax providers).
+# How long an unreachable server is not tried again: otherwise the e-mails of a run would wait for it one after another,
+# and delay the jobs behind them (webhooks, requests to tax providers).
 _AWAY = timedelta(seconds=30)
 _log = structlog.get_logger("usagebill.mail")
 
 
 class Undelivered(Exception):
-    """An e-mail did not reach all that it is for. `final`: another try would not do better.
+    """An e-mail did not reach all its recipients. `final`: a retry would not help.
 
-    Others are tried again for as long as mail servers use to try: `ATTEMPTS`, about three days.
+    Others are retried for as long as mail servers usually retry: `ATTEMPTS`, about three days.
     """
 
     ATTEMPTS = 78
@@ -58,9 +58,8 @@ _ADDRESSES = ("Reply-To", "To", "Cc")
 
 
 class _Headers(EmailPolicy):
-    """Writes what people are called, and addresses, as they stand. The headers of newer policies lose spaces where
-    lines break, stumble over addresses such as `a.@example.com`, and decode what looks like an encoded word, with the
-    line breaks that may be in there.
+    """Writes names and addresses unchanged. The headers of newer policies lose spaces at line breaks, fail on addresses
+    such as `a.@example.com`, and decode text that looks like an encoded word, including line breaks in it.
     """
 
     def header_store_parse(self, name: str, value: object) -> tuple[str, Any]:
@@ -86,18 +85,18 @@ class _Headers(EmailPolicy):
         return self.fold(name, value).encode("utf-8" if self.utf8 else "ascii")
 
     def _broken(self, header: str, text: str) -> str:
-        """The text in lines that are not too long, encoded if it must be."""
+        """The text in lines of legal length, encoded if necessary."""
         charset = "us-ascii" if _is_plain(text) else "utf-8"
         return Header(text, charset, header_name=header).encode(linesep=self.linesep)
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a header can say it as it stands: ASCII that fits in lines and that nobody takes for an encoded word."""
+    """Whether a header can hold the text unencoded: ASCII that fits in lines and does not look like an encoded word."""
     return text.isascii() and "=?" not in text and max(map(len, text.split(" "))) < 60
 
 
 def _mailbox(address: str) -> str:
-    """The address as headers have it: what stands before the `@` is quoted if it has dots at odd places."""
+    """The address for a header; the part before the `@` is quoted if its dots are in unusual places."""
     user, _, domain = address.rpartition("@")
     odd = user.startswith(".") or user.endswith(".") or ".." in user
     return f'"{user}"@{domain}' if odd else address
@@ -108,13 +107,13 @@ def _mailboxes(addresses: Iterable[str]) -> str:
 
 
 def _is_international(email: Email) -> bool:
-    """Whether an address has letters beyond ASCII, which only some servers take."""
+    """Whether an address has letters beyond ASCII, which only some servers accept."""
     named = (email.sender, *email.reply_to, *email.to, *email.cc, *email.recipients)
     return not all(address.isascii() for address in named)
 
 
 def as_message(email: Email) -> EmailMessage:
-    """The e-mail with its headers, its text and HTML side by side, and its files. Nothing in it breaks a header."""
+    """The e-mail with headers, text and HTML alternatives, and attachments. No value can break out of a header."""
     message = EmailMessage(_Headers(linesep="\r\n", cte_type="7bit", utf8=_is_international(email)))
     message["From"] = f"{one_line(email.sender_name)} <{_mailbox(email.sender)}>".strip()
     message["Reply-To"] = _mailboxes(email.reply_to)
@@ -132,15 +131,16 @@ def as_message(email: Email) -> EmailMessage:
         message.add_attachment(
             file.content, maintype=kind, subtype=subtype, filename=one_line(file.name).replace("=?", "=-")
         )
-    # Set earlier, it would become that of the text alone.
+    # Set earlier, it would apply to the text part alone.
     message["Content-Language"] = email.language
     return message
 
 
 class SmtpMailer:
-    """A mail server over SMTP: one connection for each e-mail. Certificates are verified, with `tls` if given.
+    """A mail server over SMTP: one connection per e-mail. Certificates are verified, with the context `tls` if there is
+    one.
 
-    `timeout` is in seconds, for each step. A server that does not answer is not asked again for 30 seconds.
+    `timeout` is in seconds, for each step. A server that does not answer is not tried again for 30 seconds.
     """
 
     def __init__(self, server: MailServer, timeout: float, tls: ssl.SSLContext | None = None) -> None:
@@ -150,14 +150,14 @@ class SmtpMailer:
         self._away: tuple[datetime, str] | None = None
 
     def send(self, email: Email) -> Mapping[str, str]:
-        """See `Mailer`. An answer of 5xx about the e-mail itself is final, whatever else goes wrong passes."""
+        """See `Mailer`. A 5xx answer about the e-mail itself is final, all other errors are temporary."""
         message = as_message(email)
         if self._away is not None and abs(email.sent_at - self._away[0]) < _AWAY:
             raise Undelivered(self._away[1])
         try:
             connection = self._connected()
         except Undelivered as problem:
-            # One that answers is not away: it may have too many connections for now.
+            # A server that answers is reachable: it may just have too many connections.
             if not isinstance(problem.__cause__, smtplib.SMTPResponseException):
                 self._away = email.sent_at, str(problem)
             raise
@@ -181,17 +181,17 @@ class SmtpMailer:
             self._away = email.sent_at, reason
             raise Undelivered(reason) from problem
         finally:
-            # It has the e-mail or has not: how it says good-bye changes neither.
+            # Whether it has the e-mail is decided: errors on closing do not matter.
             with suppress(smtplib.SMTPException, OSError):
                 connection.quit()
             connection.close()
         return _answers(refused)
 
     def _connected(self) -> smtplib.SMTP:
-        """A connection that is ready to be given an e-mail. What it fails for is for the installation to put right."""
+        """A connection ready to send an e-mail. Errors here are for the operator to fix."""
         server = self._server
         if self._tls is None and server.tls != "never":
-            # Kept: reading all the authorities takes longer than sending.
+            # Cached: loading all certificate authorities takes longer than sending.
             self._tls = ssl.create_default_context()
         connection: smtplib.SMTP | None = None
         try:
@@ -217,7 +217,7 @@ class SmtpMailer:
 
 
 class _Connection(smtplib.SMTP):
-    """A conversation that ends, however long each of its steps may take."""
+    """A session with a limit on its total time, however long each step takes."""
 
     _ends: float | None = None
 
@@ -252,7 +252,7 @@ def _listed(refused: Mapping[str, str]) -> str:
 
 
 def send_email(host: JobHost, organization: Organization, job: Job, task: SendEmail) -> None:
-    """Send the e-mail to those who lack it. Raises `Undelivered` while there are such."""
+    """Send the e-mail to the recipients who have not received it. Raises `Undelivered` while some have not."""
     mailer = host.mailer
     if mailer is None:
         raise Undelivered("there is no mail server: --smtp-url is not set")
@@ -270,7 +270,7 @@ def send_email(host: JobHost, organization: Organization, job: Job, task: SendEm
 
 
 def _note_sent(host: JobHost, work: Work, job: Job, task: SendEmail, reached: Sequence[str] | None = None) -> None:
-    """The e-mail has reached all that it is for, or those alone; the first time that it reaches anybody is logged."""
+    """Record that the e-mail has reached all recipients, or only these; the first delivery is logged."""
     if not task.reached and reached != []:
         activity_logs.email_sent(work, task, host.clock.now())
     if reached is None:

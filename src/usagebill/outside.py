@@ -1,4 +1,4 @@
-"""Who does the jobs that talk to somebody outside, or take long: one row for each kind of them."""
+"""Handlers of jobs that call outside services, or take long: one row for each kind."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ L = TypeVar("L", bound=Task)
 
 @dataclass(frozen=True, slots=True)
 class OutsideHandler(Generic[L]):
-    """Who does the leased tasks of a type, while no transaction is open, at least once."""
+    """The handler of a type of leased task, run at least once, while no transaction is open."""
 
     task_type: type[L]
     act: Callable[[JobHost, Organization, Job, L], None]
 
     def perform(self, host: JobHost, organization: Organization, job: Job) -> None:
-        """Do the task of the job."""
+        """Perform the job's task."""
         self.act(host, organization, job, task_of(self.task_type, job))
 
 
@@ -51,7 +51,7 @@ def _outside(
     return task_type.kind, OutsideHandler(task_type, act)
 
 
-# Webhooks stand apart: `delivery.Deliveries`.
+# Webhooks are separate: `delivery.Deliveries`.
 OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
     (
         _outside(CheckVatNumber, check_vat_number),
@@ -63,5 +63,5 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
     )
 )
 
-# Those that ask one question each: many share a commit.
+# Jobs that make one request each: many share a commit.
 CALLS: dict[str, Call[Any, Any, Any]] = {call.task_type.kind: call for call in (CHARGES, ERRANDS)}

@@ -37,7 +37,7 @@ def amounts(most: int = 1000, *, decimals: int = 6) -> SearchStrategy[str]:
 
 
 def price_lists(*charge_models: str) -> SearchStrategy[PriceList]:
-    """Valid price lists of these charge models, by default of all that price units alone."""
+    """Valid price lists of these charge models, by default of all that depend on units alone."""
     from hypothesis import strategies as st
 
     chosen = charge_models or tuple(_PROPERTIES)

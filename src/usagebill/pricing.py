@@ -1,4 +1,4 @@
-"""Pricing without a database: what units cost under a charge model, in one call.
+"""Pricing without a database: the price of units under a charge model, in one call.
 
 >>> from usagebill.pricing import price
 >>> price("package", {"amount": "5", "package_size": 100, "free_units": 0}, 101)
@@ -28,7 +28,7 @@ __all__ = ["AMOUNT_KEYS", "Number", "price", "price_cents", "with_price_texts"]
 
 Number: TypeAlias = int | Decimal | str
 
-# The properties of charge models that are amounts, rates or quantities with decimals: texts, once they are stored.
+# The decimal properties of charge models (amounts, rates, quantities), which are stored as strings.
 AMOUNT_KEYS = frozenset(
     {
         "amount",
@@ -53,14 +53,14 @@ def price(
     amount_cents: Number = 0,
     currency: str = "USD",
 ) -> Decimal:
-    """What `units` cost, in major units of the currency, before rounding. `price_cents` is what a fee comes to.
+    """The price of `units`, in major units of the currency, before rounding. `price_cents` returns the amount of a fee.
 
     `properties` are those of a charge: amounts as `int`, `Decimal` or text. `events` are the quantities of the single
     events, which free events, fixed amounts and bounds of a percentage price depend on; without them all units are one
     event, and with them `units` is by default their sum. `amount_cents` is the sum of the events' own prices, for
     `dynamic` and `custom`.
 
-    Raises `Invalid` for a price list that no charge could have, and `TypeError` for floats and unknown properties.
+    Raises `Invalid` for a price list that is invalid for a charge, and `TypeError` for floats and unknown properties.
     """
     return _priced(charge_model, properties, units, events, amount_cents, currency)[0].amount
 
@@ -74,7 +74,7 @@ def price_cents(
     amount_cents: Number = 0,
     currency: str = "USD",
 ) -> int:
-    """What a fee for `units` comes to, before taxes: cents of `currency`, rounded half away from zero, once.
+    """The amount of a fee for `units`, before taxes: cents of `currency`, rounded once, half away from zero.
 
     Arguments and errors are those of `price`.
     """
@@ -144,9 +144,9 @@ def _check_names(properties: Mapping[str, object], known: Iterable[str], charge_
 
 
 def with_price_texts(properties: Mapping[str, object], place: str = "properties") -> dict[str, object]:
-    """Properties of a charge with their amounts as texts, as they are stored: `{"amount": Decimal("0.25")}` as "0.25".
+    """Properties of a charge with amounts as strings, as they are stored: `{"amount": Decimal("0.25")}` as "0.25".
 
-    Raises `TypeError` for an amount that is a float, which holds no decimal exactly.
+    Raises `TypeError` for a float, which cannot hold decimal amounts exactly.
     """
     return {name: _with_text(name, value, f"{place}.{name}") for name, value in properties.items()}
 

@@ -1,4 +1,4 @@
-"""Payment providers, asked: the jobs that charge, run errands and read notices, while no transaction is open."""
+"""Calls to payment providers: the jobs that charge, run errands and process notices, while no transaction is open."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from usagebill.work import Work
 __all__ = ["CHARGES", "ERRANDS", "answer_of", "compared_with_provider", "receive_notice"]
 
 A = TypeVar("A")
-# More than clocks differ by, and than a charge takes to be answered.
+# More than the difference between clocks, and than the time of a charge.
 _APART = timedelta(hours=1)
 _log = structlog.get_logger("usagebill.payments")
 
@@ -46,7 +46,7 @@ _log = structlog.get_logger("usagebill.payments")
 def answer_of(
     providers: PaymentProviders | None, connection: PaymentConnection, request: Request[A]
 ) -> A | ProviderFailure:
-    """The provider's answer, or why there is none. Raises nothing."""
+    """The provider's answer, or the failure. Raises nothing."""
     if providers is None:
         message = "there is no payment provider to ask"
         return ProviderFailure(kind=FailureKind.UNREACHABLE, code="no_payment_provider", message=message)
@@ -55,7 +55,7 @@ def answer_of(
     except ProviderFailed as problem:
         return problem.failure
     except Exception as problem:
-        # Whoever stands in for a provider may fail in any way: what was asked may have happened.
+        # A substitute for a provider may fail in any way: the request may have succeeded.
         message = f"no answer: {type(problem).__name__}"
         return ProviderFailure(kind=FailureKind.UNREACHABLE, code="network_error", message=message)
 
@@ -77,10 +77,10 @@ def _prepare(work: Work, job: Job, task: AskPaymentProvider) -> _Errand | None:
 
 
 def _ask(host: JobHost, errand: _Errand) -> object | ProviderFailure:
-    connection, asked = errand
-    if isinstance(asked, Notice):
-        return _outcomes(host, connection, asked)
-    return answer_of(host.payment_providers, connection, asked)
+    connection, request = errand
+    if isinstance(request, Notice):
+        return _outcomes(host, connection, request)
+    return answer_of(host.payment_providers, connection, request)
 
 
 def _conclude(work: Work, job: Job, task: AskPaymentProvider, errand: _Errand, answer: Any) -> None:
@@ -88,7 +88,7 @@ def _conclude(work: Work, job: Job, task: AskPaymentProvider, errand: _Errand, a
     conclude(work, job, task, errand[0], answer)
 
 
-# Everything that providers are asked besides charges, and what their notices mean.
+# All requests to providers except charges, and the translation of their notices.
 ERRANDS = Call(AskPaymentProvider, _prepare, _ask, _conclude)
 
 
@@ -100,14 +100,14 @@ def _outcomes(host: JobHost, connection: PaymentConnection, notice: Notice) -> t
     except ProviderFailed as problem:
         return problem.failure
     except Exception as problem:
-        # It lacks something that such notices have: nobody can make anything of it but a person.
+        # It lacks a field that such notices have: only an operator can tell what it means.
         return (Unhandled(reason=f"it cannot be read: {type(problem).__name__}", known=False),)
 
 
 def receive_notice(
     host: JobHost, kind: str, organization_id: str, code: str | None, headers: Mapping[str, str], body: bytes
 ) -> bool:
-    """Store the events of a message from outside, if it is the provider's, to be acted upon at once; whether it is."""
+    """Store the events of an incoming message for processing at once; False if it is not genuine."""
 
     def look(tx: Transaction) -> tuple[Organization, PaymentConnection] | None:
         organization = tx.get(Organization, organization_id)
@@ -131,9 +131,9 @@ def receive_notice(
 
 
 def compared_with_provider(host: JobHost, organization: Organization, code: str, since: datetime) -> list[Difference]:
-    """What differs between our payments and refunds and the books of the connection's provider, from `since` on.
+    """The differences between our payments and refunds and those of the connection's provider, from `since` on.
 
-    Raises `NotFound` for the connection, and `ProviderFailed` if the provider does not give its list.
+    Raises `NotFound` for the connection, and `ProviderFailed` if the provider does not return its list.
     """
     until = host.clock.now()
 
@@ -143,11 +143,11 @@ def compared_with_provider(host: JobHost, organization: Organization, code: str,
         if connection is None:
             raise NotFound("payment_connection", code)
         of_connection = eq("connection_id", connection.id)
-        # A charge is made after its payment, and a refund after both.
+        # A charge is made after its payment record, and a refund after both.
         recent = of_connection, at_least("created_at", since - _APART)
         return connection, scoped.find(Payment, *recent), scoped.find(RefundAttempt, *recent)
 
-    # The list first: what is charged meanwhile would otherwise be missing in it.
+    # The list first: otherwise charges made meanwhile would be missing from it.
     connection, _, _ = host.ask(look)
     answer = answer_of(host.payment_providers, connection, ListCharges(since=since, until=until + _APART))
     if isinstance(answer, ProviderFailure):

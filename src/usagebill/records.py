@@ -1,7 +1,7 @@
-"""Records as library users get them: those of the core, with whatever else the API shows as further attributes.
+"""Records as library users get them: those of the core, with all other API fields as further attributes.
 
-`invoice.total_due_amount_cents` is what the API shows under that name; `invoice.fees` and `plan.charges` are records
-themselves. What is not stored with a record is read when it is first asked for, and kept.
+`invoice.total_due_amount_cents` is the API field of that name; `invoice.fees` and `plan.charges` are records
+themselves. Values that are not stored with a record are read on first access, and cached.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ R = TypeVar("R")
 
 
 class Viewer(Protocol):
-    """What a record asks for what is not stored with it: `Billing`."""
+    """The source of values that are not stored with a record: `Billing`."""
 
     def reading(self, question: Callable[[Reader], T]) -> T: ...
     def view(self, record: object) -> Any: ...
 
 
-# Attributes that are records: kind -> name -> how they are found.
+# Attributes that are records: kind -> name -> their look-up.
 RELATED: Mapping[type, Mapping[str, Callable[[Reader, Any], Any]]] = {
     Invoice: {"fees": fees_of_invoice},
     Plan: {
@@ -50,7 +50,7 @@ RELATED: Mapping[type, Mapping[str, Callable[[Reader, Any], Any]]] = {
 
 
 class _Shown:
-    """A record with what else the API shows of it. Equal to the record that it stands for."""
+    """A record with the other fields of the API. Equal to the record of the core."""
 
     _kind: type
 
@@ -81,7 +81,7 @@ class _Shown:
 
 @cache
 def further_fields(kind: type) -> frozenset[str]:
-    """What the view of a kind of record has that the record itself has not."""
+    """The fields that a kind's view has and its record lacks."""
     view = VIEWS.get(kind)
     if view is None or not dataclasses.is_dataclass(kind):
         return frozenset()
@@ -93,14 +93,14 @@ def further_fields(kind: type) -> frozenset[str]:
 
 @cache
 def shown_kind(kind: type) -> type | None:
-    """The class of `kind` with all that the API shows; None if a record has all of it already."""
+    """The class of `kind` with all API fields; None if the record has them all."""
     if not further_fields(kind):
         return None
     return type(kind.__name__, (_Shown, kind), {"_kind": kind, "__doc__": _documentation(kind), "__module__": __name__})
 
 
 def _documentation(kind: type) -> str:
-    """What `help()` says of a record: what it is, and what each field that the API shows of it means."""
+    """The `help()` text of a record: its description, and the meaning of each API field."""
     shown = get_type_hints(VIEWS[kind])["return"]
     name = shown.__name__.removesuffix("View")
     fields = [f"{field}: {shown_field(name, field).about}" for field in get_type_hints(shown)]
@@ -115,7 +115,7 @@ def presented(viewer: Viewer, result: Any, again: Callable[[int], Any] | None) -
         return Pages(items=items, page=result.page, per_page=result.per_page, total_count=result.total_count, ask=ask)
     if isinstance(result, list):
         return [_presented_one(viewer, item) for item in result]
-    if type(result) is tuple:  # an event is a named tuple, and stays one
+    if type(result) is tuple:  # an event remains a named tuple
         return tuple(_presented_one(viewer, item) for item in result)
     return _presented_one(viewer, result)
 
@@ -134,10 +134,10 @@ def _presented_one(viewer: Viewer, record: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pages(Page[R], Generic[R]):
-    """One page of a list, which goes on by itself: `for invoice in billing.invoices.list()` meets every one.
+    """One page of a list, which continues by itself: `for invoice in billing.invoices.list()` yields every invoice.
 
-    Each page is read when it is reached. What is added meanwhile at the front of the list is not met, and nothing is
-    met twice; what is deleted meanwhile may make a record be skipped.
+    Each page is read when it is reached. Records added meanwhile at the front of the list are not yielded, and none is
+    yielded twice; a deletion meanwhile may cause a record to be skipped.
     """
 
     ask: Callable[[int], Pages[R]] | None = dataclasses.field(default=None, repr=False, compare=False)
@@ -157,7 +157,7 @@ class Pages(Page[R], Generic[R]):
 
 
 def view_of(reader: Reader, record: Any) -> Any:
-    """What the API shows of anything that an operation gives: a record, some of them, a text, or nothing."""
+    """The API's view of an operation's result: a record, several, a text, or nothing."""
     if isinstance(record, _Shown):
         record = record.__dict__.get("record", record)
     if isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], ChargeFilter):
@@ -181,7 +181,7 @@ def view_of(reader: Reader, record: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """`value` with nothing in it that `json.dumps` does not know: a decimal is a number if a float holds it exactly."""
+    """`value` in types that `json.dumps` accepts: a decimal is a number if a float holds it exactly."""
     if isinstance(value, Decimal):
         if value == value.to_integral_value() and "." not in str(value):
             return int(value)

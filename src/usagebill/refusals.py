@@ -1,4 +1,4 @@
-"""Refusals in words: what a request lacks or has wrong, at which place of it, with which value, and what to do."""
+"""Refusals in words: what is missing or wrong in a request, where, with which value, and how to fix it."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ __all__ = ["word"]
 
 _LONGEST = 80
 _MOST_VALUES = 12
-# So many parts of a batch are named in one message; `messages` has all.
+# The number of parts of a batch named in one message; `messages` has all.
 _MOST_TEXTS = 10
 _HIDDEN = "(not shown)"
 _CURRENCY_FIELDS = frozenset({"currency", "amount_currency", "default_currency"})
-# Codes that the description of the field goes with.
+# Codes whose text includes the field's description.
 _EXPLAINED = frozenset({"value_is_mandatory", "value_is_invalid", "invalid_format", "invalid_value", "invalid_type"})
-# What stands for a record in refusals -> the field that names it.
+# A record's name in refusals -> the field that identifies it.
 _NAMED_BY = {
     "billable_metric": "billable_metric_code",
     "coupon": "coupon_code",
     "customer": "external_customer_id",
     "plan": "plan_code",
 }
-# An item of a list that is refused by itself: what was sent, and its errors as text.
+# A list item refused by itself: the item, and its errors as text.
 _ECHOED = frozenset({"params", "errors"})
 _PLACE = re.compile(r"[^.\[\]]+|\[\d+\]")
 _ABSENT = object()
@@ -65,11 +65,11 @@ def word(
     near: str | None = None,
     prefix: str = "svc_",
 ) -> None:
-    """Write the messages of a refusal, unless somebody has.
+    """Write the messages of a refusal, unless it has some.
 
-    `sent` is what was sent, `kind` the input class that it was read into, and `path` what the operation acts on. Values
-    of fields named in `secrets` are not shown, nor those of `SECRETS`. `near` is a name that may have been meant by one
-    that is unknown, and `prefix` what fields of the service's own ids begin with in the request.
+    `sent` is the body, `kind` the input class that it was read into, and `path` the parameters of the path. Values of
+    fields named in `secrets` or `SECRETS` are not shown. `near` suggests a known name for an unknown one, and `prefix`
+    begins the names of the service's own ids in the request.
     """
     if problem.message:
         return
@@ -143,7 +143,7 @@ def _unreadable(code: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as JSON would show it, in at most 80 characters."""
+    """A value as JSON, in at most 80 characters."""
     if isinstance(value, str):
         text = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     elif value is None or isinstance(value, bool):
@@ -154,14 +154,14 @@ def shown(value: object) -> str:
         text = "[...]" if value else "[]"
     else:
         text = str(value)
-    # A value of a megabyte is not looked at to its end: no more than its beginning is shown.
+    # A value of a megabyte is not read to its end: only its beginning is shown.
     text = text[: _LONGEST + 1]
     text = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 class _Request:
-    """What was sent, searched for the fields that a refusal names."""
+    """The body of a request, searched for the fields that a refusal names."""
 
     def __init__(self, sent: Mapping[str, object], kind: type | None, secrets: frozenset[str], prefix: str) -> None:
         self._sent = sent
@@ -181,7 +181,7 @@ class _Request:
         return {field: [self._prefixed(text) for text in inner] for field, inner in texts}
 
     def _prefixed(self, text: str) -> str:
-        """The text with the place as its sender wrote it."""
+        """The text with the prefix of ids that the sender used."""
         place, colon, message = text.partition(":")
         return place.replace("svc_", self._prefix) + colon + message
 
@@ -199,7 +199,7 @@ class _Request:
                 yield field, self._of_field(field, [str(code) for code in codes], place)
 
     def _item(self, field: str) -> str:
-        """The place of an item that is named by its position in the list that was sent."""
+        """The place of an item that is named by its position in the list."""
         if not field.isdigit():
             return field
         lists = [name for name, value in self._sent.items() if isinstance(value, (list, tuple))]
@@ -229,7 +229,7 @@ class _Request:
         described, hint = self._described(place)
         if value is _ABSENT or (value in (None, "") and code == "value_is_mandatory"):
             subject = ""
-            # What is not there is missing, whatever the code calls it: clients know the reference's codes.
+            # An absent field is missing, whatever its code is called: clients know the reference's codes.
             if code == "value_is_invalid" and described is not None and self._sent:
                 meaning = "is missing"
         else:
@@ -256,7 +256,7 @@ class _Request:
         return any(part.lower() in self._secrets for part in _PLACE.findall(place))
 
     def _prices(self, place: str, value: object) -> Iterator[Any]:
-        """Errors in the prices at this place, if there are any: the charge beside them names the model."""
+        """Errors in the prices at this place, if there are any; the charge that holds them names the model."""
         if place.rpartition(".")[2] != "properties" or not isinstance(value, Mapping):
             return
         parts = _PLACE.findall(place)[:-1]
@@ -272,7 +272,7 @@ class _Request:
             parts = parts[:-1]
 
     def _find(self, place: str) -> tuple[str, object]:
-        """Where a field stands and what it holds: at `place`, or wherever there is only one of its name."""
+        """A field's place and value: at `place`, or anywhere if there is only one of its name."""
         value = _value_at(self._sent, _PLACE.findall(place))
         if value is not _ABSENT:
             return place, value
@@ -285,12 +285,12 @@ class _Request:
         return place, _ABSENT
 
     def place_of(self, value: str) -> str:
-        """The place of a value that was sent once; empty if it was not, or several times."""
+        """The place of a value that occurs exactly once; otherwise empty."""
         places = [path for path, inner in _leaves(self._sent) if inner == value]
         return places[0] if len(places) == 1 else ""
 
     def _described(self, place: str) -> tuple[Field | None, Any]:
-        """What the reference says of the field at this place, and its type."""
+        """The reference's description of the field at this place, and its type."""
         kind: Any = self._kind
         described, hint = None, None
         for part in _PLACE.findall(place):
@@ -352,10 +352,10 @@ _MOST_LEAVES = 2000
 def _leaves(sent: object) -> Iterator[tuple[str, object]]:
     """All that was sent, each with its place; of huge requests the beginning."""
     pending: list[tuple[str, object]] = [("", sent)]
-    seen = 0
-    while pending and seen < _MOST_LEAVES:
+    visited = 0
+    while pending and visited < _MOST_LEAVES:
         place, value = pending.pop()
-        seen += 1
+        visited += 1
         if place:
             yield place, value
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Rehearsals: what the next due jobs and a caller's change come to, computed on a snapshot while others write."""
+"""Rehearsals: the results of the next due jobs or of a caller's change, computed on a snapshot while others write."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["FEWEST_ALIKE", "Prepared", "Rehearsals", "Runs", "Together"]
 
 T = TypeVar("T")
 
-# How many jobs are computed before the lock is taken; among how many of those that are due they are chosen while other
-# workers take the first ones; and for how many batches that goes on.
+# The jobs computed before the lock is taken; the number of due jobs they are chosen from while other workers take the
+# first ones; and the number of batches for which that continues.
 _AHEAD = 48
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 200
@@ -40,15 +40,15 @@ _KEEPS_AWAY = 200
 # others take the first ones.
 FEWEST_ALIKE = 4
 _FEWEST_SHARED = 16
-# So many cohorts of a run are kept from batch to batch: one for each plan.
+# The cohorts of a run kept from batch to batch: one for each plan.
 _KEPT_COHORTS = 5
-# How many seconds something is computed ahead for one batch.
+# The seconds spent on computing ahead for one batch.
 _LONGEST_AHEAD = 0.5
-# As of how many instants a change is run before it counts under the lock.
+# The number of instants at which a change is run before it counts under the lock.
 _MOST_INSTANTS = 4
 
 
-# Records and jobs that show no number of an invoice.
+# Records and jobs that do not contain an invoice number.
 _UNNUMBERED = frozenset({BillingPeriod, Fee})
 _UNNUMBERED_TASKS = frozenset({BillCustomer.kind, MarkOverdue.kind})
 
@@ -58,16 +58,16 @@ class GoneToOthers(Exception):
 
 
 class NotTogether(Exception):
-    """What was worked out together still stands, but cannot be stored."""
+    """Results computed together are still valid, but cannot be stored."""
 
 
 class _PlanFails(Exception):
-    """What was planned cannot be stored as it is."""
+    """The planned writes cannot be stored as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A job done on a snapshot: all that it has written, logs included, and what that was worked out from.
+    """A job run on a snapshot: all its writes, including logs, and the observation they were computed from.
 
     `before_logs` is the same without logs. `work` has its messages.
     """
@@ -78,7 +78,7 @@ class _Plan:
     writes: Writes
 
     def holds(self, work: Work, job: Job) -> bool:
-        """Whether the job would do the same now. It may have been put off, or dropped and scheduled again."""
+        """Whether the job would do the same now. It may have been postponed, or dropped and rescheduled."""
         observations = (self.observation, *(known.observation for known in self.work.ahead.values()))
         return (
             job == self.writes.job
@@ -87,7 +87,7 @@ class _Plan:
         )
 
     def store(self, work: Work) -> None:
-        """Write everything. Raises an exception if that cannot be."""
+        """Write everything. Raises an exception if that is impossible."""
         tx, numberings = work.tx, self.work.numberings
         numbers = [tuple(map(tx.next_number, taken.series)) for taken in numberings]
         if numbers == [taken.numbers for taken in numberings]:
@@ -98,7 +98,7 @@ class _Plan:
             self._renumbered(numbers).store(tx)
 
     def _renumbered(self, numbers: Sequence[Sequence[int]]) -> Writes:
-        """The writes but for logs, with these numbers. Raises an exception if others of them may show some."""
+        """The writes except logs, with these numbers. Raises an exception if other writes may contain numbers."""
         records: dict[tuple[type, str], object] = {}
         writes = self.before_logs
         for record in (*writes.inserted, *writes.replaced):
@@ -122,7 +122,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The invoices of customers who are billed alike, worked out together and stored in one go."""
+    """The invoices of customers who are billed alike, computed together and stored at once."""
 
     organization: Organization
     settings: Settings
@@ -132,28 +132,28 @@ class Together:
 
     @property
     def keys(self) -> frozenset[JobKey]:
-        """What names their jobs."""
+        """The identities of their jobs."""
         return frozenset((self.organization.id, planned.job.key) for planned in self.invoices)
 
     def is_stored(self, tx: Transaction, organization: Organization, instant: datetime, batch: Batch) -> bool:
-        """Write all of them, if each job would do the same now; False if nothing was written.
+        """Write all of them if each job would do the same now; False if nothing was written.
 
-        The batch gets their messages. Raises `GoneToOthers` or `NotTogether` if it cannot be; nothing is written then
-        either.
+        The batch gets their messages. Raises `GoneToOthers` or `NotTogether` if that is impossible; then nothing is
+        written either.
         """
         jobs = [planned.job for planned in self.invoices]
         if not tx.jobs.are_claimable(instant, jobs):
             known = {job.key: job for job in tx.jobs.named([job.key for job in jobs])}
             if any(known.get(job.key) != job for job in jobs):
                 raise GoneToOthers
-            # Something else of a customer is due before.
+            # Another job of one of the customers is due before.
             return False
         if organization != self.organization or not tx.still_holds(self.observation):
             return False
         try:
             stored = tx.savepoint(lambda: tx.unchecked(partial(self._store, tx)))
         except Exception as problem:
-            # Nothing of it is left. Doing the jobs one by one shows whose fault it is.
+            # Everything was rolled back. Running the jobs one by one shows which one is at fault.
             raise NotTogether from problem
         # They are logged.
         tx.take_changes()
@@ -166,7 +166,7 @@ class Together:
         reader = Reader(tx, self.organization, self.invoices[0].job.due_at, self.settings)
         taken = iter(tx.next_numbers([name for planned in self.invoices for name in planned.series]))
         encoded = dict(self.encoded)
-        # Rows of one kind are written together, invoices before what belongs to them.
+        # Rows of one kind are written together, invoices before their dependents.
         kinds: dict[type, list[object]] = {}
         stored = []
         for planned in self.invoices:
@@ -186,8 +186,8 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is computed for a job: some results that it will need, and all that it will write if that is known; or what
-    is stored `together` with the jobs of others.
+    """The precomputed part of a job: results that it will need, and all its writes if they are known; or the group with
+    which it is stored `together`.
     """
 
     ahead: Ahead
@@ -195,21 +195,21 @@ class Prepared:
     together: Together | None = None
 
     def is_stored(self, work: Work, job: Job) -> bool:
-        """Write what was planned for the job, if it would do the same now; False if it has to be done."""
+        """Store the job's planned writes if it would do the same now; False if it has to be run."""
         plan = self.plan
         if plan is None or not plan.holds(work, job):
             return False
         try:
             work.tx.savepoint(lambda: work.tx.unchecked(partial(plan.store, work)))
         except Exception:
-            # Nothing of it is left. Doing the job shows whether anything is wrong with it.
+            # Everything was rolled back. Running the job shows whether it is at fault.
             return False
         work.take_over(plan.work)
         return True
 
 
 class Rehearsals:
-    """What a worker has computed for the next jobs of a store, and has not stored yet."""
+    """A worker's computed and not yet stored results for the next jobs of a store."""
 
     def __init__(
         self,
@@ -224,47 +224,47 @@ class Rehearsals:
         self._organization_of = organization_of
         self._terms = terms
         self._now = now
-        # How many customers are billed together, and how many jobs are computed ahead.
+        # The number of customers billed together, and of jobs computed ahead.
         self._group_size = store.group_size
         self._ahead = max(_AHEAD, self._group_size)
-        # Who can be followed, of which organization and instant.
+        # The cohorts that others can be billed like, with their organization and instant.
         self._cohorts: list[tuple[tuple[Organization, datetime], Cohort]] = []
-        # For how many batches more this worker keeps away from the first jobs, since others take those; and where it
-        # begins instead, as a part of the jobs of their instant.
+        # For how many more batches this worker avoids the first jobs, because others take those; and its start instead,
+        # as a fraction of the jobs of that instant.
         self._keeps_away = 0
         self._place = 0.0
         # Whether processes can reserve jobs.
         self._reserves = False
-        # Whether all that is computed now is due at one instant.
+        # Whether all jobs computed now are due at one instant.
         self._is_one_instant = False
-        # What was worked out together did not stand: next time it is not tried.
+        # Results computed together were no longer valid: next time this is not tried.
         self._is_stale = False
         self._left: dict[JobKey, Prepared] = {}
         self._counted: dict[JobKey, JobRuns] = {}
         self._snapshot: Snapshot | None = None
 
     def covers(self, job: Job) -> bool:
-        """Whether what the job comes to is computed ahead."""
+        """Whether the job's results are computed ahead."""
         return self._store.reads_beside_writes and is_worked_out_ahead(job)
 
     def prepared(self, instant: datetime) -> dict[JobKey, Prepared]:
-        """The results of the next jobs, those left from the last batch if there are any.
+        """The results of the next jobs; those left over from the last batch, if there are any.
 
-        They are the first due jobs or, if other workers have just taken those, some further on.
+        These are the first due jobs or, if other workers have just taken those, later ones.
         """
         if not self._left and self._store.reads_beside_writes:
             self._left = self._store.read(None, partial(self._rehearsed, instant=instant))
         return self._left
 
     def recall(self, tx: Transaction) -> None:
-        """Have the write of a batch take over what was read for it, as far as that is unchanged."""
+        """Let the write of a batch reuse what was read for it, as far as it is unchanged."""
         if self._left and self._snapshot is not None:
             tx.recall(self._snapshot)
 
     def claimed(
         self, tx: Transaction, instant: datetime, worked_out: Iterator[JobKey], batch: Batch, *, immediate: bool
     ) -> Job | None:
-        """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
+        """The next job of a batch: first those computed ahead, then any other; None if the batch ends here."""
         for organization_id, key in worked_out:
             if (organization_id, key) in batch.passed:
                 continue
@@ -275,14 +275,15 @@ class Rehearsals:
         job = tx.jobs.claim(instant, immediate=immediate)
         if job is None or immediate:
             return job
-        # What is left of a group that others have done in part is computed again first.
+        # A group partly done by other workers is recomputed first.
         is_left = (job.organization_id, job.key) in batch.passed
         return None if is_left or (batch.done and self.covers(job)) else job
 
     def are_stored(self, tx: Transaction, prepared: Prepared, instant: datetime, batch: Batch) -> bool:
-        """Write what was worked out together with a job, if it was and still stands; False if the job is to be done.
+        """Store the group computed together with a job, if there is one and it is still valid; False if the job must be
+        run.
 
-        What another worker has done in part is passed over.
+        A group partly done by another worker is skipped.
         """
         together = prepared.together
         if together is None:
@@ -294,7 +295,7 @@ class Rehearsals:
         except GoneToOthers:
             batch.gone += 1
             if self._is_one_instant:
-                # The others of the group are worked out again; nothing that is left here is due later.
+                # The rest of the group is recomputed; nothing left here is due later.
                 batch.passed |= together.keys
                 return True
             is_stored = False
@@ -308,19 +309,19 @@ class Rehearsals:
         return True
 
     def keep(self, untouched: Iterator[JobKey], batch: Batch) -> None:
-        """Keep the results that a batch did not come to, unless some of them were stale."""
+        """Keep the results that a batch did not get to, unless some were stale."""
         self._is_stale = batch.is_faulty
         self._left = {} if batch.is_stale else {key: self._left[key] for key in untouched if key not in batch.passed}
         if not self._left:
             self._snapshot = None
         if batch.gone:
-            # Two workers begin at either end; where there are more, they move until nobody is met.
+            # Two workers begin at opposite ends; more workers move until none of them collide.
             self._keeps_away, self._place = _KEEPS_AWAY, random() if self._keeps_away else 1.0
         else:
             self._keeps_away = max(0, self._keeps_away - 1)
 
     def runs_of(self, job: Job) -> JobRuns | None:
-        """What has been counted for a job, which runs now; None if it may count what it likes under the lock."""
+        """The counts made for a job that runs now; None if it may count freely under the lock."""
         if not self._store.reads_beside_writes:
             return None
         runs = self._counted.pop((job.organization_id, job.key), None) or JobRuns()
@@ -328,7 +329,7 @@ class Rehearsals:
         return runs
 
     def count(self, job: Job, runs: JobRuns, wanted: CountWanted) -> None:
-        """Count on a snapshot what a job has wanted, for its next run."""
+        """Make the counts that a job wanted on a snapshot, for its next run."""
         self._store.read(job.organization_id, partial(runs.count, wanted=wanted))
         self._counted[job.organization_id, job.key] = runs
 
@@ -354,7 +355,7 @@ class Rehearsals:
                 if (job.organization_id, job.key) in results:
                     continue
                 if monotonic() - start > _LONGEST_AHEAD and results:
-                    # What follows would be done before it.
+                    # The following jobs would be done before it.
                     return results
                 scoped = tx.scoped(job.organization_id)
                 made = self._prepared(scoped, scoped, job, partial(numbers.next, scoped))
@@ -362,10 +363,10 @@ class Rehearsals:
         return results
 
     def _next_jobs(self, tx: Snapshot, instant: datetime) -> list[Job]:
-        """The jobs to compute: the first ones or, while other workers have those, some further on of the same instant,
-        since what is due later is to come after all of these.
+        """The jobs to compute: the first ones or, while other workers have those, later ones of the same instant,
+        because jobs due afterwards must come after all of these.
 
-        Where processes cannot reserve jobs, each stays at a place of its own, which moves with the jobs that are left.
+        If processes cannot reserve jobs, each keeps its own position, which moves with the remaining jobs.
         """
         if not self._keeps_away:
             covered = list(takewhile(self.covers, tx.jobs.ready(instant, self._ahead)))
@@ -375,7 +376,7 @@ class Rehearsals:
                 return covered
             self._keeps_away = _KEEPS_AWAY
         count = tx.jobs.first_of_one_instant(instant, _CONTENDED_WINDOW)
-        # Towards the end of a run what is left is shared in smaller parts.
+        # Towards the end of a run, the remaining jobs are shared in smaller portions.
         at_most = min(self._ahead, max(_FEWEST_SHARED, count // 3))
         if self._reserves:
             covered = list(takewhile(self.covers, tx.jobs.ready(instant, count)))
@@ -385,8 +386,8 @@ class Rehearsals:
         return list(takewhile(self.covers, tx.jobs.ready(instant, min(at_most, count - first), first)))
 
     def _alike_results(self, tx: Snapshot, jobs: Sequence[Job], numbers: _Numbers) -> dict[JobKey, Prepared]:
-        """The results of those of the jobs whose customers are billed alike: like one of an earlier batch, or like one
-        that is billed now.
+        """The results of jobs with customers who are billed alike: like one of an earlier batch, or like one billed
+        now.
         """
         organization, left = self._organization_of(tx, jobs[0].organization_id), list(jobs)
         results: dict[JobKey, Prepared] = {}
@@ -422,14 +423,14 @@ class Rehearsals:
     def _together(
         self, tx: Snapshot, organization: Organization, cohort: Cohort, jobs: Sequence[Job], numbers: _Numbers
     ) -> dict[JobKey, Prepared]:
-        """What those of the jobs come to that are alike, group by group."""
+        """The results of jobs that are alike, group by group."""
 
         results: dict[JobKey, Prepared] = {}
         for start in range(0, len(jobs), self._group_size):
             some = jobs[start : start + self._group_size]
 
-            def look(seen: Snapshot, some: Sequence[Job] = some) -> list[AlikeInvoice]:
-                reader = Reader(seen, organization, some[0].due_at, self._settings)
+            def look(observed: Snapshot, some: Sequence[Job] = some) -> list[AlikeInvoice]:
+                reader = Reader(observed, organization, some[0].due_at, self._settings)
                 return cohort.invoices(reader, some, partial(numbers.next_of, tx), self._now())
 
             invoices, observation = tx.observed(look)
@@ -441,8 +442,8 @@ class Rehearsals:
     def _prepared(self, tx: Snapshot, noted: Snapshot, job: Job, foreseen_number: Callable[[str], int]) -> Prepared:
         organization = self._organization_of(tx, job.organization_id)
 
-        def rehearse(seen: Snapshot) -> tuple[Rehearsal, Writes | None, Writes | None]:
-            planning = Planning(tx, seen, foreseen_number)
+        def rehearse(observed: Snapshot) -> tuple[Rehearsal, Writes | None, Writes | None]:
+            planning = Planning(tx, observed, foreseen_number)
             rehearsal = Rehearsal(noted, organization, job.due_at, self._settings, planning=planning, **self._terms())
             is_done = rehearsal.run(partial(perform, job=job))
             before_logs = planning.writes() if is_done else None
@@ -456,7 +457,7 @@ class Rehearsals:
 
 
 def _in_turn(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    """The jobs in their order: those that follow each other and may be billed alike together, any other by itself."""
+    """The jobs in order: consecutive ones that may be billed alike as a group, any other by itself."""
     places = count()
 
     def group(job: Job) -> tuple[object, ...]:
@@ -467,7 +468,7 @@ def _in_turn(jobs: Iterable[Job]) -> Iterator[list[Job]]:
 
 
 class _Numbers:
-    """The numbers that jobs will take if nobody else takes any: of each organization and series, the last one."""
+    """The last number of each organization and series, from which jobs take theirs if no other worker takes any."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str | None, str], int] = {}
@@ -488,23 +489,23 @@ class _Numbers:
 
 
 class Runs:
-    """The runs of one change: it is rolled back if it needs many events counted or a bill of many subscriptions, and
-    run again with the counts and the bill.
+    """The runs of one change: it is rolled back if it needs a count of many events or a bill of many subscriptions, and
+    rerun with the count and the bill.
 
-    Each run acts as of the instant of the first one, as a job that comes late acts as of when it was due; unless
-    something that the change has read before its first write is not as it was. Then it starts over, as of now.
+    Each run acts as of the instant of the first one, as a late job acts as of the instant it was due, unless a value
+    that the change read before its first write has changed. Then it starts over, as of now.
     """
 
     def __init__(self, store: Store, settings: Settings, organization: Organization) -> None:
         self._store = store
         self._settings = settings
         self._organization = organization
-        # In memory nobody writes while somebody counts.
+        # In memory, nothing is written during a count.
         self.counts = Counts() if store.reads_beside_writes else None
         self.ids = Ids()
         self.ahead: Ahead = {}
         self._at: datetime | None = None
-        self._seen: Observation | None = None
+        self._observed: Observation | None = None
         self._counted = 0
         self._instants = 0
 
@@ -513,8 +514,8 @@ class Runs:
         if self.counts is not None:
             self.counts.begin()
         self.ids.begin()
-        if self._at is None or self._seen is None or not tx.still_holds(self._seen):
-            self._at, self._seen, self.ahead = now, None, {}
+        if self._at is None or self._observed is None or not tx.still_holds(self._observed):
+            self._at, self._observed, self.ahead = now, None, {}
             self._instants += 1
             if self.counts is not None:
                 self.counts.forget()
@@ -523,23 +524,25 @@ class Runs:
         return self._at
 
     def repeated(self, run: Callable[[], T], change: Callable[[Work], object], answers: Answers) -> T:
-        """The result of `run`, one run of the change, repeated with what it wants counted."""
+        """The result of `run`, one run of the change, repeated with the counts that it wants."""
         while True:
             try:
                 return run()
             except (BillWanted, CountWanted) as wanted:
-                # Outside of the transaction, which has been rolled back by now.
+                # Outside the transaction, which has been rolled back by now.
                 self._count(wanted, change, answers)
 
     def _count(self, wanted: BillWanted | CountWanted, change: Callable[[Work], object], answers: Answers) -> None:
-        """Count what the last run wanted; also whatever else the change needs before its first write."""
+        """Make the counts that the last run wanted, and all others that the change needs before its first write."""
         counts, at = self.counts, self._at
         if counts is None or at is None:
             raise wanted
 
         def look(tx: Snapshot) -> None:
-            if self._seen is None:
-                _, self._seen = tx.observed(lambda seen: self._rehearse(change, tx, seen, at, counts, answers))
+            if self._observed is None:
+                _, self._observed = tx.observed(
+                    lambda observed: self._rehearse(change, tx, observed, at, counts, answers)
+                )
                 counts.bills_ahead = False
             if isinstance(wanted, CountWanted):
                 counts.count(tx, wanted)
@@ -552,7 +555,7 @@ class Runs:
         self,
         change: Callable[[Work], object],
         snapshot: Snapshot,
-        seen: Snapshot,
+        observed: Snapshot,
         at: datetime,
         counts: Counts,
         answers: Answers,
@@ -564,7 +567,7 @@ class Runs:
             at,
             self._settings,
             perform=perform,
-            seen=seen,
+            observed=observed,
             answers=answers,
             counts=counts,
             ids=self.ids,

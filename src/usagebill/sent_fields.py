@@ -1,7 +1,7 @@
-"""Sent fields: what of a caller's input would be ignored or cut, at every depth.
+"""Sent fields: the values in a caller's input that would be ignored or truncated, at any depth.
 
-Inputs are read leniently (`inputs.read`), as existing clients of the API expect. Callers who want to know check here:
-the library always, the API if it is asked to.
+Inputs are read leniently (`inputs.read`), as existing clients of the API expect. Strict callers check here: the library
+always, the API on request.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FRACTIONAL = "value_is_not_an_integer"
 _GROUPING = frozenset({"pricing_group_keys", "presentation_group_keys", "grouped_by"})
 _RANGES = frozenset({"graduated_ranges", "volume_ranges", "graduated_percentage_ranges"})
 _OF_RANGES = frozenset({"from_value", "to_value", "per_unit_amount", "flat_amount", "rate"})
-# Classes that may have other fields too: CloudEvents have whatever extensions their sender likes.
+# Classes that may have other fields too: CloudEvents may have any extensions.
 _OPEN = frozenset({"CloudEventFields"})
 
 
 class Slip(NamedTuple):
-    """A field that would not do what its sender meant. `near` is a name that may have been meant."""
+    """A field that would not have the intended effect. `near` is a name that may have been meant."""
 
     path: str
     code: str
@@ -44,13 +44,15 @@ def field_names(kind: type) -> frozenset[str]:
 
 
 def near_field(name: str, kind: type) -> str | None:
-    """The field of an input that may have been meant by an unknown name: one inside another, or one spelled alike."""
+    """The field that an unknown name may have meant: a nested one of that name, or one spelled alike."""
     inside = [f"{outer}.{name}" for outer, field in _hints(kind).items() if field.inner and name in _hints(field.inner)]
     return inside[0] if len(inside) == 1 else near_name(name, _hints(kind))
 
 
 def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[Slip]:
-    """What of `source` an input of `kind` would ignore, or cut to an integer; `path` is where it stands."""
+    """The values in `source` that an input of `kind` would ignore or truncate to an integer; `path` is the place of
+    `source`.
+    """
     hints = _hints(kind)
     model = source.get("charge_model")
     for name, value in source.items():
@@ -61,7 +63,7 @@ def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[
 
 
 class _Field(NamedTuple):
-    """What a field holds: an integer, properties of a charge model, or one or several of an input class."""
+    """The type of a field: an integer, properties of a charge model, or one or several of an input class."""
 
     is_integer: bool
     inner: type | None
@@ -71,7 +73,7 @@ class _Field(NamedTuple):
 
 @cache
 def _hints(kind: type) -> Mapping[str, _Field]:
-    # What is wrong with a range is said by its charge model.
+    # The charge model reports errors in ranges.
     counts = kind not in MODEL_PROPERTIES.values()
     return {name: _field(hint, counts) for name, hint in hints_of(kind).items()}
 
@@ -107,17 +109,17 @@ def _within(field: _Field, value: object, name: str, path: str, model: str | Non
 
 @cache
 def _is_flat(kind: type) -> bool:
-    """Whether nothing can be wrong with an input but the names of its fields."""
+    """Whether only the names of an input's fields can be wrong."""
     return not any(field.is_integer or field.inner or field.is_price for field in _hints(kind).values())
 
 
 def _are_known(names: Set[str], items: Sequence[object]) -> bool:
-    # Batches of events go through here, one after the other.
+    # Batches of events pass through here, event by event.
     return all(isinstance(item, dict) and names >= item.keys() for item in items)
 
 
 def _without(slips: Iterator[Slip], path: str) -> Iterator[Slip]:
-    """Filters are priced by the model of their charge, which they do not name."""
+    """The slips except those at `path`: filters are priced by the model of their charge, which they do not name."""
     return (slip for slip in slips if slip.path != path)
 
 
@@ -133,7 +135,7 @@ def _is_fractional(value: object) -> bool:
 
 
 def _properties(properties: Mapping[str, object], path: str, model: str | None) -> Iterator[Slip]:
-    """What no charge model, or not the one that is named, has among its properties. Null says nothing."""
+    """Properties that no charge model has, or not the one named. Nulls are ignored."""
     known = MODELS.get(model or "")
     keys = {*(known.keys if known is not None else _all_keys()), *_GROUPING}
     if known is not None and known.by_program:

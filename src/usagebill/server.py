@@ -1,4 +1,4 @@
-"""The server: the API over HTTP, with a worker beside it, until it is stopped."""
+"""The server: the API over HTTP and a worker, until it is stopped."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at `host`, on a free port if `port` is 0. Raises `OSError` if it cannot."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    # Connections inherit it. Without it the body of an answer waits for the client to acknowledge the head, 40 ms.
+    # Connections inherit it. Without it, the body of an answer waits 40 ms for the client to acknowledge the head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 class _Server(uvicorn.Server):
-    """Asked to terminate, it first goes on serving for a while in which `/ready` says that it is about to stop."""
+    """On SIGTERM it keeps serving for a while, during which `/ready` reports that it is about to stop."""
 
     def __init__(self, config: uvicorn.Config, drain_seconds: float, on_start: Callable[[], None]) -> None:
         super().__init__(config)
@@ -54,12 +54,12 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().set_exception_handler(self._tell)
         await super().startup(sockets)
         for listener in sockets or ():
-            # uvicorn has made it shorter.
+            # uvicorn has shortened it.
             listener.listen(_BACKLOG)
         self._on_start()
 
     def _tell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # Out of files, asyncio tells it a hundred times a second.
+        # asyncio reports a lack of files a hundred times a second.
         if not isinstance(context.get("exception"), OSError) or "accept" not in context.get("message", ""):
             loop.default_exception_handler(context)
         elif time.monotonic() - self._told_at >= _BETWEEN_WARNINGS_SECONDS:
@@ -95,14 +95,15 @@ def serve(
     drain_seconds: float = 1.0,
     on_start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests on `listener`, and do due jobs with so many workers, until SIGTERM or SIGINT.
+    """Answer requests on `listener`, and run due jobs with this many workers, until SIGTERM or SIGINT.
 
-    At most `connections` are open at a time, fewer if the system lets this process have fewer files open: who has
-    been silent for longest makes room for who comes next. A request's head has to come within `head_seconds`, its body
-    within `body_seconds` and one more for each 16 KiB. Who takes nothing of an answer for `answer_seconds` is left.
+    At most `connections` are open at a time, fewer if the system permits fewer open files: the one silent for longest
+    makes room for a new one. A request's head must arrive within `head_seconds`, its body within `body_seconds` and one
+    more for each 16 KiB. A client that reads nothing of an answer for `answer_seconds` is disconnected.
 
-    On SIGTERM `/ready` turns 503 and requests are still taken for `drain_seconds`, so that a load balancer can look
-    elsewhere. Then, as on SIGINT at once, requests in flight finish, the workers finish their job, and this returns.
+    On SIGTERM `/ready` turns 503 and requests are still accepted for `drain_seconds`, so that a load balancer can move
+    them elsewhere. Then, as on SIGINT at once, requests in flight finish, the workers finish their job, and this
+    returns.
     """
     state: list[_Server] = []
     app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
@@ -119,7 +120,7 @@ def serve(
     )
     server = _Server(config, drain_seconds, on_start)
     state.append(server)
-    # uvicorn raises the signal once more when it is done: it has been heard.
+    # uvicorn raises the signal once more when it is done; it has been handled.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Settings: what an installation chooses once."""
+"""The settings of an installation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAIL_PORTS = {"smtp": 25, "smtps": 465}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """Who takes e-mails to send. `tls`: from the start, always (STARTTLS), offered (STARTTLS if it is), or never."""
+    """A mail server. `tls`: from the start, always (STARTTLS), offered (STARTTLS if it is), or never."""
 
     host: str
     port: int
@@ -30,9 +30,8 @@ class MailServer:
     def at(cls, url: str) -> MailServer:
         """The server at `smtp://user:password@host:587?starttls=always` (or `offered`, `never`) or `smtps://host`.
 
-        User and password are percent-encoded. Without `starttls` it is `always` with a user and `offered` without.
-        Ports are 25 and 465 unless given. Raises `ValueError`, which does not repeat the password, nor does anything
-        that its traceback leads to.
+        User and password are percent-encoded. Without `starttls` it is `always` with a user and `offered` without. The
+        default ports are 25 and 465. Raises `ValueError`; neither it nor its traceback contains the password.
         """
         server = cls._understood(url)
         if isinstance(server, str):
@@ -42,7 +41,7 @@ class MailServer:
 
     @classmethod
     def _understood(cls, url: str) -> MailServer | str:
-        """The server at `url`, or why there is none."""
+        """The server at `url`, or the problem with it."""
         try:
             parts = urlsplit(url)
             port = parts.port or _MAIL_PORTS[parts.scheme]
@@ -71,7 +70,7 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`id_prefix` leads the names of service-owned ids (`svc_id`) in bodies, query parameters and headers.
+    """`id_prefix` begins the names of service-owned ids (`svc_id`) in bodies, query parameters and headers.
 
     It is lower-case letters and digits, then an underscore; ValueError otherwise. The API and the command line refuse
     one that other fields begin with, such as `external_`.
@@ -79,27 +78,24 @@ class Settings:
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
     `requests_per_minute` bounds the requests of each API key, for each process that serves; None sets no bound.
     `webhook_timeout` is in seconds, for all of one attempt; `vat_registry_timeout` likewise. `webhook_attempts`: a
-    message is given up after so many; 24 take three days, 3 take 22 seconds.
-    `private_networks`: whether webhooks may be sent to addresses that are not on the public internet. `auto` allows it
-    while the store holds one organization: several would reach what is behind the firewall that they share.
-    `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
-    `smtp_url` is the mail server that e-mails are given to (`MailServer.at`); without it none is sent. They come from
-    `email_from`, else from the address of the billing entity. `smtp_timeout` is in seconds, for each step.
-    `tax_provider_timeout`, `bridge_timeout` (of accounting systems and CRMs) and `payment_provider_timeout` are in
-    seconds likewise.
-    `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
-    are issued. Their addresses begin with `public_url`. `document_formats`: amounts, dates and addresses as readers
-    of the language expect them (`locale`), or as the reference service writes them.
-    `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond that
-    nothing is written until somebody confirms it (`Billing.clock_watch`).
-    `listed_log_days`: how far lists of activities and requests reach back; None sets no bound. `activity_log_days`,
-    `api_log_days` and `security_log_days` are how long entries of each log are kept, None for ever, 0 not at all.
-    `log_ingestion`: requests that send events are logged too, which slows them down.
-    `metrics_key` opens `/metrics`, as its bearer token; without one there are no metrics. With `ready_max_age`,
-    `/ready` is 503 while a job has been due for so many seconds.
-    `strict`: the API refuses fields that it does not know, and fractions where integers belong, instead of ignoring or
-    cutting them. A request asks for that with the header `Usagebill-Strict: true`.
-    `termination_alert_days` are how many days before its planned end a subscription is announced to end.
+    message is given up after this many; 24 take three days, 3 take 22 seconds. `private_networks`: whether webhooks may
+    be sent to addresses that are not on the public internet. `auto` allows it while the store holds a single
+    organization: several would reach each other's services behind the shared firewall. `vat_registry_url` is the
+    registry that checks EU VAT numbers (`vat_registry.HttpVatRegistry`); without it none is checked. `smtp_url` is the
+    mail server (`MailServer.at`); without it no e-mail is sent. The sender is `email_from`, else the address of the
+    billing entity. `smtp_timeout` is in seconds, for each step. `tax_provider_timeout`, `bridge_timeout` (of accounting
+    systems and CRMs) and `payment_provider_timeout` are in seconds likewise. `documents`: PDF and XML of invoices and
+    credit notes are made on first request, or `at_once` when they are issued. Their URLs begin with `public_url`.
+    `document_formats`: amounts, dates and addresses in the format of the language (`locale`), or of the reference
+    service. `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond
+    that nothing is written until an operator confirms it (`Billing.clock_watch`). `listed_log_days`: how far lists of
+    activities and requests reach back; None sets no bound. `activity_log_days`, `api_log_days` and `security_log_days`
+    are how long entries of each log are kept: None is for ever, 0 not at all. `log_ingestion`: requests that send
+    events are logged too, which slows them down. `metrics_key` is the bearer token of `/metrics`; without one there are
+    no metrics. With `ready_max_age`, `/ready` is 503 while a job has been due for that many seconds. `strict`: the API
+    refuses unknown fields and fractions in integer fields instead of ignoring or truncating them. A single request opts
+    in with the header `Usagebill-Strict: true`. `termination_alert_days`: how many days before its planned end a
+    subscription's termination is announced.
     """
 
     id_prefix: str = "svc_"

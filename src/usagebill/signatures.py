@@ -1,4 +1,4 @@
-"""Signatures: the arguments of an operation as a Python function has them, with their types and what they mean."""
+"""Signatures: the arguments of an operation as a Python function, with their types and meanings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Argument:
 
 
 def arguments_of(path: Sequence[str], inputs: Mapping[str, type], *, paged: bool, operation: str) -> Iterator[Argument]:
-    """The arguments of an operation (`plans.create`): what its path names, the fields of its inputs, and the page."""
+    """The arguments of an operation (`plans.create`): path parameters, the fields of its inputs, and the page."""
     required = required_of(operation)
     fields = [(kind, name, hint) for kind in inputs.values() for name, hint in hints_of(kind).items()]
     clashing = {name for _, name, _ in fields}.intersection(path)
@@ -75,7 +75,7 @@ def arguments_of(path: Sequence[str], inputs: Mapping[str, type], *, paged: bool
 
 
 def path_field(name: str) -> Field:
-    """What a parameter of the path names."""
+    """The description of a path parameter."""
     known = {"external_id": "Your own id of it.", "id": "Its id.", "code": "Its code.", "key": "The key."}
     words = name.removesuffix("_id").removesuffix("_code").removeprefix("external_").replace("_", " ")
     by = "your own id" if name.startswith("external_") else "code" if name.endswith("_code") else "id"
@@ -83,11 +83,11 @@ def path_field(name: str) -> Field:
 
 
 def type_text(hint: Any, name: str, field: Field | None = None) -> str:
-    """A type as a `.pyi` file spells it: names of `usagebill.fields` for what is nested, `Literal` for a set."""
+    """A type as a `.pyi` file spells it: names of `usagebill.fields` for nested values, `Literal` for a set."""
     origin = get_origin(hint)
     values = tuple(str(value) for value in field.values) if field is not None else ()
     if hint is str:
-        if values and name != "kind":  # a connection's kind is often read from somewhere
+        if values and name != "kind":  # a connection's kind often comes from configuration
             return f"Literal[{', '.join(_quoted(value) for value in values)}]"
         return "date | str" if name.endswith(_INSTANTS) else "str"
     if origin in (list, tuple):
@@ -100,7 +100,7 @@ def type_text(hint: Any, name: str, field: Field | None = None) -> str:
     if origin in (Union, types.UnionType):
         return _either(get_args(hint))
     if isinstance(hint, type) and attrs.has(hint):
-        # A price list may come from a file: whoever annotates it as the fields has it checked.
+        # A price list may come from a file; annotate it with the fields to have it checked.
         return f"{fields_name(hint)} | Mapping[str, Any]"
     return {int: "int", bool: "bool", Decimal: "Number", datetime: "date | str"}.get(hint, "object")
 
@@ -150,7 +150,7 @@ def _kind(argument: Argument) -> Any:
 
 
 def documentation(function: Callable[..., object], arguments: Sequence[Argument]) -> str:
-    """The docstring of an operation as `help()` shows it: what it does, then what each argument means."""
+    """The docstring of an operation for `help()`: its effect, then the meaning of each argument."""
     about = inspect.getdoc(function) or ""
     if not arguments:
         return about

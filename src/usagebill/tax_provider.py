@@ -1,4 +1,4 @@
-"""Tax providers over the network: who is asked what customers are taxed with, how, and the job that asks."""
+"""Tax providers over the network: the client that requests taxes, and the jobs that use it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["HttpTaxProvider", "TaxProvider", "ask_tax_provider", "taxes_of"]
 
 
 _LARGEST_ANSWER = 16 * 1024 * 1024
-# What a document is posted to, below the address of the connection.
+# The path that a document is posted to, below the connection's address.
 _PATHS: Mapping[Purpose, str] = {
     Purpose.DRAFT: "draft_invoices",
     Purpose.FINALIZED: "finalized_invoices",
@@ -44,16 +44,16 @@ _PATHS: Mapping[Purpose, str] = {
     Purpose.RETURN: "return_invoices",
 }
 _UNREADABLE = "invalid_response"
-# How much of a provider's names, types and codes, and of its messages, is kept; and how many decimals of its rates.
+# The lengths to which a provider's names, types and codes, and its messages, are cut; and the decimals of its rates.
 _LONGEST_TEXT = 255
 _LONGEST_MESSAGE = 1000
 _RATE_DECIMALS = 30
 
 
 class HttpTaxProvider:
-    """A provider, or a bridge to one, that takes each document as JSON at the address of the connection.
+    """A provider, or a bridge to one, that accepts each document as JSON at the connection's address.
 
-    `docs/tax-providers.md` says what is posted and what is to be answered. `timeout` is in seconds, for connecting,
+    `docs/tax-providers.md` describes the requests and the expected answers. `timeout` is in seconds, for connecting,
     writing and each wait for a part of the answer.
     """
 
@@ -64,7 +64,7 @@ class HttpTaxProvider:
         self._asking.close()
 
     def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
-        """See `TaxProvider`. Raises nothing: whatever goes wrong on the way is a failure."""
+        """See `TaxProvider`. Raises nothing: any error on the way is a failure."""
         headers = {"content-type": "application/json"}
         if connection.api_key:
             headers["authorization"] = f"Bearer {connection.api_key}"
@@ -156,7 +156,7 @@ def _failure(status: int, said: Json) -> ProviderFailure:
 
 
 def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
-    """The answer, if it has the taxes of the items asked about; ValueError otherwise."""
+    """The taxes in the answer. Raises ValueError unless it has those of the requested items."""
     taxed_fees = {str(item["id"]): item for item in said["items"]}
     wanted = [item.id for item in question.items]
     if len(said["items"]) != len(taxed_fees) or set(taxed_fees) != set(wanted):
@@ -188,7 +188,7 @@ def _line(item: TaxedItem, said: Json) -> BreakdownLine:
 
 
 def _cents(item: TaxedItem, value: Json) -> int:
-    """Taxes of an item; below zero for an item that is."""
+    """The taxes of an item; negative for a negative item."""
     if isinstance(value, bool) or not isinstance(value, int) or value * (-1 if item.amount_cents < 0 else 1) < 0:
         raise ValueError(f"not an amount in cents: {value!r}")
     if INVOICE_PART.is_beyond(value):
@@ -209,16 +209,16 @@ def _rate(value: Json) -> Decimal:
 def taxes_of(
     provider: TaxProvider | None, connection: TaxConnection, question: TaxQuestion, *, patient: bool = True
 ) -> ProviderTaxes | ProviderFailure:
-    """What the provider says about a document that is not stored. Without `patient` it is not asked any more."""
+    """The provider's taxes of a document that is not stored. Without `patient` it is no longer asked."""
     if not patient:
         return ProviderFailure(code="too_many_questions", message="what is to be taxed changes all the time")
-    answer = _asked(provider, connection, question)
+    answer = _answer_of(provider, connection, question)
     if isinstance(answer, Reported):
         return ProviderFailure(code=_UNREADABLE, message="the answer has no taxes")
     return answer
 
 
-def _asked(
+def _answer_of(
     provider: TaxProvider | None, connection: TaxConnection, question: TaxQuestion
 ) -> ProviderTaxes | Reported | ProviderFailure:
     if provider is None:
@@ -226,7 +226,7 @@ def _asked(
     try:
         answer = provider.ask(connection, question)
     except Exception as problem:
-        # A provider that fails is one that does not answer.
+        # A provider that raises counts as one that does not answer.
         return _unreachable(problem)
     wanted = question.purpose in CALCULATIONS and not isinstance(answer, ProviderFailure)
     if wanted and not (isinstance(answer, ProviderTaxes) and answer.answers(question)):
@@ -236,8 +236,8 @@ def _asked(
 
 def ask_tax_provider(host: JobHost, organization: Organization, job: Job, task: AskTaxProvider) -> None:
     """Ask a tax provider about the task's subject, once, and act on the answer."""
-    asked = host.writing(lambda work: provider_taxes.prepare(work, job, task), organization)
-    if asked is None:
+    prepared = host.writing(lambda work: provider_taxes.prepare(work, job, task), organization)
+    if prepared is None:
         return
-    answer = _asked(host.tax_provider, asked.connection, asked.question)
-    host.writing(lambda work: provider_taxes.conclude(work, job, task, asked, answer), organization)
+    answer = _answer_of(host.tax_provider, prepared.connection, prepared.question)
+    host.writing(lambda work: provider_taxes.conclude(work, job, task, prepared, answer), organization)

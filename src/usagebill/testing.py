@@ -1,4 +1,4 @@
-"""A billing system in memory, with a clock that stands still until it is moved: try a price list on a year of usage."""
+"""A billing system in memory, with a clock that you move: try a price list on a year of usage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _instant(text: str | datetime) -> datetime:
 
 
 class _Outbox:
-    """A mailer that keeps what it is given."""
+    """A mailer that keeps its e-mails."""
 
     def __init__(self, emails: list[Email]) -> None:
         self._emails = emails
@@ -56,7 +56,7 @@ class _Outbox:
 
 
 class _NamedPlacesOnly(HttpPaymentProviders):
-    """Payment providers, spoken to only if a connection says that they are."""
+    """Payment providers that are called only at addresses named by a connection."""
 
     def ask(self, connection: PaymentConnection, request: ProviderRequest[A]) -> A:
         if connection.url is None:
@@ -73,12 +73,12 @@ class Sandbox:
             box.travel_to("2024-02-01T00:10:00Z")
 
     `billing` is the same system for library calls. Webhook messages are kept in `webhooks`, oldest first, whether or
-    not an endpoint listens, and e-mails in `emails`; nothing is sent over a network. `vat_registry` stands in for that
-    of the EU; without one, no VAT number is known. `tax_provider` stands in for those that customers are linked to;
-    without one, none answers. `bridge` stands in for accounting systems and CRMs.
+    not an endpoint listens, and e-mails in `emails`; nothing is sent over a network. `vat_registry` replaces that of
+    the EU; without one, no VAT number is known. `tax_provider` replaces those that customers are linked to; without
+    one, none answers. `bridge` replaces accounting systems and CRMs.
 
-    `database` (or the environment variable `USAGEBILL_SANDBOX_DATABASE`) is the URL of a PostgreSQL server to work on
-    instead of memory, `postgresql://...`: in a database of its own there, for which the user may make databases.
+    `database` (or the environment variable `USAGEBILL_SANDBOX_DATABASE`) is the URL of a PostgreSQL server to use
+    instead of memory, `postgresql://...`: in a database of its own, so the user must be allowed to create databases.
     `events` (or `USAGEBILL_SANDBOX_EVENTS`) is that of a ClickHouse server that counts events beside it,
     `clickhouse://...` or `chdb:///folder`, in a database of its own too.
     """
@@ -100,7 +100,7 @@ class Sandbox:
         self._closing = ExitStack()
         server = os.environ.get("USAGEBILL_SANDBOX_DATABASE") if database is None else database
         events_server = os.environ.get("USAGEBILL_SANDBOX_EVENTS") if events is None else events
-        # Left after the store is closed: whoever enters first leaves last.
+        # Left after the store is closed: first in, last out.
         events = self._closing.enter_context(emptied_events(events_server)) if events_server else None
         self.webhooks: list[JsonObject] = []
         self.emails: list[Email] = []
@@ -133,13 +133,13 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything; nothing of it remains."""
+        """Release everything; nothing remains."""
         self.billing.close()
         self._payment_providers.close()
         self._closing.close()
 
     def _follow(self) -> None:
-        # What follows at once from a library call is done before that call returns.
+        # Immediate jobs of a library call are done before the call returns.
         if not self._busy:
             with self._undisturbed():
                 self.billing.run_due(immediate=True, strict=True)
@@ -160,7 +160,7 @@ class Sandbox:
     def request(
         self, method: str, path: str, json: object = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Send an authenticated request and do what follows from it at once; the status and the parsed body.
+        """Send an authenticated request and run its immediate jobs; returns the status and the parsed body.
 
         The body is None if it is empty, and text if it is not JSON.
         """
@@ -188,9 +188,9 @@ class Sandbox:
         )
 
     def connect_payment_provider(self, kind: str, *, code: str, url: str, **settings: Any) -> str:
-        """Connect to an account with a payment provider whose API is at `url`; the path its messages go to.
+        """Connect to an account of a payment provider with its API at `url`; returns the path for its messages.
 
-        `settings` are credentials and others, by the names of `usagebill.operations.payment_connections`.
+        `settings` are credentials and other fields of `usagebill.operations.payment_connections`.
         """
         with self._undisturbed():
             made = self.billing.payment_connections.create(kind=kind, code=code, url=url, **settings)
@@ -198,7 +198,9 @@ class Sandbox:
         return notice_path(made)
 
     def receive(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> int:
-        """A message from outside, without an API key, and what follows from it at once; the status of the answer."""
+        """Receive an incoming message, without an API key, and run its immediate jobs; returns the status of the
+        answer.
+        """
         parts = urlsplit(path)
         _, _, kind, organization_id = parts.path.split("/")
         code = dict(parse_qsl(parts.query)).get("code")
@@ -213,9 +215,9 @@ class Sandbox:
         self.clock.set(_instant(now))
 
     def travel_to(self, now: str | datetime) -> None:
-        """Move the clock through every instant at which something is due, running each job at its own instant.
+        """Move the clock through every instant at which a job is due, running each job at its own instant.
 
-        ValueError for an instant in the past, at which nothing would be run: `jump_to` goes there.
+        Raises ValueError for an instant in the past, where nothing would run: use `jump_to`.
         """
         target = _instant(now)
         if target < self.clock.now():
@@ -228,6 +230,6 @@ class Sandbox:
         self.clock.set(target)
 
     def run_due(self) -> None:
-        """Run what is due now, without moving the clock: each job as of the instant it was due."""
+        """Run the jobs due now without moving the clock: each as of the instant it was due."""
         with self._undisturbed():
             self.billing.run_due(strict=True)

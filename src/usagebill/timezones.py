@@ -1,4 +1,4 @@
-"""Time zones: which names are those of one."""
+"""Names of time zones."""
 
 from __future__ import annotations
 

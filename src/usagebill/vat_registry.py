@@ -1,4 +1,4 @@
-"""The registry of VAT numbers: who is asked whether a number exists, and the job that asks."""
+"""The VAT registry: the client that checks a number, and the job that uses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["HttpVatRegistry", "VatRegistry", "check_vat_number"]
 _LARGEST_ANSWER = 64 * 1024
 
 
-# The errors that VIES names, by the kind they are reported as.
+# VIES's errors, by the kind that they are reported as.
 _ERRORS: Mapping[str, RegistryError] = {
     "GLOBAL_MAX_CONCURRENT_REQ": RegistryError.RATE_LIMIT,
     "GLOBAL_MAX_CONCURRENT_REQ_TIME": RegistryError.RATE_LIMIT,
@@ -47,15 +47,15 @@ _DETAILS = {
     "name": "name",
     "address": "address",
 }
-# What VIES writes if a country does not say.
+# VIES's placeholder for data that a country does not disclose.
 _NOT_TOLD = ("", "---")
 
 
 class HttpVatRegistry:
-    """VIES, or whatever speaks as it does: `POST` of `countryCode` and `vatNumber` as JSON to `url`.
+    """VIES, or a service with the same protocol: a `POST` of `countryCode` and `vatNumber` as JSON to `url`.
 
     The European Commission's own is at `https://ec.europa.eu/taxation_customs/vies/rest-api/check-vat-number`.
-    `timeout` is in seconds, for all of a question.
+    `timeout` is in seconds, for a whole request.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -67,15 +67,15 @@ class HttpVatRegistry:
 
     def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
         """See `VatRegistry`. Raises nothing."""
-        asked = {"countryCode": number.prefix, "vatNumber": number.digits}
+        fields = {"countryCode": number.prefix, "vatNumber": number.digits}
         try:
-            status, body = self._asking.post(self._url, {"content-type": "application/json"}, encode_json(asked))
+            status, body = self._asking.post(self._url, {"content-type": "application/json"}, encode_json(fields))
         except TimeoutError as problem:
             return Unavailable(kind=RegistryError.TIMEOUT, message=_message(problem))
         except OSError as problem:
             return Unavailable(kind=RegistryError.SERVICE_UNAVAILABLE, message=_message(problem))
         except Exception as problem:
-            # Whatever else goes wrong between here and the registry leaves the question open.
+            # Any other error on the way to the registry leaves the result open.
             return Unavailable(kind=RegistryError.UNKNOWN, message=_message(problem))
         return _answer(number, status, body)
 
@@ -121,6 +121,6 @@ def check_vat_number(host: JobHost, organization: Organization, job: Job, task: 
     try:
         answer = registry.check(number)
     except Exception as problem:
-        # A registry that fails is one that does not answer: it is asked again.
+        # A registry that raises counts as one that does not answer: the check is retried.
         answer = Unavailable(kind=RegistryError.UNKNOWN, message=_message(problem))
     host.writing(lambda work: vat.conclude(work, job, task, answer), organization)

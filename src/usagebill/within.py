@@ -106,10 +106,10 @@ class Within(Resources):
         return False
 
     def view(self, record: object) -> Any:
-        """Anything that an operation gives as the JSON that the HTTP API shows (`Billing.view`)."""
+        """The result of an operation as the HTTP API's JSON (`Billing.view`)."""
         shown: JsonObject = self.reading(lambda reader: view_of(reader, record))
         return plain(with_prefix(shown, "svc_", self._host.settings.id_prefix))
 
     def presented(self, result: Any, again: Callable[[int], Any]) -> Any:
-        """A result of an operation as library users get it."""
+        """The result of an operation as library users get it."""
         return presented(self, result, again)

@@ -69,7 +69,7 @@ TaxAnswers = Mapping[Hashable, ProviderTaxes | ProviderFailure]
 
 
 class DrawingWanted(Exception):
-    """The work needs a file that takes long to render, which is done while no transaction is open."""
+    """The work needs a file that takes long to render: it is rendered while no transaction is open."""
 
     def __init__(self, key: Hashable, draw: Callable[[], bytes]) -> None:
         super().__init__(f"{key} is to be drawn")
@@ -101,7 +101,7 @@ class ProviderWanted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """What a payment provider was asked, and what it answered, or why it did not."""
+    """A request to a payment provider, and its answer, or the reason why there is none."""
 
     request: Request[Any]
     answer: object | PaymentFailure
@@ -112,7 +112,7 @@ ProviderAnswers = Mapping[Hashable, ProviderAnswer]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What others have said, and the files that were rendered, while no transaction was open."""
+    """Answers of outside services, and rendered files, obtained while no transaction was open."""
 
     taxes: TaxAnswers = field(default_factory=dict)
     drawings: Drawings = field(default_factory=dict)
@@ -121,10 +121,10 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class WorkedOut(Generic[T]):
-    """A result computed on a snapshot, and what it was computed from: what was `given` and what was observed."""
+    """A result computed on a snapshot, with the `inputs` and the observation that it was computed from."""
 
     result: T
-    given: object
+    inputs: object
     observation: Observation
 
 
@@ -173,13 +173,13 @@ class Reader:
         return other
 
     def without_memory(self) -> Self:
-        """The same with an empty cache, for one of many things to go through."""
+        """The same with an empty cache, for one item of a long iteration."""
         other = copy(self)
         other._memory = {}
         return other
 
     def new_id(self) -> str:
-        """The id of something new; later ones sort later."""
+        """The id of a new record; later ids sort later."""
         return self.new_ids(1)[0]
 
     def new_ids(self, count: int) -> list[str]:
@@ -201,17 +201,17 @@ class Reader:
         """Drop the whole cache: it may hold results of a change that was rolled back."""
         self._memory.clear()
 
-    def counted(self, queries: Sequence[EventQuery], make: Count[T], *, given: object) -> T:
-        """The result of `make`, which follows from the events of `queries` and from what it is `given` alone.
+    def counted(self, queries: Sequence[EventQuery], make: Count[T], *, inputs: object) -> T:
+        """The result of `make`, which depends only on the events of `queries` and on `inputs`.
 
-        A change that is made under the lock of the writer may have it counted before (`CountWanted`).
+        A change under the write lock may have the count made beforehand (`CountWanted`).
         """
         if self._counting is None:
             return make(self.tx.events)
-        return self._counting.of(self.tx, queries, make, given=given)
+        return self._counting.of(self.tx, queries, make, inputs=inputs)
 
     def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:
-        """A tax provider's current answer, for what is shown and not stored.
+        """A tax provider's current answer, for a document that is shown and not stored.
 
         Raises `TaxesWanted` if it has not been asked yet: the work is rolled back, and run again with the answer.
         """
@@ -228,8 +228,8 @@ class Reader:
         request: Request[Any],
         first: Callable[[Work], object] | None = None,
     ) -> ProviderAnswer:
-        """The answer of a payment provider to the request of this key, with the request that was really sent: this one
-        may have other ids, made when the work was run again. `first` is done in a change of its own before that.
+        """A payment provider's answer to the request of this key, with the request that was really sent: this one may
+        have other ids, made when the work was run again. `first` runs before that, in its own transaction.
 
         Raises `ProviderWanted` if it has not been sent yet: the work is rolled back, and run again with the answer.
         """
@@ -238,11 +238,11 @@ class Reader:
         return self._answers.payments[key]
 
     def answered(self, key: Hashable) -> ProviderAnswer | None:
-        """What a payment provider has answered to the request of this key in this unit of work; None if not asked."""
+        """A payment provider's answer to the request of this key in this unit of work; None without a request."""
         return self._answers.payments.get(key)
 
     def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
-        """The file of this key; `prepare` reads what it is of, and gives what makes it from that alone.
+        """The file of this key; `prepare` reads its contents and returns a function that renders it from those alone.
 
         Raises `DrawingWanted` if it has not been rendered yet: the work is rolled back, and run again with the file.
         """
@@ -258,7 +258,7 @@ class Reader:
         order: Sequence[Order] = (desc("created_at"),),
         deleted: bool = False,
     ) -> Page[R]:
-        """One page of the records that match, newest first unless ordered otherwise."""
+        """One page of the matching records, newest first unless ordered otherwise."""
         return Page(
             items=self.tx.find(
                 kind,
@@ -275,7 +275,7 @@ class Reader:
 
 
 class Terms(TypedDict):
-    """What a unit of work of a billing system is given, whatever it does."""
+    """The dependencies of every unit of work of a billing system."""
 
     perform: Callable[[Work, Job], None]
     log: Callable[[Work, Sequence[Change]], None] | None
@@ -286,8 +286,8 @@ class Terms(TypedDict):
 class Work(Reader):
     """What an operation works with: a reader that can write.
 
-    Messages, jobs and logs written here commit with the operation's effects, or not at all. `perform` does a job, of
-    whatever kind; `log` logs changes, which the `actor` makes. `mailing` says whether e-mails can be sent.
+    Messages, jobs and logs written here commit with the operation's effects, or not at all. `perform` runs a job of any
+    kind; `log` logs the changes, made by `actor`. `mailing` says whether e-mails can be sent.
     """
 
     def __init__(
@@ -327,7 +327,7 @@ class Work(Reader):
         return self._transaction
 
     def perform(self, job: Job) -> None:
-        """Do a job now, in this unit of work, at its instant: the system does it, whoever else acts here."""
+        """Run a job now, in this unit of work and at its instant. Its actor is the system, whoever else acts here."""
         self.log_changes()
         actor, self.actor = self.actor, SYSTEM
         try:
@@ -337,53 +337,58 @@ class Work(Reader):
             self.actor = actor
 
     def log_changes(self) -> None:
-        """Log what has changed since this was last called; `Billing` calls it when a unit of work ends."""
+        """Log the changes since the last call; `Billing` calls it at the end of a unit of work."""
         if self._log is not None:
             changes = self.tx.take_changes()
             if changes:
                 self._log(self, changes)
 
     def take_over(self, done: Work) -> None:
-        """What was emitted and scheduled in another unit of work, whose writes are stored, is so in this one."""
+        """Take over the messages and jobs of another unit of work whose writes were stored."""
         self.messages += done.messages
         self._immediate += done._immediate
 
     @property
     def immediate_kinds(self) -> frozenset[str]:
-        """The kinds of the jobs to do at once: those that talk to the outside by name, all others as ""."""
+        """The kinds of immediate jobs: outside jobs by name, all others as ""."""
         return frozenset(job.kind if job.lane else "" for job in self._immediate)
 
     def worked_out(
-        self, key: Hashable, make: Callable[[Reader], T], *, given: object, subscriptions: Callable[[], int] = lambda: 1
+        self,
+        key: Hashable,
+        make: Callable[[Reader], T],
+        *,
+        inputs: object,
+        subscriptions: Callable[[], int] = lambda: 1,
     ) -> T:
-        """The result of `make` for what it is `given`.
+        """The result of `make`, which depends on `inputs` and on what it reads.
 
         It is the result computed under `key` on a snapshot, before the write lock was taken, if everything it was
-        computed from still stands; else it is computed now. For a bill of many `subscriptions`, a request is rolled
-        back once and run again with the result.
+        computed from is unchanged; otherwise it is computed now. For a bill of many `subscriptions`, a request is
+        rolled back once and run again with the result.
         """
         ahead = self._ahead.get(key)
-        if ahead is not None and ahead.given == given and self.tx.still_holds(ahead.observation):
+        if ahead is not None and ahead.inputs == inputs and self.tx.still_holds(ahead.observation):
             result: T = ahead.result
             return result
         if self._counts is not None and self._counts.bills_ahead:
             self._counts.check_bill(subscriptions())
         return make(self)
 
-    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
-        """Compute in a rehearsal what is needed after the first write; under the lock this does nothing."""
+    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, inputs: object) -> None:
+        """In a rehearsal, compute a result that is needed after the first write; under the lock this does nothing."""
 
     def take_numbers(self, series: Sequence[str], record: R, numbered: Callable[[R, Sequence[int]], R]) -> R:
-        """The record with the next number of each series, which `numbered` gives it.
+        """The record with the next number of each series, as set by `numbered`.
 
-        Nothing else may depend on the numbers, but what is shown of the record: in a rehearsal they may prove wrong.
+        Only the views of the record may depend on the numbers: in a rehearsal they may prove wrong.
         """
         return numbered(record, [self.tx.next_number(name) for name in series])
 
-    def counted(self, queries: Sequence[EventQuery], make: Count[T], *, given: object) -> T:
+    def counted(self, queries: Sequence[EventQuery], make: Count[T], *, inputs: object) -> T:
         if self._counts is None:
-            return super().counted(queries, make, given=given)
-        return self._counts.of(self.tx, queries, make, given=given)
+            return super().counted(queries, make, inputs=inputs)
+        return self._counts.of(self.tx, queries, make, inputs=inputs)
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
         """The result of `act` in a nested unit of work that is rolled back: no record, message or job remains."""
@@ -472,7 +477,7 @@ class Work(Reader):
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """A record's numbers, taken in a rehearsal: whether they are the next ones is known under the lock."""
+    """A record's numbers, taken in a rehearsal. Only under the lock is it known whether they are the next ones."""
 
     kind: type
     id: str
@@ -482,9 +487,9 @@ class Numbering:
 
 
 class Rehearsal(Work):
-    """A unit of work on a snapshot that ends at its first write; `ahead` is what it has computed by then.
+    """A unit of work on a snapshot that ends at its first write; `ahead` has the results computed by then.
 
-    `seen` is the same snapshot, observed; `counts` keeps what is counted of events. With `planning` it goes on, and its
+    `observed` is the same snapshot, observed; `counts` keeps counts of events. With `planning` it continues, and its
     writes are kept there.
     """
 
@@ -496,7 +501,7 @@ class Rehearsal(Work):
         settings: Settings,
         *,
         perform: Callable[[Work, Job], None],
-        seen: Snapshot | None = None,
+        observed: Snapshot | None = None,
         planning: Planning | None = None,
         log: Callable[[Work, Sequence[Change]], None] | None = None,
         listening: bool = False,
@@ -505,7 +510,7 @@ class Rehearsal(Work):
         counts: Counts | None = None,
         ids: Ids | None = None,
     ) -> None:
-        tx = rehearsed(snapshot if seen is None else seen) if planning is None else as_transaction(planning)
+        tx = rehearsed(snapshot if observed is None else observed) if planning is None else as_transaction(planning)
         super().__init__(
             tx,
             organization,
@@ -526,26 +531,31 @@ class Rehearsal(Work):
         self.numberings: list[Numbering] = []
 
     def worked_out(
-        self, key: Hashable, make: Callable[[Reader], T], *, given: object, subscriptions: Callable[[], int] = lambda: 1
+        self,
+        key: Hashable,
+        make: Callable[[Reader], T],
+        *,
+        inputs: object,
+        subscriptions: Callable[[], int] = lambda: 1,
     ) -> T:
         if self._planning is not None and self._planning.has_written:
             return make(self)
         known = self.ahead.get(key)
-        if known is None or known.given != given:
+        if known is None or known.inputs != inputs:
 
-            def work_out(seen: Snapshot) -> T:
-                return make(Reader(seen, self.organization, self.now, self.settings, counting=self._counting))
+            def work_out(observed: Snapshot) -> T:
+                return make(Reader(observed, self.organization, self.now, self.settings, counting=self._counting))
 
             made, observation = self._snapshot.observed(work_out)
-            known = self.ahead[key] = WorkedOut(made, given, observation)
+            known = self.ahead[key] = WorkedOut(made, inputs, observation)
         result: T = known.result
         return result
 
-    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
-        self.worked_out(key, make, given=given)
+    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, inputs: object) -> None:
+        self.worked_out(key, make, inputs=inputs)
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
-        # What a preview works out is kept for its run. Unless writes are kept, none is made here anyway.
+        # The results of a preview are kept for its run. Unless writes are kept, none is made here anyway.
         return act(self) if self._planning is None else super().dry_run(act)
 
     def take_numbers(self, series: Sequence[str], record: R, numbered: Callable[[R, Sequence[int]], R]) -> R:
@@ -557,7 +567,7 @@ class Rehearsal(Work):
         return numbered(record, numbers)
 
     def run(self, act: Callable[[Work], object]) -> bool:
-        """Run `act` up to its first write, or to its end if that is possible: whether it was.
+        """Run `act` up to its first write, or to its end if possible; returns whether it reached the end.
 
         An error is ignored here: it will be raised again under the lock.
         """

@@ -31,13 +31,13 @@ __all__ = ["Worker"]
 _log = structlog.get_logger("usagebill.worker")
 
 
-# How often a worker says in the file that it is there, and in the log what it has done.
+# How often a worker records its presence in the file, and its work in the log.
 _SEEN_EVERY_SECONDS = 30.0
 _LINE_EVERY_SECONDS = 10.0
 
 
 class _Line:
-    """The line of the log that says what a thread has done: at once, then every ten seconds while it goes on."""
+    """A thread's log line about its work: at once, then every ten seconds while it continues."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -61,10 +61,10 @@ class Worker:
             ...
 
     One thread bills, one delivers webhooks, one rolls events up into running states of usage, one ships them to the
-    event store if there is one, and each other kind of job that talks to the outside has `outside_threads` of its own,
-    so that none waits for another. A thread sleeps until the next of its jobs is due. A write of this process that
-    leaves something to do at once wakes it; what other processes leave in the same file is seen within `poll_seconds`.
-    Workers may be many, in one process or in several: no job is done twice.
+    event store if there is one, and each other kind of outside job has its own `outside_threads`, so that none waits
+    for another. A thread sleeps until the next of its jobs is due. A write of this process that schedules an immediate
+    job wakes it; jobs from other processes are seen within `poll_seconds`. There may be many workers, in one process or
+    in several: no job is done twice.
     """
 
     def __init__(self, billing: Billing, *, outside_threads: int = 2, poll_seconds: float = 1.0) -> None:
@@ -126,7 +126,9 @@ class Worker:
             thread.start()
 
     def _schedule_cleaning(self) -> None:
-        """Have logs cleaned as this installation says, which may be another way than when the file was served last."""
+        """Schedule the cleaning of logs by this installation's settings, which may differ from those of the last
+        server.
+        """
         try:
             for organization in self._billing.store.read(None, organizations.find_all):
                 self._billing.writing(log_cleaning.schedule, organization)
@@ -152,7 +154,7 @@ class Worker:
             wake()
 
     def _note_seen(self) -> None:
-        """Leave a trace in the file, by which others see that somebody does the jobs."""
+        """Record in the file that this worker is alive."""
         self._seen = time.monotonic()
         now = self._billing.clock.now()
         known = replace(self._trace, seen_at=now, last_done_at=self._last_done_at)
@@ -174,7 +176,7 @@ class Worker:
                     continue
                 pause = self._pause(kind)
             except ClockRefused:
-                # The watch says so, once a minute. As soon as the clock is right again work goes on.
+                # The watch logs it once a minute. Work resumes as soon as the clock is right again.
                 pause = self._poll_seconds
             except Exception as problem:
                 self._log_failure(problem)
@@ -205,7 +207,7 @@ class Worker:
                     tried = stepwise.tried
                     self._last_done_at = self._billing.clock.now()
             except ClockRefused:
-                # The watch says so. As soon as the clock is right again work goes on.
+                # The watch logs it. Work resumes as soon as the clock is right again.
                 pass
             except Exception as problem:
                 self._log_failure(problem)
@@ -217,7 +219,7 @@ class Worker:
         line.write()
 
     def _log_failure(self, problem: Exception) -> None:
-        # A full disk or a locked file passes; the jobs are still there, so this thread must be too.
+        # A full disk or a locked file is temporary; the jobs are still there, so this thread must keep running.
         thread = threading.current_thread().name
         _log.error("worker_step_failed", thread=thread, exception=plain_traceback(problem))
 

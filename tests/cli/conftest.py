@@ -1,4 +1,4 @@
-"""Commands run in this process: what they set for the whole of it is undone."""
+"""Commands run in this process: their global settings are undone."""
 
 from __future__ import annotations
 

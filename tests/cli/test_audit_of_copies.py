@@ -1,4 +1,4 @@
-"""A copy of a database that nobody may write to can be audited, and stays as it is."""
+"""A read-only copy of a database can be audited, and stays unchanged."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_a_missing_file_is_not_made_in_passing(tmp_path: Path, command: list[str
 
 @pytest.fixture
 def failing(file: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with two jobs of which one fails until it is mended."""
+    """A file with two jobs, one of which fails until it is fixed."""
 
     def act(work: Work, task: Act) -> None:
         if task.name == "bad":
@@ -248,7 +248,7 @@ def test_run_due_says_what_failed_and_a_retry_mends_it(failing: str, monkeypatch
     listed = run_json("jobs", "list", "--db", failing)
     assert [(row["kind"], row["attempts"]) for row in listed] == [("act", 1)]
     assert "out of paper" in run("jobs", "list", "--db", failing)
-    # It waits for its next try, unless told not to.
+    # It waits for its next try, unless it is retried by hand.
     assert run_json("run-due", "--db", failing) == {"done": 0, "failed": []}
     monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: None))
     assert run_json("jobs", "retry", listed[0]["id"], "--db", failing) == {"retried": [listed[0]["id"]], "unknown": []}

@@ -1,4 +1,4 @@
-"""E-mails on the command line: where the mail server is named, and where those that failed are seen."""
+"""E-mails on the command line: the mail server's options, and the list of failed e-mails."""
 
 from __future__ import annotations
 

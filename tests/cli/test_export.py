@@ -1,4 +1,4 @@
-"""`usagebill export` writes what is stored, every row and every digit, in each format."""
+"""`usagebill export` writes every stored row and digit, in each format."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_focus_adds_up_to_the_invoice(file: str, tmp_path: Path) -> None:
     assert all(row["PricingQuantity"] is None and row["BilledCost"] > 0 for row in taxes)
 
 
-# What the specification says of the columns: those that are never empty, and those that have a list of values.
+# The specification's columns: those that are never empty, and those with a list of values.
 FOCUS_NEVER_NULL = [
     "BilledCost",
     "BillingAccountId",

@@ -1,4 +1,4 @@
-"""What cannot be undone is not done by a slip: billing ahead of time, and writing into a file of something else."""
+"""Guards against irreversible slips: billing ahead of time, and writing into another program's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of events come in whole, once, however often they are imported."""
+"""Files of events are imported completely and once, however often they are imported."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_binary_file_is_refused_in_one_line(db: str, tmp_path: Path, name: str
 
 @pytest.fixture
 def priced(db: str) -> str:
-    """A file with a metered subscription since 1 January 2024, that of an organization which knows two regions."""
+    """A file with a metered subscription since 1 January 2024, and a metric with two regions."""
     with Billing(db) as billing:
         regions = [{"key": "region", "values": ["eu", "us"]}]
         metric = billing.billable_metrics.create(

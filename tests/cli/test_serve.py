@@ -1,4 +1,4 @@
-"""One command is a service: it makes its file, shows its key once, does what is due, and stops with care."""
+"""One command is a service: it creates its file, shows its key once, runs due jobs, and shuts down gracefully."""
 
 from __future__ import annotations
 

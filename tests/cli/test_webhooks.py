@@ -1,4 +1,4 @@
-"""Webhooks on the command line: what failed and why, and sending it once more."""
+"""Webhooks on the command line: failed messages with their reason, and resending them."""
 
 from __future__ import annotations
 

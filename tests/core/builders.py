@@ -1,4 +1,4 @@
-"""Fees, taxes, coupons and credit notes as tests write them down: the numbers that matter, the rest filled in."""
+"""Fees, taxes, coupons and credit notes from the numbers that matter to a test, the rest filled in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ids() -> Callable[[], str]:
 
 
 def fee(amount_cents: int, *, precise: str | None = None, **fields: Any) -> Fee:
-    """A charge fee in euros. Its id is `fee` unless given."""
+    """A charge fee in euros. Its id is `fee` by default."""
     item = FeeItem(type=FeeType.CHARGE, item_type="BillableMetric", id="metric", code="calls", name="Calls")
     values: dict[str, Any] = {
         "id": "fee",
@@ -90,7 +90,7 @@ def coupon(
     currency: str = "EUR",
     duration: int | None = None,
 ) -> AvailableCoupon:
-    """A coupon of `cents` or of `rate` percent, `left` of it still there, applied `at` minutes after `NOW`."""
+    """A coupon of `cents` or of `rate` percent, `left` of it unused, applied `at` minutes after `NOW`."""
     when = NOW + timedelta(minutes=at)
     return AvailableCoupon(
         applied=AppliedCoupon(
@@ -277,7 +277,7 @@ def settle(
 ) -> InvoiceInProgress:
     """An invoice of `fees` with its totals. `taxes` are those of all fees, or of each by its id.
 
-    With `waiting` these become known only after the invoice was made.
+    With `waiting`, the taxes become known only after the invoice was made.
     """
     by_fee = taxes if isinstance(taxes, Mapping) else {fee.id: taxes for fee in fees}
     around = SettlementInputs(
@@ -298,7 +298,7 @@ def settle(
 
 
 def changed(draft: InvoiceInProgress, kind: type[T]) -> list[T]:
-    """The records of one kind that an invoice has used, as they are afterwards."""
+    """The records of one kind that an invoice has used, as updated by it."""
     return [record for record in draft.changed if isinstance(record, kind)]
 
 
@@ -319,7 +319,7 @@ def wallet(id: str = "wallet", *, rate: str = "1", currency: str = "EUR", **fiel
 
 
 def inbound(id: str, cents: int, **fields: Any) -> WalletTransaction:
-    """A settled grant of so many cents at a rate of 1, nothing of it used yet."""
+    """A settled, unused grant of this many cents at a rate of 1."""
     values: dict[str, Any] = {
         "id": id,
         "organization_id": "organization",

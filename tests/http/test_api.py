@@ -1,4 +1,4 @@
-"""What holds for every request alike: keys, permissions, order of refusals, pages, and organizations apart."""
+"""Rules common to all requests: keys, permissions, order of refusals, pages, and separation of organizations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""API keys over HTTP and in the library: made, changed, rotated and ended, without giving more than one has."""
+"""API keys over HTTP and in the library: created, changed, rotated and revoked, never with more permissions than their
+creator's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from usagebill.http.app import endpoints
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
-# What the sheet of permissions says of the first segment of a path, or of a whole path.
+# The sheet's permission for the first segment of a path, or for a whole path.
 OWNERS = {
     "activity_logs": "activity_log",
     "add_ons": "add_on",

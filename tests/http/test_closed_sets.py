@@ -1,4 +1,4 @@
-"""Fields that take one of a few values say which: in the description of the API as in what is refused."""
+"""Fields with a closed set of values name them, in the API's description and in refusals."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from usagebill.http.openapi import document
 
 Place = tuple[str | int, ...]
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None and endpoint.many is None]
-# Codes that say that a value is none of those that there are.
+# Codes that say that a value is not in the set.
 _NONE_OF_THEM = ["value_is_invalid"]
-# What is refused so, and is none of a few values: codes of ISO 4217, and numbers.
+# Refused with these codes without a closed set: ISO 4217 codes, and numbers.
 _OPEN = ("currency", "value", "rate")
 
 
@@ -39,7 +39,7 @@ def described() -> dict[str, Any]:
 
 
 def schema_at(described: dict[str, Any], endpoint: Endpoint, place: Place) -> Any:
-    """What the description says of a field of a body; None if it does not go that far."""
+    """The description of a field of a body; None if there is none."""
     operation = described["paths"][f"/api/v1{endpoint.path}"][endpoint.method.lower()]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     for step in place if endpoint.root is None else (endpoint.root, *place):
@@ -58,7 +58,7 @@ def values_of(schema: Any) -> list[Any]:
 
 
 def refused(box: Scenario, known: dict[str, str], endpoint: Endpoint, place: Place, value: Any) -> bool:
-    """Whether a body in which nothing else is wrong is refused since `value` is none of those that there are."""
+    """Whether an otherwise valid body is refused because `value` is not in the set."""
     assert endpoint.body is not None
     body = put(valid_bodies(known).get(endpoint.body.__name__, {}), place, value)
     path = path_of(endpoint, known, {})

@@ -1,4 +1,4 @@
-"""Connections that send nothing, half of something, or are too many: they end, and nobody else is kept waiting."""
+"""Connections that send nothing or half a request, or are too many: they end, and delay nobody else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.json_asserts import for_programs
 from tests.service import Service
 
-# What starts a server of its own, a process that imports everything again.
+# Tests that start a separate server process, which imports everything again.
 own_server = pytest.mark.slow
 TIMED_OUT = {"status": 408, "error": "Request Timeout"}
 
@@ -88,7 +88,7 @@ def test_half_a_body_is_not_waited_for_for_ever(impatient: Service) -> None:
 
 @own_server
 def test_a_body_may_take_long_that_goes_on(impatient: Service) -> None:
-    """40 parts, each of which buys the time that the next one needs."""
+    """40 parts, each of which earns the time that the next one needs."""
     with connect(impatient, head(impatient, "Transfer-Encoding: chunked", "Connection: close")) as connection:
         for _ in range(40):
             connection.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
@@ -98,7 +98,7 @@ def test_a_body_may_take_long_that_goes_on(impatient: Service) -> None:
 
 @own_server
 def test_who_takes_nothing_of_an_answer_is_left(tmp_path: Path) -> None:
-    """The only place is taken by somebody who asks for more than fits on the way, and reads nothing."""
+    """The only connection is held by a client that requests more than the buffers hold, and reads nothing."""
     with Service(tmp_path / "billing.db", "--connections", "1", "--answer-seconds", "1") as service:
         host, port = service.announced["url"].removeprefix("http://").split(":")
         with socket.socket() as deaf:

@@ -1,4 +1,4 @@
-"""Whatever stands in a body, a query or a path, the answer is never that something broke inside."""
+"""No value in a body, a query or a path causes a 500."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ODD: list[Any] = [
     *([None], [[]], [{}], ["x"], [1], {"": 1}, {"a": {"b": [1]}}, {"a": ["x"]}, [{"id": 1}], "{", "[1]", '{"a": [{}]}'),
     *("2024-13-45", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "99999-01-01", "2024-02-30T25:00:00Z"),
 ]
-# What nobody bills with and nothing may compute with: a few bytes here are gigabytes, or hours, in a sum.
+# Numbers that nobody bills and nothing may compute with: a few bytes here are gigabytes, or hours, in a sum.
 MONSTERS = [
     *("1e9999999", "-1e9999999", "1e-9999999", "1e99999999999999999999", "1e401", "1e-999", "0e99999"),
     *("9" * 401, "-" + "9" * 4000, "0." + "1" * 401),
@@ -50,7 +50,7 @@ QUIET = examples(
     60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    # Requests build on what earlier ones stored: a failure is told as it was met.
+    # Requests build on records of earlier ones: a failure must be reproducible.
     derandomize=True,
 )
 

@@ -46,7 +46,7 @@ def known(box: Scenario) -> dict[str, str]:
 
 
 def refusal(box: Scenario, known: dict[str, str], endpoint: Endpoint, place: tuple[str | int, ...], value: Any) -> Any:
-    """What is said of `value` at `place` of a body in which nothing else is wrong."""
+    """The refusal of `value` at `place` in an otherwise valid body."""
     assert endpoint.body is not None
     body = put(valid_bodies(known).get(endpoint.body.__name__, {}), place, value)
     path = path_of(endpoint, known, {})
@@ -68,7 +68,7 @@ def test_a_number_beyond_its_range_is_refused(
     most = int(limit.most)
     for value in (most + 1, -most - 1, str(most + 1)):
         assert refusal(box, known, endpoint, place, value) == {str(place[-1]): ["value_is_out_of_range"]}
-    # Fields of whole numbers cut fractions off, as they always did.
+    # Integer fields truncate fractions, as they always did.
     if limit.decimals and limit is not limits.INVOICE_PART:
         tiny = f"0.{'0' * limit.decimals}1"
         assert refusal(box, known, endpoint, place, tiny) == {str(place[-1]): ["value_is_out_of_range"]}

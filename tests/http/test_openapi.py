@@ -1,4 +1,4 @@
-"""The description of the API is valid, whole, and stays with what the API does."""
+"""The description of the API is valid and complete, and matches the API."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_answer_says_its_fields(described: dict[str, Any]) -> None:
     assert {"svc_id", "fees", "total_amount_cents"} <= set(shapes["Invoice"]["required"])
     assert "applied_usage_thresholds" not in shapes["Invoice"]["required"]
     assert "fees" not in shapes["ListedInvoice"]["properties"]
-    # What a preview leaves out is not promised; an estimated fee has no id.
+    # Fields that a preview leaves out are not required; an estimated fee has no id.
     assert shapes["PreviewedInvoice"]["properties"]["svc_id"]["type"] == "string"
     assert "billing_periods" not in shapes["PreviewedInvoice"]["properties"]
     assert shapes["UnstoredFee"]["properties"]["svc_id"]["type"] == ["string", "null"]

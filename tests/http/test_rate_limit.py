@@ -1,4 +1,4 @@
-"""A key makes as many requests in a minute as the installation lets it."""
+"""A key may make as many requests in a minute as the installation allows."""
 
 from __future__ import annotations
 

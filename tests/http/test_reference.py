@@ -1,4 +1,6 @@
-"""The reference is whole and true: every field is described, every example is accepted, what is required is needed."""
+"""The reference is complete and correct: every field is described, every example is accepted, every required field is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE
 from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
 from usagebill.resources import RESOURCES, VIEWS
 
-# What each `{name}` of a path is in the story of the examples, by the first part of the path where it tells.
+# The value of each `{name}` of a path in the sequence of examples, by the first part of the path if needed.
 CODES = {
     "add_ons": "setup",
     "billable_metrics": "storage",
@@ -88,7 +90,7 @@ def test_no_description_is_of_a_field_that_is_gone() -> None:
 
 
 def fields_below(schema: Any, place: str, schemas: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Every field of a schema at every depth: where it stands, and what is said of it."""
+    """Every field of a schema at every depth: its place and its description."""
     if isinstance(schema, list):
         for option in schema:
             yield from fields_below(option, place, schemas, above)
@@ -126,14 +128,14 @@ def test_no_field_of_an_answer_or_message_is_without_a_description(described: di
         for field, shown in fields_below(schema, place, schemas):
             about = shown.get("description", "")
             assert about.endswith("."), field
-            # What a filter of a list does is no description of what is listed.
+            # The effect of a list's filter does not describe the listed field.
             assert not about.startswith(("Only", "The same as", "Previews")), field
             met.add(field.rpartition("<")[2])
     assert len(met) > 2_000
 
 
 def library_views() -> list[type]:
-    """What is shown of records, some of which the library alone has."""
+    """The views of records, including those that only the library has."""
     shown: list[Any] = [get_type_hints(view).get("return") for view in VIEWS.values()]
     return [kind for kind in shown if is_typeddict(kind)]
 
@@ -163,7 +165,7 @@ def test_no_description_of_an_answer_is_of_a_field_that_is_gone(described: dict[
     gone = [key for key in SHOWN if "." not in key and key not in fields]
     gone += [key for key in SHOWN if "." in key and key.split(".")[1] not in shown.get(key.split(".")[0], ())]
     assert gone == []
-    # What means the same in requests and answers is said once.
+    # A meaning shared by requests and answers is described once.
     assert [name for name, field in SHOWN.items() if name in FIELDS and FIELDS[name].about == field.about] == []
     assert [name for name in FORMS if name not in schemas] == []
 

@@ -1,4 +1,4 @@
-"""What the reference's description says can be asked, and be refused with: every operation takes and answers it.
+"""Every operation accepts the parameters and fields, and has the errors, of the reference's description.
 
 Parameters, fields of bodies (those inside others too) and statuses of errors, operation by operation, against our own
 description. Whether ours is true is tested elsewhere; what a refusal looks like, in `test_shapes`.
@@ -32,7 +32,7 @@ ELSEWHERE = {
 }
 # The former name of `pricing_group_keys`: taken, and not described to those who write new code.
 FORMER = "grouped_by"
-# One list of properties stands for all models there; fixed charges have three of them.
+# One list of properties covers all models there; fixed charges have three of them.
 NOT_OF_FIXED_CHARGES = {
     *(
         "fixed_amount",
@@ -62,7 +62,7 @@ def resolved(described: Any, part: Any) -> Any:
 
 
 def branches(described: Any, schema: Any) -> Iterator[Any]:
-    """A schema and all that is said of the same value inside it."""
+    """A schema and all schemas inside it that apply to the same value."""
     schema = resolved(described, schema)
     if not isinstance(schema, dict):
         return
@@ -76,7 +76,7 @@ def branches(described: Any, schema: Any) -> Iterator[Any]:
 
 
 def fields(described: Any, schema: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The way to every field of a body; the items of lists stand for themselves."""
+    """The path of every field of a body; list items have no step of their own."""
     if len(way) > _DEEPEST:
         return
     for branch in branches(described, schema):
@@ -86,7 +86,7 @@ def fields(described: Any, schema: Any, way: tuple[str, ...] = ()) -> Iterator[t
 
 
 def takes(described: Any, schema: Any, way: tuple[str, ...]) -> bool:
-    """Whether a body may have the field: it is named, or stands in an object whose members are anybody's."""
+    """Whether a body may have the field: it is named, or in an object with free members."""
     if not way:
         return True
     shown = list(branches(described, schema))
@@ -127,7 +127,7 @@ def our_operations() -> Mapping[tuple[str, str], Any]:
 
 
 def operations() -> list[tuple[str, str, Any, Any]]:
-    """The reference's operations: verb, path, what is said of the path, and of the operation."""
+    """The reference's operations: verb, path, and the descriptions of the path and the operation."""
     return [
         (verb, path, about, about[verb])
         for path, about in reference()["paths"].items()

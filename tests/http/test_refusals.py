@@ -158,7 +158,7 @@ def counts(box: Scenario) -> list[int]:
     )
 
 
-# What the reference's description says of errors, operation by operation
+# The errors in the reference's description, operation by operation
 
 
 def nameless(path: str) -> str:
@@ -182,7 +182,7 @@ def described() -> list[tuple[str, str, int]]:
         for status in operation["responses"]
         if status != "200"
     ]
-    # What others ask about is still there, as far as that goes.
+    # Records that other requests need still exist, as far as possible.
     return sorted(rows, key=lambda row: in_order((row[0], OURS[row[0], nameless(row[1])])))
 
 
@@ -220,7 +220,7 @@ def requests(verb: str, endpoint: Endpoint, known: dict[str, str], status: int) 
                     yield path, {endpoint.root: {**(body.get(endpoint.root) or {}), field.name: odd}}
 
 
-# What is asked for where odd values do not do.
+# Requests for which odd values are not enough.
 SPECIAL = {
     ("GET", "/wallet_transactions/{}/consumptions", 422): "/wallet_transactions/{void_id}/consumptions",
     ("GET", "/wallet_transactions/{}/fundings", 422): "/wallet_transactions/{wallet_transaction_id}/fundings",
@@ -275,7 +275,7 @@ def test_every_error_that_the_reference_describes_is_met(
 
 
 def current(box: Scenario, endpoint: Endpoint, known: dict[str, str]) -> dict[str, str]:
-    """What is known, with a filter that is still there: changes of a charge give it others."""
+    """The known ids, with a filter that still exists: changes of a charge replace its filters."""
     if "{filter_id}" not in endpoint.path:
         return known
     parent = "/plans/basic" if endpoint.path.startswith("/plans") else "/subscriptions/sub"

@@ -1,4 +1,4 @@
-"""What the log of requests holds, and what it leaves out."""
+"""The contents of the request log, and its omissions."""
 
 from __future__ import annotations
 

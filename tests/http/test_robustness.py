@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, a real server answers them with the bodies that callers know, and goes on serving."""
+"""A real server answers any bytes with the usual error bodies, and keeps serving."""
 
 from __future__ import annotations
 

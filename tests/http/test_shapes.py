@@ -169,7 +169,7 @@ def test_every_operation_refuses_in_one_shape(status: int) -> None:
 
 def test_every_message_that_is_sent_has_a_shape_to_be_checked_against() -> None:
     package = ROOT / "src" / "usagebill"
-    # Which message an invoice is announced with depends on what made it.
+    # The message that announces an invoice depends on its origin.
     files = [*(package / "operations").rglob("*.py"), package / "core" / "invoice_triggers.py"]
     source = "".join(file.read_text("utf-8") for file in files)
     sent = {name for name in OBJECT_TYPES if f'"{name}"' in source}

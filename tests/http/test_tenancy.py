@@ -46,7 +46,7 @@ def test_every_operation_keeps_to_its_own_organization(with_namesakes: bool) -> 
             path, body = request_of(verb, endpoint, known)
             status, answer = box.request(verb, path, json=body, headers=key)
             assert status in (200, 404, 405, 422), (verb, path, answer)
-            # A refusal may name what was asked for, and nothing else.
+            # A refusal may name the requested id, and nothing else.
             named = {*_ID.findall(json.dumps(answer))} - {*_ID.findall(path + json.dumps(body))}
             assert theirs.isdisjoint(named if status != 200 else _ID.findall(json.dumps(answer))), (verb, path, answer)
             reached += status == 200

@@ -1,4 +1,4 @@
-"""What payment providers are asked in tests, and how each test reaches its server."""
+"""Requests to payment providers in tests, and connections to the test servers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ __all__ = [
 ]
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
-# How a request stays without an answer that can be read. What fails on a connection that was used before is sent again
-# at once, on a new one.
+# The ways in which a request gets no readable answer. A failure on a reused connection is retried at once on a new one.
 NO_ANSWER = (
     (Fault.LOST, Fault.LOST),
     (Fault.CLOSED, Fault.CLOSED),
@@ -54,7 +53,7 @@ NO_ANSWER = (
 
 @contextmanager
 def providers(timeout: float = 5) -> Iterator[HttpPaymentProviders]:
-    """All adapters, each request of which may take `timeout` seconds."""
+    """All adapters, with `timeout` seconds per request."""
     opened = HttpPaymentProviders(timeout)
     try:
         yield opened
@@ -63,7 +62,7 @@ def providers(timeout: float = 5) -> Iterator[HttpPaymentProviders]:
 
 
 def connection_to(server: PaymentServer, **fields: Any) -> PaymentConnection:
-    """A connection to the account that the server stands for."""
+    """A connection to the server's account."""
     made = {
         "id": "con-1",
         "organization_id": "org-1",
@@ -176,7 +175,7 @@ def refund(payment: str, **fields: Any) -> Refund:
 def failure_of(
     opened: HttpPaymentProviders, connection: PaymentConnection, question: Request[object]
 ) -> ProviderFailure:
-    """Why the request has no answer; fails if it has one."""
+    """The failure of the request; fails the test if it is answered."""
     try:
         answer = opened.ask(connection, question)
     except ProviderFailed as problem:

@@ -1,4 +1,4 @@
-"""Adyen over HTTP: what it is sent, and how each of its answers and notifications is understood."""
+"""Adyen over HTTP: our requests, and the translation of its answers and notifications."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def card(**fields: object) -> Charge:
 
 
 def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Notice) -> Outcome:
-    """What follows from a message of one item."""
+    """The outcome of a message with one item."""
     (event,) = http.notices(main, notice.headers, notice.body, NOW)
     (outcome,) = http.outcomes(main, event, NOW)
     return outcome

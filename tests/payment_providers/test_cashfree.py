@@ -1,4 +1,4 @@
-"""Cashfree over HTTP: its links, and how their notices are understood."""
+"""Cashfree over HTTP: its links, and the translation of its notices."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def link(**fields: object) -> CheckoutUrl:
 
 
 def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Notice) -> Outcome:
-    """What follows from a message."""
+    """The outcome of a message."""
     (event,) = http.notices(main, notice.headers, notice.body, NOW)
     (outcome,) = http.outcomes(main, event, NOW)
     return outcome

@@ -60,7 +60,7 @@ def page(**fields: object) -> CheckoutUrl:
 
 
 def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Notice) -> Outcome:
-    """What follows from a message."""
+    """The outcome of a message."""
     (event,) = http.notices(main, notice.headers, notice.body, NOW)
     (outcome,) = http.outcomes(main, event, NOW)
     return outcome

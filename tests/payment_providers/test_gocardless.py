@@ -1,4 +1,4 @@
-"""GoCardless over HTTP: what it is sent, and how each of its answers and events is understood."""
+"""GoCardless over HTTP: our requests, and the translation of its answers and events."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def debit(**fields: object) -> Charge:
 
 
 def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Notice) -> Outcome:
-    """What follows from a message of one event."""
+    """The outcome of a message with one event."""
     (event,) = http.notices(main, notice.headers, notice.body, NOW)
     (outcome,) = http.outcomes(main, event, NOW)
     return outcome

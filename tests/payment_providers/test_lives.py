@@ -24,7 +24,7 @@ _WITHOUT_ANSWER = ((Fault.LOST, Fault.LOST), (Fault.BUSY,), (Fault.BROKEN,), (Fa
 
 
 class Life:
-    """A customer that is linked to a provider, and what becomes of its invoices."""
+    """A customer linked to a provider, and its invoices."""
 
     def __init__(self, box: Scenario, server: PaymentServer, currency: str) -> None:
         self.box, self.currency = box, currency
@@ -48,13 +48,13 @@ class Life:
         return answer
 
     def notice(self, notice: Notice) -> int:
-        """The provider reports something, over HTTP; what follows from it is done."""
+        """Have the provider send a notice over HTTP, and run the jobs that follow."""
         answer = send(self._app, "POST", self.path, content=notice.body, headers=dict(notice.headers))
         self.box.run_due()
         return answer.status_code
 
     def invoice(self, **fields: Any) -> Any:
-        """An invoice over 10.50, and what follows from it."""
+        """Issue an invoice over 10.50, and run the jobs that follow."""
         request = {
             "external_customer_id": "acme",
             "currency": self.currency,
@@ -88,7 +88,7 @@ class Life:
         self.box.run_due()
 
     def credit_note(self, invoice: Any, cents: int) -> Any:
-        """A credit note that refunds so much."""
+        """A credit note that refunds this many cents."""
         item = {"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": cents}
         note = {"invoice_id": invoice["svc_id"], "reason": "duplicated_charge", "refund_amount_cents": cents}
         made = self._ask("POST", "/credit_notes", credit_note={**note, "items": [item]})["credit_note"]

@@ -1,4 +1,4 @@
-"""MoneyHash over HTTP: what it is sent, and how each of its answers and notices is understood."""
+"""MoneyHash over HTTP: our requests, and the translation of its answers and notices."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def card(**fields: object) -> Charge:
 
 
 def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Notice) -> Outcome:
-    """What follows from a message."""
+    """The outcome of a message."""
     (event,) = http.notices(main, notice.headers, notice.body, NOW)
     (outcome,) = http.outcomes(main, event, NOW)
     return outcome

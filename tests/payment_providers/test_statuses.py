@@ -1,4 +1,4 @@
-"""Every word that a provider has for the state of a charge, and what it means."""
+"""Every status of a charge at each provider, and its meaning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from usagebill.core.payment_providers import KINDS, charge_status
 from usagebill.core.statuses import ChargeStatus
 
-# kind -> what it means -> the provider's words
+# kind -> our status -> the provider's statuses
 TABLE = {
     "stripe": {
         "processing": "processing requires_capture requires_action requires_confirmation",

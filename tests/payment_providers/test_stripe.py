@@ -1,4 +1,4 @@
-"""Stripe over HTTP: what it is sent, and how each of its answers and events is understood."""
+"""Stripe over HTTP: our requests, and the translation of its answers and events."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def main(stripe: StripeServer) -> PaymentConnection:
 
 
 def understood(http: HttpPaymentProviders, main: PaymentConnection, notice: Notice) -> Outcome:
-    """What follows from a message."""
+    """The outcome of a message."""
     (event,) = http.notices(main, notice.headers, notice.body, NOW)
     (outcome,) = http.outcomes(main, event, NOW)
     return outcome

@@ -1,1 +1,1 @@
-"""Payment providers to test against: one HTTP server a kind, each speaking the provider's own API."""
+"""Fake payment providers: one HTTP server per kind, with the provider's own API."""

@@ -18,7 +18,7 @@ _HMAC_KEY = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"
 
 
 class AdyenServer(PaymentServer):
-    """Charges come to `Authorised`, or to the result code that `outcomes` says (`Refused`, `Received`, ...)."""
+    """Charges end as `Authorised`, or with the result code in `outcomes` (`Refused`, `Received`, ...)."""
 
     kind: ClassVar[str] = "adyen"
 
@@ -44,7 +44,7 @@ class AdyenServer(PaymentServer):
         self.cards[shopper] = list(cards)
 
     def authorised(self) -> dict[str, int]:
-        """What has been authorised, in minor units by currency."""
+        """The authorised amounts, in minor units by currency."""
         totals: dict[str, int] = {}
         for payment in self.payments.values():
             if payment["result"] == "Authorised":
@@ -160,7 +160,7 @@ class AdyenServer(PaymentServer):
         return item
 
     def card_left(self, shopper: str, card: str, *, accepted: bool = True) -> Notice:
-        """The shopper has left a card on the set-up link."""
+        """The shopper has saved a card on the set-up link."""
         details = {"shopperReference": shopper, "cardSummary": "1111", "expiryDate": "03/2030"}
         if accepted:
             self.cards.setdefault(shopper, []).append(card)
@@ -194,7 +194,7 @@ class AdyenServer(PaymentServer):
         )
 
     def about(self, payment: str, code: str, **fields: Json) -> Notice:
-        """A notification about a charge; of what was done to it, `fields` may name its own `pspReference`."""
+        """A notification about a charge; for a modification, `fields` may name its own `pspReference`."""
         known = self.payments[payment]
         amount = {"value": known["value"], "currency": known["currency"]}
         base = {"eventCode": code, "merchantReference": known["reference"], "amount": amount}

@@ -1,4 +1,4 @@
-"""A Cashfree account: payment links and signed notices of them."""
+"""A Cashfree account: payment links and signed notices about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CashfreeServer"]
 
 
 class CashfreeServer(PaymentServer):
-    """Each link is named by the merchant, once."""
+    """Links have ids chosen by the merchant, each used once."""
 
     kind: ClassVar[str] = "cashfree"
     prefix: ClassVar[str] = "/pg"
@@ -69,7 +69,7 @@ class CashfreeServer(PaymentServer):
         return self.links[id]
 
     def link_event(self, id: str, status: str = "PAID", paid: str | None = None, **fields: Json) -> Notice:
-        """What has become of a link; `paid` is in rupees."""
+        """A notice about a link; `paid` is in rupees."""
         link = self.links[id]
         link["link_status"] = status
         content = {

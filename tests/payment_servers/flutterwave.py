@@ -12,7 +12,7 @@ __all__ = ["FlutterwaveServer"]
 
 
 class FlutterwaveServer(PaymentServer):
-    """References are taken once. `repeats_meta`: whether the account shows what was sent with a payment."""
+    """A reference is accepted once. `repeats_meta`: whether the account returns the metadata of a payment."""
 
     kind: ClassVar[str] = "flutterwave"
     prefix: ClassVar[str] = "/v3"
@@ -52,7 +52,7 @@ class FlutterwaveServer(PaymentServer):
         raise KeyError(call.line)
 
     def page_paid(self, reference: str, amount: Json = None, *, verified: str = "successful") -> Notice:
-        """The customer pays on a page; `verified` is what the transaction's status really is."""
+        """The customer pays on a page; `verified` is the real status of the transaction."""
         page, id = self.pages[reference], str(2_859_500 + len(self.transactions))
         transaction = {
             "id": int(id),

@@ -16,7 +16,7 @@ _CURRENCIES = {"bacs": "GBP", "sepa_core": "EUR", "ach": "USD", "autogiro": "SEK
 
 
 class GoCardlessServer(PaymentServer):
-    """Debits come to `pending_submission`, or to what `outcomes` says: a status, or `invalid` for a refusal."""
+    """Debits become `pending_submission`, or as in `outcomes`: a status, or `invalid` for a refusal."""
 
     kind: ClassVar[str] = "gocardless"
 
@@ -59,7 +59,7 @@ class GoCardlessServer(PaymentServer):
         return 409, error
 
     def key_conflict(self, key: str) -> tuple[int, Json]:
-        """GoCardless does not look at what came with a key."""
+        """GoCardless does not compare the contents of requests with the same key."""
         return self.repeated(key, self._kept[key][1])
 
     # The account
@@ -71,7 +71,7 @@ class GoCardlessServer(PaymentServer):
             self.mandates[mandate] = {"id": mandate, "scheme": scheme, "status": "active", "links": links}
 
     def paid_out(self) -> dict[str, int]:
-        """What has been paid, in pence and the like by currency."""
+        """The amounts paid out, in minor units by currency."""
         totals: dict[str, int] = {}
         for payment in self.payments.values():
             if payment["status"] == "paid_out":
@@ -207,7 +207,7 @@ class GoCardlessServer(PaymentServer):
         }
 
     def payment_event(self, id: str, action: str) -> Notice:
-        """The debit has come to a state, and the event says so."""
+        """Move a debit to a state; returns the event about it."""
         self.payments[id]["status"] = action
         metadata = self.payments[id]["metadata"]
         return self.batch(self.event("payments", action, {"payment": id}, resource_metadata=metadata))

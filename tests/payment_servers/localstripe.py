@@ -1,4 +1,4 @@
-"""localstripe, a stand-in for Stripe that others wrote, as far as it goes: a proxy leaves out what it does not know."""
+"""localstripe, an independent fake of Stripe; a proxy removes fields that it does not know."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.payment_servers.stripe import form_fields
 
 __all__ = ["LocalStripe"]
 
-# Fields that Stripe takes and localstripe refuses, by the start of the request.
+# Fields that Stripe accepts and localstripe refuses, by the start of the request.
 _UNKNOWN: Mapping[str, tuple[str, ...]] = {
     "POST /v1/payment_intents": ("return_url", "error_on_requires_action", "description", "cancellation_reason"),
     "POST /v1/refunds": ("reason",),
@@ -25,7 +25,7 @@ _UNKNOWN: Mapping[str, tuple[str, ...]] = {
 
 
 class LocalStripe(PaymentServer):
-    """localstripe in a process of its own. Keys are honoured by the proxy: localstripe knows none."""
+    """localstripe in a separate process. The proxy handles idempotency keys, which localstripe lacks."""
 
     kind: ClassVar[str] = "stripe"
 
@@ -81,14 +81,14 @@ class LocalStripe(PaymentServer):
         return self.directly(call.method, path, fields)
 
     def directly(self, method: str, path: str, fields: Json) -> tuple[int, Json]:
-        """What localstripe itself answers, as when the customer does something on one of its pages."""
+        """A request to localstripe itself, as when the customer acts on one of its pages."""
         flat = dict(_flat(fields))
         sent = {"params": flat} if method == "GET" else {"data": flat}
         answer = self._http.request(method, path, **sent)  # type: ignore[arg-type]
         return answer.status_code, answer.json() if answer.content else {}
 
     def has_card(self, customer: str, number: str) -> str:
-        """The customer has left a card with this number, and it is its default."""
+        """Save a card with this number as the customer's default."""
         card = {"number": number, "exp_month": 12, "exp_year": 2034, "cvc": "123"}
         method: str = self._good("/v1/payment_methods", {"type": "card", "card": card})["id"]
         self._good(f"/v1/payment_methods/{method}/attach", {"customer": customer})

@@ -16,7 +16,7 @@ __all__ = ["MoneyHashServer"]
 
 
 class MoneyHashServer(PaymentServer):
-    """Charges come to `UNPROCESSED`, or to the status that `outcomes` says."""
+    """Charges become `UNPROCESSED`, or take the status in `outcomes`."""
 
     kind: ClassVar[str] = "moneyhash"
 
@@ -36,7 +36,7 @@ class MoneyHashServer(PaymentServer):
         return {"status": {"code": status, "message": "error", "errors": [{code: message}]}, "data": {}}
 
     def key_conflict(self, key: str) -> tuple[int, Json]:
-        """Whatever comes with a key, the first answer is given again."""
+        """A repeated key always gets the first answer."""
         return self._kept[key][1]
 
     def is_kept(self, status: int) -> bool:
@@ -77,7 +77,7 @@ class MoneyHashServer(PaymentServer):
     # Notices
 
     def signed(self, event: Json, *, spaces: bool = False) -> Notice:
-        """An event, signed over its compact text; `spaces`: it is sent with some."""
+        """An event, signed over its compact text; with `spaces` it is sent with spaces."""
         compact = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
         stamp = str(int(self.now().timestamp()))
         text = base64.b64encode(compact).decode() + stamp
@@ -86,7 +86,7 @@ class MoneyHashServer(PaymentServer):
         return Notice(body, {"moneyhash-signature": f"t={stamp},v1={'0' * 64},v2={'1' * 64},v3={digest}"})
 
     def page_event(self, id: str, type: str = "intent.processed", amount: Json = None) -> Notice:
-        """What has become of a page."""
+        """A notice about a page."""
         known = self.intents[id]
         intent = {
             "id": id,
@@ -98,7 +98,7 @@ class MoneyHashServer(PaymentServer):
         return self.signed({"type": type, "data": {"intent_id": id, "intent": intent}, "api_version": "1.1"})
 
     def purchase_event(self, id: str, outcome: str) -> Notice:
-        """What has become of a charge: `successful`, `failed` or `pending_authentication`."""
+        """A notice about a charge: `successful`, `failed` or `pending_authentication`."""
         known = self.intents[id]
         amount = {"value": known["amount"], "currency": known["amount_currency"]}
         intent = {"id": id, "amount": amount, "custom_fields": known["custom_fields"]}

@@ -1,4 +1,4 @@
-"""What the servers of all kinds share: requests are kept, keys honoured, and anything can be made to go wrong."""
+"""The common part of all fake servers: it keeps requests, honours keys, and injects faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = Any
 
 
 class Fault(Enum):
-    """What can happen to a request instead of its answer."""
+    """A fault that replaces the answer to a request."""
 
     SILENT = "no answer until the server closes"
     CLOSED = "the connection is closed; nothing was done"
@@ -34,7 +34,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True)
 class Call:
-    """A request as the provider saw it: `fields` are its form, JSON or query, `headers` in lower case."""
+    """A request as received: `fields` are its form, JSON or query, `headers` in lower case."""
 
     method: str
     path: str
@@ -44,7 +44,7 @@ class Call:
 
     @property
     def key(self) -> str | None:
-        """The idempotency key, by whichever name the provider has for it."""
+        """The idempotency key, under the provider's name for it."""
         names = ("idempotency-key", "x-idempotency-key")
         return next((self.headers[name] for name in names if name in self.headers), None)
 
@@ -66,7 +66,7 @@ class Notice:
 
 
 class Refused(Exception):
-    """The provider answers an error."""
+    """The provider answers with an error."""
 
     def __init__(self, status: int, answer: Json) -> None:
         super().__init__(f"{status} {answer}")
@@ -75,9 +75,9 @@ class Refused(Exception):
 
 
 class PaymentServer:
-    """An account with a provider, spoken to over HTTP on this machine.
+    """An account with a provider, served over HTTP on this machine.
 
-    `faults` befall the next requests, one each. `outcomes` are what the next charges come to.
+    `faults` apply to the next requests, one each. `outcomes` are the results of the next charges.
     """
 
     kind: ClassVar[str]
@@ -138,7 +138,7 @@ class PaymentServer:
 
     @property
     def credentials(self) -> dict[str, str]:
-        """What a connection to this account needs."""
+        """The credentials of a connection to this account."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -153,7 +153,7 @@ class PaymentServer:
         self._server.server_close()
         self._thread.join()
 
-    # What the kinds say
+    # Overridden by each kind
 
     def parsed(self, body: bytes) -> Json:
         """The fields of a body."""
@@ -174,22 +174,22 @@ class PaymentServer:
         raise NotImplementedError
 
     def route(self, call: Call) -> tuple[int, Json]:
-        """Do what is requested. Raises KeyError for what does not exist, and `Refused`."""
+        """Handle a request. Raises KeyError for a missing object, and `Refused`."""
         raise NotImplementedError
 
     def is_kept(self, status: int) -> bool:
-        """Whether an answer with this status is given again to the same key."""
+        """Whether an answer with this status is repeated for the same key."""
         return status < 429
 
     def key_conflict(self, key: str) -> tuple[int, Json]:
-        """The answer to a key that came before with something else."""
+        """The answer to a key that was used before with another request."""
         return 400, self.error(400, "idempotency_error", f"{key} was used with other parameters")
 
     def repeated(self, key: str, answer: tuple[int, Json]) -> tuple[int, Json]:
         """The answer to a repeated request."""
         return answer
 
-    # What they share
+    # Shared
 
     def new_id(self, start: str) -> str:
         self._count += 1
@@ -208,7 +208,7 @@ class PaymentServer:
         self._refusals.append((status, code, message))
 
     def forget_keys(self) -> None:
-        """So long a time has passed that the provider knows no key any more."""
+        """Forget all keys, as after a long time."""
         self._kept.clear()
 
     def lines(self) -> list[str]:
@@ -216,7 +216,7 @@ class PaymentServer:
         return [call.line for call in self.calls]
 
     def asked(self, line: str) -> list[Call]:
-        """The requests whose line starts so."""
+        """The requests with this start of the line."""
         return [call for call in self.calls if call.line.startswith(line)]
 
     def _serve(self, method: str, target: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes, bool]:

@@ -14,7 +14,7 @@ from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refu
 
 __all__ = ["StripeServer", "form_fields"]
 
-# What each endpoint takes; Stripe refuses whatever it does not know.
+# The parameters of each endpoint; Stripe refuses unknown ones.
 _TAKEN: Mapping[str, str] = {
     "POST /v1/webhook_endpoints": "url enabled_events api_version",
     "POST /v1/customers": "address email name phone metadata invoice_settings",
@@ -50,7 +50,7 @@ def _with_lists(value: Json) -> Json:
 
 
 class StripeServer(PaymentServer):
-    """Charges come to one of `succeeded`, `processing`, `declined`, `needs_action`, or any status of an intent."""
+    """Charges end as `succeeded`, `processing`, `declined`, `needs_action`, or any status of an intent."""
 
     kind: ClassVar[str] = "stripe"
 
@@ -87,13 +87,13 @@ class StripeServer(PaymentServer):
     # The account
 
     def knows(self, customer: str, *methods: str) -> None:
-        """The account has a customer with these cards, of which the first is the default."""
+        """Add a customer with these cards, the first as default."""
         self.customers[customer] = {"default": methods[0] if methods else None, "email": None, "metadata": {}}
         for method in methods:
             self.methods[method] = {"customer": customer, "created": 1_700_000_000 + len(self.methods)}
 
     def charged(self) -> dict[str, int]:
-        """What every customer has paid, in cents by currency."""
+        """The total that customers have paid, in cents by currency."""
         totals: dict[str, int] = {}
         for intent in self.intents.values():
             if intent["status"] == "succeeded":
@@ -356,7 +356,7 @@ class StripeServer(PaymentServer):
         return f"t={stamp},v1={digest}"
 
     def payment_event(self, id: str, outcome: str, code: str = "card_declined") -> Notice:
-        """The charge has come to `succeeded`, `payment_failed` or `canceled`, and the event says so."""
+        """Move a charge to `succeeded`, `payment_failed` or `canceled`; returns the event about it."""
         statuses = {"payment_failed": "requires_payment_method", "canceled": "canceled"}
         self.intents[id]["status"] = statuses.get(outcome, "succeeded")
         if outcome == "payment_failed" and not self.intents[id].get("last_payment_error"):

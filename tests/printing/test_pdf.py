@@ -1,4 +1,4 @@
-"""PDFs as people see them: where numbers, totals and pages end; and as archives check them."""
+"""PDFs as seen by readers (numbers, totals and page breaks) and as checked by archives."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_the_xml_is_the_alternative_of_an_archival_file() -> None:
 
 
 def broken_rules(made: bytes) -> set[str]:
-    """What a validator of PDF/A-3b has against a file."""
+    """The rules of PDF/A-3b that a file breaks."""
     report = validate_pdf_bytes(made, profile="pdfa3b")
     assert report.rules.total > 100
     findings = {f"{failure.rule_id}: {failure.message}" for failure in report.failures}

@@ -1,4 +1,4 @@
-"""Arabic and Hebrew on documents: joined, drawn from right to left, within the room that there is."""
+"""Arabic and Hebrew on documents: joined, drawn from right to left, within the available width."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Random lives of a price list: usage of every kind is sent, prices change, lines are adjusted, invoices voided.
 
-What a step asks for may be refused (an adjustment without a draft, a void of nothing): such a step does nothing.
+A step may be refused (an adjustment without a draft, a void of nothing): then it does nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from usagebill.core.errors import BillingError
 __all__ = ["PricedLife", "live", "priced_lives"]
 
 EXTERNAL_ID = "sub"
-# A second subscription, which lives on whatever happens to the first.
+# A second subscription, which continues whatever happens to the first.
 OTHER_ID = "other"
 
 _GRADUATED = price_ranges((0, 10, "0.5", "1"), (11, None, "0.25", "0"))
 _SHARES = price_ranges((0, 10, "1", "2"), (11, None, "2.5", "0"), unit="rate")
-# The metrics: code -> what it counts and how.
+# The metrics: code -> aggregation and field.
 METRICS: Mapping[str, Mapping[str, object]] = {
     "sum": {"aggregation_type": "sum_agg", "filters": [{"key": "region", "values": ["eu", "us"]}]},
     "count": {"aggregation_type": "count_agg", "field_name": None},
@@ -78,7 +78,7 @@ CHARGES: tuple[tuple[str, Mapping[str, object]], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedPlan:
-    """A plan: which of `CHARGES` it has, and its own terms."""
+    """A plan: some of `CHARGES`, and its own terms."""
 
     charges: tuple[int, ...]
     amount_cents: int
@@ -93,7 +93,7 @@ class PricedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that is done (`what`), `wait` after what was done before; `number` says how much, or which one."""
+    """An action (`what`), `wait` after the previous one; `number` is its amount or its target."""
 
     wait: timedelta
     what: str
@@ -139,7 +139,7 @@ _steps = st.builds(
 
 
 def priced_lives(steps: int = 25) -> st.SearchStrategy[PricedLife]:
-    """Lives of at most so many steps."""
+    """Lives of at most this many steps."""
     return st.builds(
         PricedLife,
         zone=st.sampled_from(ZONES),
@@ -151,9 +151,9 @@ def priced_lives(steps: int = 25) -> st.SearchStrategy[PricedLife]:
 
 
 def live(box: Scenario, life: PricedLife, *, jump: bool = False) -> None:
-    """Play `life` in a sandbox, and then on until its last drafts are issued.
+    """Play `life` in a sandbox, and continue until its last drafts are issued.
 
-    Every job runs at its own instant, or else (`jump`) only when something asks for what is overdue.
+    Every job runs at its own instant, or with `jump` only when a request needs the backlog.
     """
     _Living(box, life).play(box.jump_to if jump else box.travel_to)
 

@@ -1,7 +1,7 @@
-"""Random lives of a subscription: what happens to it, and how to play that in a sandbox.
+"""Random lives of a subscription, and how to play them in a sandbox.
 
 A life is a script: a customer, three plans, and steps in time. It is played by travelling through it (every job runs
-at its own instant) or by jumping (nothing runs until an operation or the end asks for what is overdue).
+at its own instant) or by jumping (nothing runs until an operation or the end needs the backlog).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIRST_DAY = datetime(2023, 12, 28, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOffer:
-    """A plan of a life: its usage costs 1.00 a unit, in arrears, in advance, and in arrears where events come late."""
+    """A plan of a life: its usage costs 1.00 a unit, in arrears, in advance, and in arrears with late events."""
 
     interval: str
     amount_cents: int
@@ -51,9 +51,9 @@ class PlanOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that happens, `wait` after what happened before; `to_midnight` waits on until around a month's start.
+    """An action, `wait` after the previous one; `to_midnight` waits on until around the start of a month.
 
-    `what`: usage, late usage, plan, end, begin or zone. `number` says how much, or which one.
+    `what`: usage, late usage, plan, end, begin or zone. `number` is its amount or its target.
     """
 
     wait: timedelta
@@ -64,7 +64,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """A customer, what may be subscribed to, and what happens."""
+    """A customer, its plans, and the steps."""
 
     start: datetime
     zone: str
@@ -116,7 +116,7 @@ _starts = st.one_of(
 
 
 def lives(steps: int = 12) -> st.SearchStrategy[Life]:
-    """Lives of at most so many steps."""
+    """Lives of at most this many steps."""
     return st.builds(
         Life,
         start=_starts,
@@ -130,11 +130,11 @@ def lives(steps: int = 12) -> st.SearchStrategy[Life]:
 
 
 class Crash(BaseException):
-    """The process dies: nothing that was not committed is left."""
+    """The process dies: everything uncommitted is lost."""
 
 
 class CrashingStore:
-    """A store whose process dies right before some of its commits of due jobs."""
+    """A store with a process that dies right before some commits of due jobs."""
 
     def __init__(self, store: Store, dies: Callable[[], bool]) -> None:
         self.store = store
@@ -162,7 +162,7 @@ class CrashingStore:
 
     @property
     def reads_beside_writes(self) -> bool:
-        # So that what is worked out before the lock is taken dies at its moments too.
+        # So that it also dies while computing before the lock is taken.
         return True
 
     def is_awaited(self) -> bool:
@@ -194,7 +194,7 @@ class CrashingStore:
 
 @dataclass(slots=True)
 class Played:
-    """What a life came to: units sent by metric, and, without their ids, all invoices and fees."""
+    """The result of a life: units sent by metric, and all invoices and fees without their ids."""
 
     sent: dict[str, int] = field(default_factory=dict)
     invoices: list[Mapping[str, Any]] = field(default_factory=list)
@@ -218,7 +218,7 @@ def play(
     `check` gets the sandbox at the end.
 
     With a `provider` the customer is linked to it and has coupons; before each change or end of the subscription, and
-    in the end, it answers everything.
+    at the end, it answers everything.
     """
     with Scenario(now=life.start, tax_provider=provider) as box:
         if dies is not None:
@@ -231,7 +231,7 @@ def play(
 
 
 class UnsteadyProvider(Provider):
-    """A provider that is now and then away, throttles, or refuses; `fails` says which failure comes next, if any."""
+    """A provider that is sometimes down, throttles, or refuses; `fails` chooses the next failure, if any."""
 
     def __init__(self, fails: Callable[[], ProviderFailure | None]) -> None:
         super().__init__("0.07")
@@ -254,7 +254,7 @@ class _Player:
         self._zone = life.zone
 
     def _ask(self, method: str, path: str, json: object = None, status: int = 200) -> Any:
-        # A crash undoes only what follows from a request, never the request: that was durable before.
+        # A crash undoes only the jobs of a request, never the request itself, which was durable before.
         return self._alive(lambda: self.box.ask(method, path, json, status=status), self.box.run_due)
 
     def _alive(self, first: Callable[[], Any], again: Callable[[], Any]) -> Any:
@@ -286,7 +286,7 @@ class _Player:
         self._note()
 
     def _give_coupons(self) -> None:
-        """One that is soon used up, and one that never is."""
+        """Apply a coupon that is soon used up, and one that never is."""
         once = {"amount_cents": 1234, "amount_currency": "EUR", "coupon_type": "fixed_amount", "frequency": "once"}
         always = {"percentage_rate": 12.5, "coupon_type": "percentage", "frequency": "forever"}
         for code, terms in (("once", once), ("always", always)):
@@ -298,14 +298,14 @@ class _Player:
             )
 
     def _wait_for_taxes(self) -> None:
-        """What waits for its taxes gets them within the hour: the subscription cannot end before."""
+        """Invoices get their taxes within the hour: the subscription cannot end before."""
         if self.provider is not None:
             self.provider.steady = True
             self._move(self.box.now + timedelta(hours=1), travel=True)
             self.provider.steady = False
 
     def _ask_again(self) -> None:
-        """Every invoice gets its taxes in the end."""
+        """Retry until every invoice has its taxes."""
         if self.provider is None:
             return
         self.provider.steady = True
@@ -408,7 +408,7 @@ class _Player:
         self._wait_for_taxes()
         local = self.box.now.astimezone(ZoneInfo(self._zone))
         if local.hour == 0 and local.minute < 15:
-            # An end before the run of a boundary day leaves what was used on that day free.
+            # If a subscription ends before the run of a boundary day, usage of that day is free.
             self._move(self.box.now + timedelta(minutes=15))
         if self._active():
             self._ask("DELETE", f"/subscriptions/{EXTERNAL_ID}")
@@ -456,7 +456,7 @@ class _Player:
                     played.billed[code] = played.billed.get(code, Decimal(0)) + fee.units
             played.invoices.append(_shown(invoice, fees))
             played.taxed.append(_taxed(invoice, fees))
-        # What was asked for at once may be numbered before what was overdue then.
+        # Immediate invoices may be numbered before those that were overdue then.
         played.invoices.sort(key=repr)
         played.taxed.sort(key=repr)
         for note in self.box.billing.reading(lambda work: work.tx.find(CreditNote)):
@@ -470,7 +470,7 @@ class _Player:
 
 
 def _taxed(invoice: Invoice, fees: Sequence[Fee]) -> tuple[object, ...]:
-    """What an invoice comes to before credit notes, and how, whenever its taxes were known."""
+    """The total of an invoice before credit notes, and its parts, whenever its taxes became known."""
     return (
         invoice.invoice_type,
         invoice.status,

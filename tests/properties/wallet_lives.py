@@ -1,4 +1,4 @@
-"""Random lives of a customer's wallets: how they are drawn, and how one is played in a sandbox.
+"""Random lives of a customer's wallets, and how to play them in a sandbox.
 
 A life is a customer, two plans, and steps in time: wallets come, change and go, credits are bought, paid for, granted
 and voided, rules top up, usage is billed, invoices are voided and refunded. Most requests succeed; one that is refused
@@ -32,7 +32,7 @@ from usagebill.work import Reader
 __all__ = ["WalletLife", "play", "wallet_lives"]
 
 START = datetime(2024, 1, 20, 9, tzinfo=UTC)
-# None is so small that a rule has to grant hundreds of times, two seconds apart, to pass its threshold.
+# Large enough that a rule need not grant hundreds of times, two seconds apart, to pass its threshold.
 RATES = ("1", "1", "0.5", "1.375", "0.07", "10", "0.33333")
 CREDITS = ("5", "20", "0.4", "12.34567", "100", "3.3", "4.399999", "1000")
 METRICS = ("gb", "calls", "sms")
@@ -57,7 +57,7 @@ RULES: tuple[dict[str, Any] | None, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that happens, `wait` after what happened before; the numbers say to what, and how much."""
+    """An action, `wait` after the previous one; the numbers are its target and amount."""
 
     wait: timedelta
     what: str
@@ -67,7 +67,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletLife:
-    """What a customer's contract is, and what happens."""
+    """A customer's contract, and the steps."""
 
     zone: str
     grace_days: int
@@ -105,7 +105,7 @@ _steps = st.builds(
 
 
 def wallet_lives(steps: int) -> st.SearchStrategy[WalletLife]:
-    """Lives of so many steps, or of half as many at least."""
+    """Lives of at most this many steps, and at least half as many."""
     return st.builds(
         WalletLife,
         zone=st.sampled_from(("UTC", "America/Los_Angeles", "Asia/Tokyo")),
@@ -119,7 +119,7 @@ def wallet_lives(steps: int) -> st.SearchStrategy[WalletLife]:
 
 
 class WatchedStore(CrashingStore):
-    """A store that has `watch` look at what every one of its commits leaves."""
+    """A store that calls `watch` after each commit."""
 
     def __init__(self, store: Store, dies: Callable[[], bool], watch: Callable[[], None]) -> None:
         super().__init__(store, dies)
@@ -138,9 +138,9 @@ def play(
     watch: Callable[[Reader], None] = lambda _: None,
     dies: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Play `life`, and ask `check` after each step, when all that was due is done, and `watch` after each commit.
+    """Play `life`; call `check` after each step, once all due jobs are done, and `watch` after each commit.
 
-    `dies` is asked before each commit of due jobs; what died is run again.
+    `dies` decides before each commit of due jobs whether to crash; crashed jobs are rerun.
     """
     with Scenario(now=START) as box:
         box.billing.store = WatchedStore(box.billing.store, dies, lambda: box.billing.reading(watch))
@@ -216,7 +216,7 @@ class _Player:
             return answer
 
     def _send(self, method: str, path: str, json: object = None) -> Any:
-        # A crash undoes only what follows from a request: that itself was durable before.
+        # A crash undoes only the jobs of a request, which itself was durable before.
         return self._alive(lambda: self.box.request(method, API + path, json=json), self.box.run_due)
 
     def _done(self, method: str, path: str, json: object = None) -> Any:
@@ -229,7 +229,7 @@ class _Player:
         return self.box.billing.reading(lambda reader: reader.tx.find(Wallet, order=order))
 
     def _wallet(self, subject: int) -> Wallet | None:
-        """One of the active wallets, or now and then any."""
+        """One of the active wallets, or sometimes any."""
         wallets = self._wallets()
         active = [wallet for wallet in wallets if wallet.status == WalletStatus.ACTIVE]
         chosen = active if active and subject < 5 else wallets
@@ -253,13 +253,13 @@ class _Player:
             "code": METRICS[subject % 3],
             "external_subscription_id": "other" if number % 5 == 4 else "sub",
             "timestamp": str(self.box.now.timestamp()),
-            # Some usage names the wallet that alone may pay for it, some one that there is not.
+            # Some usage names the only wallet that may pay for it, some a wallet that does not exist.
             "properties": {"value": number + 1, **({"target_wallet_code": f"w{subject}"} if number % 3 == 2 else {})},
         }
         self._done("POST", "/events", {"event": event})
 
     def _midnight(self, subject: int, number: int) -> None:
-        """On to the first minutes of a week: the one before has closed, and may be billed or not."""
+        """Travel to the first minutes of a week: the previous one has closed, and may or may not be billed."""
         zone = ZoneInfo(self._customer_zone)
         today = self.box.now.astimezone(zone).date()
         monday = today + timedelta(days=7 - today.weekday())
@@ -336,7 +336,7 @@ class _Player:
         )
 
     def _grant(self, subject: int, number: int) -> None:
-        # The void is of the balance before the grant of the same request.
+        # The void is taken from the balance before the grant of the same request.
         void = {"voided_credits": "1"} if number % 4 == 3 else {}
         self._move_credits(subject, granted_credits=CREDITS[number % len(CREDITS)], priority=number + 1, **void)
 
@@ -392,7 +392,7 @@ class _Player:
                 self._alive(lambda: self._make_anew(invoice), self.box.run_due)
 
     def _make_anew(self, invoice: Invoice) -> None:
-        """The lines of a voided invoice, on a new one that wallets pay for by what they have now."""
+        """Regenerate a voided invoice, paid from the wallets' current balances."""
         fees = self._find(Fee, eq("invoice_id", invoice.id))
         with suppress(BillingError):
             self.box.billing.invoices.regenerate(invoice.id, fees=[{"id": fee.id} for fee in fees])

@@ -61,7 +61,7 @@ def test_every_number_from_the_events_to_the_total() -> None:
             ("coupon", -500, 3500 - 500),
             ("tax", percent(3000, 20), 3000),
             ("taxes", 600, 3000 + 600),
-            ("total", 3600, 3600),
+            ("total", 3000 + 600, 3600),
         ]
 
 

@@ -1,4 +1,4 @@
-"""Events come from brokers at least once and are stored exactly once; the broker is told after they are durable.
+"""Brokers deliver events at least once, and they are stored exactly once; acknowledgements follow durability.
 
 Kafka's protocol is spoken by the broker that librdkafka brings for tests, NATS by its own server.
 """

@@ -1,4 +1,4 @@
-"""Files are taken whole and once, however often the reading of them breaks off, and as far as they are written."""
+"""Files are ingested completely and once, as far as they are written, however often reading is interrupted."""
 
 from __future__ import annotations
 

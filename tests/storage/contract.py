@@ -1,4 +1,4 @@
-"""What every storage engine does with transactions, and what its other contracts stand on. Engines subclass them."""
+"""The contract of every storage engine for transactions, and the base of its other contracts. Engines subclass them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from usagebill.storage.ports import Duplicate, Store, Transaction
 
 T = TypeVar("T")
 NOW = datetime(2024, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
-# One property is tried on several engines in a process, each with a store of its own.
+# A property is tried on several engines in one process, each with its own store.
 ENGINES = [HealthCheck.differing_executors]
-NUMBERS = count(1)  # no two records of a store have the same
+NUMBERS = count(1)  # unique among the records of a store
 
 
 def second(number: float) -> datetime:
@@ -194,7 +194,7 @@ def new_tenant(store: Store) -> Tenant:
 
 
 class Contract:
-    """Subclasses are given the class-scoped fixture `store`."""
+    """Subclasses define the class-scoped fixture `store`."""
 
     @pytest.fixture
     def tenant(self, store: Store) -> Tenant:
@@ -207,7 +207,7 @@ class Contract:
 
 class TransactionsContract(Contract):
     def test_what_belongs_to_a_transaction_goes_through_it(self, tenant: Tenant) -> None:
-        """A second one in the same thread would not see what the first has done, or wait for its end for ever."""
+        """A second one in the same thread would not see the changes of the first, or wait for its end for ever."""
 
         def write_within(tx: Transaction) -> None:
             tx.insert(tenant.tax("undone"))

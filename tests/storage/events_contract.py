@@ -1,4 +1,4 @@
-"""What every storage engine does with events. An engine's own test module subclasses this and gives a `store`."""
+"""The contract of every storage engine for events. An engine's test module subclasses it and defines `store`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ History = list[tuple[datetime, datetime, dict[str, JsonValue], Decimal | None]]
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Timestamps, arrivals, properties and prices of events that have few values, so that these meet often."""
+    """Timestamps, arrivals, properties and prices of events, from few values so that they often coincide."""
     pool = st.sampled_from(draw(st.lists(values, min_size=1, max_size=4)))
     keys = st.sampled_from(["value", "value", *draw(st.lists(st.sampled_from(KEYS), max_size=3))])
     prices = st.sampled_from([None, D("0.1"), D("1E-15"), D("123456789012345.5")])
@@ -112,7 +112,7 @@ def event(
 
 
 def folded(question: EventQuery, events: Iterable[Event]) -> AggregateResult:
-    """The core's fold of events that are in the scope of the question."""
+    """The core's fold of the events in the scope of the query."""
     if question.aggregation_type == CountedAs.WEIGHTED_SUM:
         changes = Changes(field_name=question.field_name, start=question.held_from)
         return changes.result(fold_events(changes, events))
@@ -120,7 +120,7 @@ def folded(question: EventQuery, events: Iterable[Event]) -> AggregateResult:
 
 
 def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, AggregateResult]:
-    """What the core's folds say."""
+    """The results of the core's folds."""
     results = {}
     counting = [
         event
@@ -493,7 +493,7 @@ class EventsContract:
     def test_events_that_do_not_count_open_no_group(
         self, organization: Organization, aggregation_type: str, units: int, bucket: EventScope
     ) -> None:
-        # No number, or for a unique count no value or no operation that is known.
+        # Not a number or, for a unique count, no value or no known operation.
         nothing: tuple[dict[str, JsonValue], ...] = (
             {"operation_type": "other", "value": "abc"},
             {"operation_type": "other"},
@@ -637,7 +637,7 @@ class EventsContract:
             event(organization.id, number, properties, at=at, received=received, cents=cents)
             for number, (at, received, properties, cents) in enumerate(history)
         ]
-        # The metric declared what some of the filters accept when the first events came, and others later.
+        # The metric declared some of the filters' values when the first events came, and others later.
         for batch, shown in zip((events[::2], events[1::2]), declares, strict=True):
             declared: dict[str, tuple[str, ...]] = {}
             for values in filters[:shown]:
@@ -768,7 +768,7 @@ class EventsContract:
         }
         scanned = organization.ask(lambda tx: list(tx.events.scan(replace(question, known_at=None))))
         assert {event.id for event in scanned} == set(sequence_of)
-        # Only what had been received by then has been counted.
+        # Only events received by then are counted.
         known = organization.ask(lambda tx: tx.events.known_up_to(question, 0))
         sequence = min(sequence_of.get(f"{counted:06}", known), known)
         changes = organization.ask(

@@ -1,4 +1,4 @@
-"""What every storage engine does with jobs. Engines' tests subclass it."""
+"""The contract of every storage engine for jobs. Engines' tests subclass it."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class JobsContract(Contract):
         assert not tenant.write(lambda tx: tx.jobs.retry(job.id, second(5)))
 
     def test_nothing_waits_to_be_tried_before_it_is_due(self, tenant: Tenant) -> None:
-        # A clock that was set back would find it over and over again.
+        # With a clock that was set back, it would be found over and over again.
         job = tenant.job("k", at=second(60))
         self.add(tenant, job)
         tenant.write(lambda tx: tx.jobs.retry(job.id, NOW))

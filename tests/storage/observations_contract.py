@@ -1,4 +1,4 @@
-"""What every storage engine says of an observation: whether what was worked out from a snapshot still stands."""
+"""The contract of every storage engine for observations: whether a result computed from a snapshot is still valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every storage engine does with records. Engines' tests subclass it."""
+"""The contract of every storage engine for records. Engines' tests subclass it."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ def _compared(left: Any, operator: str, right: Any) -> bool:
 
 
 def holds(condition: Condition, record: Customer) -> bool:
-    """What a condition on one table means."""
+    """The meaning of a condition on one table."""
 
     def value(column: str) -> Any:
         return getattr(record, column)

@@ -1,4 +1,4 @@
-"""What every storage engine says of writes that wait until many can be stored at once: nobody notices that they did."""
+"""The contract of every storage engine for writes that are deferred and stored together: the delay is invisible."""
 
 from __future__ import annotations
 

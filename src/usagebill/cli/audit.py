@@ -1,4 +1,4 @@
-"""`usagebill audit`: whether what was billed is right."""
+"""`usagebill audit`: a check of everything that was billed."""
 
 from __future__ import annotations
 
@@ -56,13 +56,11 @@ def audit(
 ) -> None:
     """Recompute every issued invoice from its own records, and report whatever does not agree.
 
-    It checks the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
-    never, what coupons and credit notes gave, that every credit of a wallet leads from a grant to an invoice or is
-    still there, that every payment has its receipt and every payment request its cents, that refunds are what credit
-    notes say, that no payment or refund is forgotten, and what each
-    fee comes to when its events and days are recounted.
-    Reports how many fees were recounted, and how many were not and why. Changes nothing. Exits with 1
-    if it finds anything.
+    It checks the cents of invoices, fees and taxes; gaps and repeats in invoice numbers; periods billed twice or never;
+    the amounts of coupons and credit notes; that every wallet credit leads from a grant to an invoice or is still
+    there; that every payment has its receipt and every payment request its cents; that refunds match their credit
+    notes; that no payment or refund was lost; and each fee against a recount of its events and days. Reports how many
+    fees were recounted, and how many were not and why. Changes nothing. Exits with 1 if it finds anything.
     """
     if provider is not None:
         _compare(path, organization, provider, days, json_output)

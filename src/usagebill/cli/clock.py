@@ -1,4 +1,4 @@
-"""`usagebill clock`: whether the machine's clock is fit for billing."""
+"""`usagebill clock`: a check of the machine's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`usagebill compare`: what last month's usage would have cost under another price list."""
+"""`usagebill compare`: the cost of last month's usage under another price list."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def compare(
     """Price the usage of PLAN's subscriptions under OTHER, too: the code of a plan, or a JSON or YAML file of one.
 
     A file has the fields of POST /plans; its charges may name metrics by `billable_metric_code`. Amounts are before
-    taxes, coupons and credits. All usage is priced as one period in arrears, and what is for an interval by its share
-    of days; trials are left out. Changes nothing, and reads from one snapshot.
+    taxes, coupons and credits. All usage is priced as one period in arrears, and amounts per interval by their share of
+    days; trials are left out. Changes nothing, and reads from one snapshot.
     """
     if (start is None) != (end is None):
         raise click.UsageError("--from and --to go together")

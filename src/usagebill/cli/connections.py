@@ -50,7 +50,7 @@ def named_connection(group: click.Group, code: str) -> AbstractContextManager[No
 
 
 def sent_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
+    """The options present on the command line."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -118,7 +118,7 @@ def add_list(group: click.Group, operations: Operations, columns: Sequence[str])
 
 
 def add_delete(group: click.Group, operations: Operations, text: str) -> None:
-    """Add the command `delete` to the group; `text` says what becomes of the connection's customers."""
+    """Add the command `delete` to the group; `text` says what happens to the connection's customers."""
 
     @group.command("delete", help=text)
     @click.argument("code")

@@ -1,4 +1,4 @@
-"""`usagebill demo`: a year of real usage billed before your eyes."""
+"""`usagebill demo`: a year of real usage, billed while you watch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def demo(path: Path, replace: bool) -> None:
     """Bill the 336,776 flights that left New York in 2013.
 
     Every airline is a customer with a monthly subscription, every flight one event at its own time. The price list has
-    a charge of every charge model, over every way of counting. One airline buys credits, and pays with them.
+    a charge of every charge model, over every aggregation. One airline buys credits, and pays with them.
     """
     if path.exists() and not replace:
         raise click.ClickException(
@@ -90,7 +90,7 @@ def _run(path: Path, console: Console) -> None:
 
 
 def _program() -> str:
-    """This program, as it was called."""
+    """The name under which this program was called."""
     called = sys.argv[0]
     return "python -m usagebill" if called.endswith("__main__.py") else called
 

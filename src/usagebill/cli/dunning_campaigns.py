@@ -1,4 +1,4 @@
-"""`usagebill dunning-campaigns`: how customers are asked for what is overdue."""
+"""`usagebill dunning-campaigns`: repeated requests for overdue balances."""
 
 from __future__ import annotations
 

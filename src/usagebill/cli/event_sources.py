@@ -1,4 +1,4 @@
-"""`usagebill events watch`, `consume`, `sources` and `refused`: events from files and brokers, as long as it runs."""
+"""`usagebill events watch`, `consume`, `sources` and `refused`: events from files and brokers."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def _is_nothing(outcome: Outcome) -> bool:
 @organization_option
 @database()
 def watch(directory: Path, every: float, settled_after: float, once: bool, organization: str | None, path: str) -> None:
-    """Take the events of the .csv, .jsonl and .parquet files in DIRECTORY, and of those that are put there later.
+    """Ingest the .csv, .jsonl and .parquet files in DIRECTORY, and those that are put there later.
 
-    Files may go on growing. Where each was left is kept in the database, so that this can be stopped and started at
-    any time. Lines that are not events are listed: `usagebill events refused`.
+    Files may keep growing. The position in each is kept in the database, so this can be stopped and started at any
+    time. `usagebill events refused` lists lines that are not events.
     """
     configure()
     stopping = _until_told()
@@ -116,12 +116,12 @@ def consume_kafka(
     organization: str | None,
     path: str,
 ) -> None:
-    """Take events from topics of Kafka or Redpanda, as a member of a consumer group.
+    """Ingest events from topics of Kafka or Redpanda, as a member of a consumer group.
 
     Messages are the JSON of `POST /events`, or CloudEvents (structured, or binary with `ce_` headers). Offsets are
-    committed once the events are durable. Messages that are no events are listed: `usagebill events refused`.
+    committed once the events are durable. `usagebill events refused` lists messages that are not events.
     """
-    # Here, as the client of NATS below: no other command should wait for its import.
+    # Imported here, like the NATS client below: no other command should wait for it.
     from usagebill.sources.kafka import KafkaConsumer
 
     configure()
@@ -162,7 +162,7 @@ def consume_nats(
     organization: str | None,
     path: str,
 ) -> None:
-    """Take events from a stream of NATS JetStream, as a member of a durable consumer.
+    """Ingest events from a stream of NATS JetStream, as a member of a durable consumer.
 
     Messages are as for `consume-kafka`, and acknowledged once the events are durable.
     """
@@ -197,7 +197,7 @@ def consume_nats(
 @organization_option
 @as_json
 def list_sources(path: str, organization: str | None, json_output: bool) -> None:
-    """List the files and brokers that events were taken from, how far, and when last."""
+    """List the files and brokers that events came from, with the position and time of the last one."""
     with opened(path, organization) as billing:
         rows = [dict(billing.view(source)) for source in billing.event_sources.list(per_page=1000)]
     if json_output:
@@ -224,7 +224,7 @@ def list_refused(
     organization: str | None,
     json_output: bool,
 ) -> None:
-    """List what files and brokers held that is no event, and what is wrong with it; retry or delete it."""
+    """List messages and lines that are not events, with the problem of each; retry or delete them."""
     with opened(path, organization) as billing:
         resource = billing.event_sources
         if retry is not None:

@@ -1,4 +1,4 @@
-"""`usagebill event-store`: ClickHouse beside the database, how far it is, and whether it has the same events."""
+"""`usagebill event-store`: ClickHouse beside the database, its progress, and a comparison of both."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SHOWN = 100
 
 @click.group()
 def event_store() -> None:
-    """Look after ClickHouse beside the database: ship events to it, compare both, choose which one counts."""
+    """Manage ClickHouse beside the database: ship events to it, compare both, choose which one counts."""
 
 
-def _asked(billing: Billing, question: Callable[[StoreWithEvents, EventShipment], T]) -> T:
+def _with_shipment(billing: Billing, question: Callable[[StoreWithEvents, EventShipment], T]) -> T:
     from usagebill.storage.clickhouse import StoreWithEvents
     from usagebill.storage.clickhouse.servers import Unreachable
 
@@ -53,9 +53,9 @@ def _asked(billing: Billing, question: Callable[[StoreWithEvents, EventShipment]
 @events_option(required=True)
 @as_json
 def status(organization: str | None, path: str, events: str, json_output: bool) -> None:
-    """How far the events of an organization have been shipped, and which side counts. Exits with 1 for a fault."""
+    """Show how far an organization's events have been shipped, and which side counts. Exits with 1 after a fault."""
 
-    def asked(store: StoreWithEvents, shipment: EventShipment) -> dict[str, object]:
+    def act(store: StoreWithEvents, shipment: EventShipment) -> dict[str, object]:
         known = store.records.read(shipment.organization_id, lambda tx: shipping_of(tx, shipment))
         return {
             "event_store_id": shipment.event_store_id,
@@ -67,7 +67,7 @@ def status(organization: str | None, path: str, events: str, json_output: bool) 
         }
 
     with opened(path, organization, events=events) as billing:
-        shown = _asked(billing, asked)
+        shown = _with_shipment(billing, act)
     if json_output:
         print_json(shown)
     else:
@@ -83,13 +83,13 @@ def status(organization: str | None, path: str, events: str, json_output: bool) 
 def ship(organization: str | None, path: str, events: str) -> None:
     """Send all events that the event store does not have yet. Services and workers do so by themselves."""
 
-    def asked(store: StoreWithEvents, shipment: EventShipment) -> None:
+    def act(store: StoreWithEvents, shipment: EventShipment) -> None:
         while store.shipping.ship(shipment.organization_id):
             pass
 
     with opened(path, organization, events=events) as billing:
-        _asked(billing, asked)
-        click.echo(_asked(billing, lambda store, shipment: f"shipped up to place {shipment.shipped_to}"))
+        _with_shipment(billing, act)
+        click.echo(_with_shipment(billing, lambda store, shipment: f"shipped up to place {shipment.shipped_to}"))
 
 
 @event_store.command()
@@ -104,13 +104,13 @@ def compare(organization: str | None, path: str, events: str, json_output: bool)
     if anything differs.
     """
 
-    def asked(store: StoreWithEvents, shipment: EventShipment) -> tuple[list[Difference], list[UsageDifference]]:
+    def act(store: StoreWithEvents, shipment: EventShipment) -> tuple[list[Difference], list[UsageDifference]]:
         from usagebill.storage.clickhouse import TooFarBehind, differences, usage_differences
 
         id = shipment.organization_id
 
         def compared(tx: Transaction) -> tuple[list[Difference], list[UsageDifference]]:
-            # The shipment of the same snapshot: more may have been sent since.
+            # The shipment as of the same snapshot: more may have been shipped since.
             known = tx.get(EventShipment, shipment.id) or shipment
             return (
                 list(islice(differences(tx, store.servers, id, known.shipped_to), _SHOWN)),
@@ -123,7 +123,7 @@ def compare(organization: str | None, path: str, events: str, json_output: bool)
             raise click.ClickException(str(problem)) from problem
 
     with opened(path, organization, events=events) as billing:
-        differing, usage = _asked(billing, asked)
+        differing, usage = _with_shipment(billing, act)
     rows = [{name: getattr(difference, name) for name in difference.__slots__} for difference in differing]
     usage_rows = [
         {
@@ -155,7 +155,7 @@ def compare(organization: str | None, path: str, events: str, json_output: bool)
 def read_from(side: str, organization: str | None, path: str, events: str) -> None:
     """Choose which side counts the events of an organization from now on, in all processes."""
     with opened(path, organization, events=events) as billing:
-        _asked(
+        _with_shipment(
             billing,
             lambda store, shipment: store.shipping.read_from(
                 shipment.organization_id, event_store=side == "event-store"
@@ -169,10 +169,10 @@ def read_from(side: str, organization: str | None, path: str, events: str) -> No
 @database()
 @events_option(required=True)
 def ship_again(organization: str | None, path: str, events: str) -> None:
-    """Delete what the event store has of an organization, and ship everything from the start.
+    """Delete an organization's events from the event store, and ship everything from the start.
 
     After a fault, or a difference. The database counts until `read-from event-store` is run again.
     """
     with opened(path, organization, events=events) as billing:
-        _asked(billing, lambda store, shipment: store.shipping.begin_again(shipment.organization_id))
+        _with_shipment(billing, lambda store, shipment: store.shipping.begin_again(shipment.organization_id))
         click.echo(f"{billing.organization.name}: everything is shipped again; the database counts meanwhile")

@@ -51,10 +51,10 @@ def import_file(file: Path, organization: str | None, path: str, json_output: bo
     """Import the events of FILE: JSON objects or CloudEvents, one a line (.jsonl), a table with a header (.csv), or
     Parquet (.parquet).
 
-    The columns of a table are transaction_id, code, external_subscription_id, timestamp and
-    precise_total_amount_cents; every other column that is not empty becomes a property. Timestamps are Unix seconds
-    or ISO 8601. An event whose transaction id is known for its subscription is skipped, so that the same file can be
-    imported again; an import that was interrupted goes on where it was. Exits with 1 if lines were refused.
+    The columns of a table are transaction_id, code, external_subscription_id, timestamp and precise_total_amount_cents;
+    every other column that is not empty becomes a property. Timestamps are Unix seconds or ISO 8601. An event with a
+    transaction id that its subscription already has is skipped, so the same file can be imported again; an interrupted
+    import resumes where it stopped. Exits with 1 if lines were refused.
     """
     if file.suffix not in SUFFIXES:
         raise click.UsageError(f"{file.name} is none of {', '.join(SUFFIXES)}")
@@ -127,7 +127,7 @@ def _message(problem: Mapping[str, object]) -> str:
 
 
 def _unbilled_lines(outcome: Outcome) -> Iterator[str]:
-    """Imported events that are not billed, a line for each reason, with the names that it is about."""
+    """Imported events that are not billed: a line for each reason, with the names concerned."""
     by_reason: dict[Reason, Counter[str]] = {}
     for (reason, name, code), count in outcome.unbilled.items():
         about = code if reason in ABOUT_CODES else name or ""
@@ -156,10 +156,10 @@ def _events(count: int) -> str:
 def list_unbilled(
     subscription: str | None, code: str | None, limit: int, path: str, organization: str | None, json_output: bool
 ) -> None:
-    """List the events that no charge counts at present, how many of each kind, and why.
+    """List the events that no charge counts at present, with their number and the reason.
 
-    An event leaves the list once it is counted: when the subscription, metric or charge that it lacks is there while
-    its period is still to be billed.
+    An event leaves the list once it is counted: when the missing subscription, metric or charge is created before its
+    period is billed.
     """
     with opened(path, organization) as billing:
         tallies = billing.events.unbilled_tallies(external_subscription_id=subscription, code=code)

@@ -1,4 +1,4 @@
-"""`usagebill export`: tables of what is stored, for spreadsheets, warehouses and FinOps tools."""
+"""`usagebill export`: tables for spreadsheets, warehouses and FinOps tools."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def export(
 ) -> None:
     """Write KIND as a table: invoices, fees, events, payments, credit notes, their taxes, or usage by day.
 
-    Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file is put in its
-    place once it is complete. Changes nothing; a copy of the database will do.
+    Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file appears under
+    its name once it is complete. Changes nothing; a copy of the database works too.
     """
     if columns == "focus" and kind != "fees":
         raise click.UsageError("--columns focus is for fees")
@@ -91,7 +91,7 @@ def export(
 def _write(
     reader: Reader, table: Export, path: str, file_format: str, kind: str, start: datetime | None, end: datetime | None
 ) -> int:
-    """How many rows there were."""
+    """Write all rows; returns their number."""
     rows = 0
     is_shown = sys.stderr.isatty()
     with (
@@ -115,7 +115,7 @@ def _write(
 
 
 def _usage(billing: Billing, start: datetime | None, end: datetime | None) -> Export:
-    """Usage by day as `usagebill report usage` has it."""
+    """Usage by day, as in `usagebill report usage`."""
     dates = {
         "from_date": start.date().isoformat() if start else None,
         "to_date": end.date().isoformat() if end else None,

@@ -20,14 +20,14 @@ __all__ = ["FORMATS", "Sink", "sink"]
 
 FORMATS = ("csv", "parquet", "xlsx")
 _BATCH = 5_000
-# What a sheet holds, its heading included; what Excel's numbers hold.
+# The rows of a sheet, heading included; the digits of Excel's numbers.
 _SHEET = 1_048_576
 _EXCEL_DIGITS = 15
 _DECIMAL = (38, 15)
 
 
 class Sink(Protocol):
-    """Where rows go: values in the order of the columns."""
+    """A destination of rows: values in the order of the columns."""
 
     def write(self, values: Sequence[object]) -> None: ...
 
@@ -123,7 +123,7 @@ def _parquet(path: str, columns: Mapping[str, type]) -> Iterator[Sink]:
 
 
 class _ExcelFile:
-    """Sheet after sheet, each as long as Excel allows. Numbers of more digits than it holds are text."""
+    """Sheet after sheet, each as long as Excel allows. Numbers with more digits than it holds are written as text."""
 
     def __init__(self, book: Any, columns: Mapping[str, type]) -> None:
         self._book, self._columns = book, columns

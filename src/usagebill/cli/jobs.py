@@ -81,7 +81,7 @@ def run_due(at: datetime | None, force: bool, path: str, settings: Settings, jso
 
 
 def _note_run(billing: Billing, began: datetime, *, done: bool) -> None:
-    """Leave a trace in the file, as a worker does: `usagebill status` shows when jobs were last run."""
+    """Record the run in the file, as a worker does: `usagebill status` shows when jobs were last run."""
     now = billing.clock.now()
     name = f"run-due on {socket.gethostname()}"
     note_worker(
@@ -91,7 +91,7 @@ def _note_run(billing: Billing, began: datetime, *, done: bool) -> None:
 
 
 def _customer(billing: Billing, job: Job) -> str | None:
-    """The external id of the customer that a job is about, None if it is about something else."""
+    """The external id of a job's customer; None for a job about something else."""
     customer = billing.store.read(None, lambda tx: tx.first(Customer, eq("id", job.subject_id), deleted=True))
     return None if customer is None else customer.external_id
 
@@ -105,7 +105,7 @@ def jobs() -> None:
 @database()
 @as_json
 def list_failed(path: str, json_output: bool) -> None:
-    """List the jobs that have failed and are not done yet."""
+    """List the failed jobs that are not done yet."""
     with opened(path) as billing:
         failures = billing.store.read(None, lambda tx: tx.jobs.failures())
         rows: list[dict[str, object]] = [

@@ -1,4 +1,4 @@
-"""`usagebill keys`: who may use the API."""
+"""`usagebill keys`: API keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keys() -> None:
 
 
 def _permissions(texts: tuple[str, ...]) -> Mapping[str, tuple[str, ...]] | None:
-    """`customer`, `event:write`, `invoice:read` as a map of permissions; None if nothing is said."""
+    """`customer`, `event:write`, `invoice:read` as a map of permissions; None if there are none."""
     permissions: dict[str, tuple[str, ...]] = {}
     for text in texts:
         resource, colon, modes = text.partition(":")
@@ -106,7 +106,7 @@ def create(
 @keys.command("list")
 @_of_organization
 def list_all(path: str, organization: str | None, json_output: bool) -> None:
-    """List the keys that are valid, their values masked."""
+    """List the valid keys, their values masked."""
     with opened(path, organization) as billing:
         keys = billing.reading(api_keys.list_live)
     rows = [_shown(key) for key in keys]
@@ -140,7 +140,7 @@ def _named(id: str) -> AbstractContextManager[None]:
 def rotate(
     id: str, name: str | None, expires_at: datetime | None, path: str, organization: str | None, json_output: bool
 ) -> None:
-    """Replace a key by a new one, which may do the same."""
+    """Replace a key by a new one with the same permissions."""
     with opened(path, organization) as billing, _named(id):
         key, value = billing.writing(lambda work: api_keys.rotate(work, id, name, expires_at))
     _print_new(key, value, json_output)
@@ -165,7 +165,7 @@ def update(
     organization: str | None,
     json_output: bool,
 ) -> None:
-    """Rename a key, or replace what it may do."""
+    """Rename a key, or replace its permissions."""
     wanted = _permissions(permissions)
     with opened(path, organization) as billing, _named(id):
         key = billing.writing(
@@ -186,7 +186,7 @@ def update(
 @click.argument("id")
 @_of_organization
 def revoke(id: str, path: str, organization: str | None, json_output: bool) -> None:
-    """End a key at once. The last key without an expiry cannot be revoked: create another first."""
+    """Revoke a key at once. The last key without an expiry cannot be revoked: create another first."""
     with opened(path, organization) as billing, _named(id):
         key = billing.writing(lambda work: api_keys.revoke(work, id))
     if json_output:

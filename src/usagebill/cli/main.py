@@ -1,4 +1,4 @@
-"""The root of the command line, and the commands that say what is there."""
+"""The root of the command line, and `version`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main() -> None:
 @main.command()
 @as_json
 def version(json_output: bool) -> None:
-    """Say which usagebill this is, and what it runs on."""
+    """Show the versions of usagebill and of what it runs on."""
     known = {"usagebill": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     if json_output:
         print_json(known)

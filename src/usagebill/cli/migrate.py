@@ -1,4 +1,4 @@
-"""`usagebill migrate`: a file into a PostgreSQL database."""
+"""`usagebill migrate`: from a file to a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ __all__ = ["migrate"]
 def migrate(source: str, target: str) -> None:
     """Move a file into a PostgreSQL database, and compare every row of both.
 
-    Stop the services and workers of the file first: what they write meanwhile is not moved. The file is only read, and
-    stays as it is. A migration that was interrupted goes on when it is run again; until it has come to its end, nothing
-    else opens the database.
+    Stop the services and workers of the file first: anything they write meanwhile is not moved. The file is only read.
+    An interrupted migration continues when it is run again; until it is complete, nothing else can open the database.
     """
     if not is_url(target):
         raise click.BadParameter("the destination must be a URL: postgresql://...", param_hint="--to")
     with refusals(source):
-        # Brings it to the version of this usagebill.
+        # Upgrades it to the schema of this usagebill.
         SqliteStore(source).close()
     with refusals(target):
         try:

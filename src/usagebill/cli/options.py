@@ -71,7 +71,7 @@ class _Days(click.ParamType[int | None]):
         return int(click.IntRange(0).convert(value, param, ctx))
 
 
-# Field of Settings -> the type of its option, and what it says of itself.
+# Field of Settings -> the type of its option, and its help text.
 _SETTINGS: dict[str, tuple[Any, str]] = {
     "id_prefix": (str, "What the names of service-owned ids begin with."),
     "public_url": (
@@ -133,7 +133,7 @@ as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, 
 
 
 def database(*, must_exist: bool = True) -> Callable[[F], F]:
-    """`--db`, and `--organization` for what belongs to one."""
+    """`--db`, and `--organization` for commands about one."""
     return click.option(
         "--db",
         "path",
@@ -161,7 +161,7 @@ def events_option(*, required: bool = False) -> Callable[[F], F]:
 def _check_prefix(prefix: str) -> None:
     if prefix == Settings().id_prefix:
         return
-    # The API is slow to import, and seldom needed here.
+    # The API is slow to import and rarely needed here.
     from usagebill.http.app import endpoints
     from usagebill.http.prefix import check_prefix
 
@@ -169,7 +169,7 @@ def _check_prefix(prefix: str) -> None:
 
 
 def settings_options(command: F) -> F:
-    """The options of `Settings`, which the command is given as its argument `settings`."""
+    """The options of `Settings`, passed to the command as its argument `settings`."""
 
     @wraps(command)
     def with_settings(**arguments: Any) -> Any:
@@ -197,7 +197,7 @@ def settings_options(command: F) -> F:
 
 
 def instant(text: str) -> datetime:
-    """The time that an option names, in UTC if it names no offset; `click.BadParameter` if it is none."""
+    """The time in an option, in UTC if it has no offset. Raises `click.BadParameter`."""
     parsed = parse_instant(text)
     if parsed is None:
         raise click.BadParameter(f"{text!r} is not an ISO 8601 time such as 2024-02-01T00:10:00Z")
@@ -206,7 +206,7 @@ def instant(text: str) -> datetime:
 
 @contextmanager
 def refusals(path: str) -> Iterator[None]:
-    """Errors raised in here end the command with a one-line message."""
+    """Errors raised inside end the command with a one-line message."""
     try:
         yield
     except Invalid as problem:
@@ -228,7 +228,7 @@ def refusals(path: str) -> Iterator[None]:
 
 @contextmanager
 def named(text: str) -> Iterator[None]:
-    """Reports what does not exist with `text`."""
+    """Report a `NotFound` raised inside with `text`."""
     try:
         yield
     except NotFound as problem:
@@ -264,7 +264,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], em
     for row in rows:
         table.add_row(*["" if row[column] is None else str(row[column]) for column in columns])
     console = Console()
-    # A pipe has no width: whole values matter more there than lines that fit.
+    # A pipe has no width: there, whole values matter more than lines that fit.
     if not console.is_terminal:
         console = Console(width=10_000)
     console.print(table)

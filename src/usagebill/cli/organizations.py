@@ -22,7 +22,7 @@ def organizations() -> None:
 @database()
 @as_json
 def create(name: str, path: str, json_output: bool) -> None:
-    """Create an organization with a first API key, which is shown this once."""
+    """Create an organization with a first API key, which is shown only now."""
     with opened(path) as billing:
         made = billing.store.write(None, lambda tx: operations.create(tx, billing.clock.now(), name))
         key, value = billing.writing(lambda work: api_keys.create(work), made)

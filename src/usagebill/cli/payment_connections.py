@@ -51,7 +51,7 @@ def payment_connections() -> None:
 
 
 def _read(kind: str | None, texts: tuple[str, ...]) -> dict[str, str]:
-    """The credentials that are named, else those of the kind that are in the environment."""
+    """The credentials from the options, else those of the kind from the environment."""
     names = {name for row in KINDS.values() for name in (*row.required, *row.optional)}
     sent: dict[str, str] = {}
     for text in texts:
@@ -156,7 +156,7 @@ add_delete(
 @organization_option
 @as_json
 def notices(status: str | None, limit: int, path: str, organization: str | None, json_output: bool) -> None:
-    """List what providers have reported of themselves, newest first, and what became of it."""
+    """List the notices of payment providers, newest first, with the outcome of each."""
     with opened(path, organization) as billing:
         rows = billing.view(billing.payment_connections.notices(per_page=limit, status=status))
     if json_output:

@@ -22,10 +22,10 @@ from usagebill.core.currencies import exponent, major_from_cents
 
 __all__ = ["report"]
 
-# Cells of the longest bar, and what parts of a cell are drawn with.
+# Cells of the longest bar, and the characters for parts of a cell.
 _BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-# A pipe has no width: whole values matter more there than lines that fit.
+# A pipe has no width: there, whole values matter more than lines that fit.
 _PIPE_WIDTH = 10_000
 
 Row = Mapping[str, Any]
@@ -33,12 +33,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """A report by the name of its root in the API. `columns`: what a table shows of each row, by its heading."""
+    """A report, by its root in the API. `columns` maps headings of the table to fields of a row."""
 
     root: str
     title: str
     columns: Mapping[str, str]
-    # Which rows matter most if not all are printed.
+    # The end of the rows to keep if not all are printed.
     newest_first: bool = False
 
 
@@ -68,7 +68,7 @@ REPORTS: Mapping[str, _Report] = {
         {"from": "start_of_period_dt", "to": "end_of_period_dt", "metric": "billable_metric_code", "units": "units"},
     ),
 }
-# Option -> the filter of the API that it is, and whether it is one of usage alone, of all others alone, or of both.
+# Option -> the API filter, and whether it is for usage alone, for all other reports, or for both.
 _OF_USAGE = (
     "time_granularity",
     "from_date",
@@ -108,10 +108,10 @@ def report(
     json_output: bool,
     **filters: str | int | None,
 ) -> None:
-    """Print what invoices and usage come to: one report, or all of them.
+    """Print one report on invoices and usage, or all of them.
 
     The reports are gross_revenue, invoice_collection, invoiced_usage, mrr, overdue_balance and usage, the same as below
-    /analytics in the API. Months are those of UTC. Changes nothing; a copy of the database will do.
+    /analytics in the API. Months are in UTC. Changes nothing; a copy of the database works too.
     """
     if csv_path is not None and name is None:
         raise click.UsageError("--csv writes a single report: name it")
@@ -133,7 +133,7 @@ def report(
 
 
 def _check(name: str | None, options: Mapping[str, object]) -> None:
-    """Refuse filters that the report does not know: they would be passed over in silence."""
+    """Refuse filters that the report does not know: they would be silently ignored."""
     unknown = _OF_MONTHS if name == "usage" else () if name is None else _OF_USAGE
     for option in unknown:
         if option in options:
@@ -155,7 +155,7 @@ def _write_csv(path: str, rows: Sequence[Row]) -> None:
         writer.writerow(rows[0])
         writer.writerows([_csv_value(value) for value in row.values()] for row in rows)
     if path == "-":
-        # As it is: `echo` takes out what a terminal would act on.
+        # Written directly: `echo` strips control characters.
         sys.stdout.write(text.getvalue())
         return
     try:
@@ -207,7 +207,7 @@ def _print(console: Console, about: _Report, rows: Sequence[Row], at_most: int, 
 
 
 def _outermost(rows: Sequence[Row], at_most: int, *, newest_first: bool) -> Sequence[Row]:
-    """So many rows of the end that matters most, with the empty months between them, which do not count."""
+    """At most this many rows from the end that matters most; empty months between them do not count."""
     inward = rows if newest_first else rows[::-1]
     filled = [place for place, row in enumerate(inward) if _currency(row) is not None]
     kept = inward if len(filled) <= at_most else inward[: filled[at_most - 1] + 1]
@@ -240,17 +240,17 @@ def _cell(column: str, value: Any, codes: Mapping[str, str]) -> Text:
 
 
 def _printable(text: str) -> str:
-    """`text` without what a terminal would act on."""
+    """`text` without control characters."""
     return "".join("�" if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter for letter in text)
 
 
 def _amount(cents: int, currency: str) -> str:
-    """`1,234.50`: major units, with all decimals that the currency has."""
+    """`1,234.50`: major units, with all decimals of the currency."""
     return f"{major_from_cents(cents, currency):,.{exponent(currency)}f}"
 
 
 def _bar(cents: int, largest: int) -> str:
-    """A bar as long as the amount is, beside the largest of its currency; what is not nothing can be seen."""
+    """A bar for the amount, relative to the largest of its currency; a non-zero amount is always visible."""
     if not cents or not largest:
         return ""
     eighths = max(1, round(Fraction(abs(cents), largest) * _BAR * 8))

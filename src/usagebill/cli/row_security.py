@@ -1,4 +1,4 @@
-"""`usagebill row-security`: a second wall between the organizations of a PostgreSQL database."""
+"""`usagebill row-security`: a second barrier between the organizations of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["row_security"]
 @click.argument("turned", required=False, type=click.Choice(["on", "off"]))
 @click.option("--db", required=True, envvar="USAGEBILL_DB", metavar="URL", help="The database: postgresql://...")
 def row_security(turned: str | None, db: str) -> None:
-    """Say whether PostgreSQL's row security guards each organization's rows; turn it on or off.
+    """Show whether PostgreSQL's row security protects each organization's rows; turn it on or off.
 
-    Stop the services and workers of the database first, and start them again afterwards: they look once, when they
-    start. The user must own the tables.
+    Stop the services and workers of the database first, and start them again afterwards: they check only at start. The
+    user must own the tables.
     """
     if not is_url(db):
         raise click.BadParameter("row security needs PostgreSQL: --db postgresql://...", param_hint="--db")

@@ -1,4 +1,4 @@
-"""`usagebill serve` and `usagebill work`: the processes that run for long."""
+"""`usagebill serve` and `usagebill work`: the long-running processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from usagebill.worker import Worker
 
 __all__ = ["serve", "work"]
 
-# What listens on every address of the machine is reached from here as this, as it is by default.
+# Hosts that are reached from this machine as `localhost`.
 _ALL_HOSTS = frozenset({"0.0.0.0", "::", "", "127.0.0.1"})
 
 _log_format = click.option(
@@ -143,7 +143,7 @@ def serve(
     A file that does not exist yet is created, with an organization and its first API key, which is shown only once.
     """
     configure(log_format, log_level)
-    # First the port: a key that has been made but not shown would be lost.
+    # The port first: a key that is created but never shown would be lost.
     try:
         listener = bind(host, port)
     except OSError as problem:
@@ -172,7 +172,9 @@ def serve(
 
 
 def _reached_at(host: str, port: int) -> str:
-    """Where the service is reached if nobody says so: at the host and port it listens on, from here if on all hosts."""
+    """The default public URL: the host and port that the service listens on, or this machine if it listens on all
+    hosts.
+    """
     name = "localhost" if host in _ALL_HOSTS else f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}"
 

@@ -1,4 +1,4 @@
-"""`usagebill status`: whether billing goes on."""
+"""`usagebill status`: a health check of billing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["status"]
 @database()
 @as_json
 def status(max_age: float, path: str, json_output: bool) -> None:
-    """Say whether billing goes on: due and failed jobs, the workers seen, invoices and webhooks by status.
+    """Show whether billing is working: due and failed jobs, live workers, invoices and webhooks by status.
 
     Exits with 1 if jobs are due, or events wait for an event store in use, for longer than --max-age, if jobs have
     failed, the event store is not believed, or the machine's clock is refused. The file is only read.

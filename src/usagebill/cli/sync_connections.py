@@ -1,4 +1,4 @@
-"""`usagebill sync-connections`: accounting systems and CRMs, and what was pushed to them."""
+"""`usagebill sync-connections`: accounting systems and CRMs, and the documents pushed to them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ add_delete(
 def documents(
     status: str | None, failed: bool, page: int, path: str, organization: str | None, json_output: bool
 ) -> None:
-    """List what was pushed, or is to be, newest first."""
+    """List the documents pushed, or to be pushed, newest first."""
     wanted = "failed" if failed else status
     with opened(path, organization) as billing:
         filters: dict[str, Any] = {} if wanted is None else {"status": wanted}

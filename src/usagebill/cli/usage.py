@@ -1,4 +1,4 @@
-"""`usagebill usage`: the running states that usage is answered from."""
+"""`usagebill usage`: running states of usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["usage"]
 
 @click.group()
 def usage() -> None:
-    """Look after the running states of usage."""
+    """Manage the running states of usage."""
 
 
 @usage.command()

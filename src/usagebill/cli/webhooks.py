@@ -1,4 +1,4 @@
-"""`usagebill webhooks`: messages and what became of them, and the key that signs them."""
+"""`usagebill webhooks`: messages, their delivery, and the key that signs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from usagebill.core.webhooks import MessageStatus
 __all__ = ["webhooks"]
 
 _COLUMNS = ("id", "webhook_type", "status", "attempts", "http_status", "last_attempt_at", "endpoint", "response")
-# So much of an answer fits into a table.
+# The length of an answer in a table.
 _SHOWN_OF_RESPONSE = 60
 _endpoint = click.option("--endpoint", help="Only messages to the endpoint with this id.")
 _event_types = click.option(
@@ -28,7 +28,7 @@ def webhooks() -> None:
 
 
 def _row(shown: dict[str, Any]) -> dict[str, Any]:
-    # What was never attempted has no last attempt.
+    # A message that was never attempted has no last attempt.
     response = (shown["response"] or "").partition("\n")[0]
     succeeded = shown["status"] == MessageStatus.SUCCEEDED
     return {

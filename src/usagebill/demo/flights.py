@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["ROUTES", "Flight", "NoFlights", "airlines", "read_flights"]
 
-# Event code -> the miles from which on a route counts as of this kind.
+# Event code -> the miles from which a route is of this kind.
 ROUTES = {
     "hop": 0,
     "commuter": 300,
@@ -49,11 +49,11 @@ class Flight:
 
     @property
     def route(self) -> str:
-        """The event code: what kind of route this is."""
+        """The event code: the kind of route."""
         return next(code for code, least in reversed(ROUTES.items()) if self.miles >= least)
 
     def event(self) -> dict[str, object]:
-        """The flight as a usage event; what it does not have is left out of its properties."""
+        """The flight as a usage event; missing values are left out of its properties."""
         properties: dict[str, object] = {"origin": self.origin, "miles": self.miles}
         if self.tailnum is not None:
             properties["tailnum"] = self.tailnum

@@ -1,4 +1,4 @@
-"""What New York's airports could charge: one plan with every charge model, over every way of counting."""
+"""A price list for New York's airports: one plan with every charge model, over every aggregation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CURRENCY", "PLAN", "set_up"]
 PLAN = "airport"
 CURRENCY = "USD"
 
-# Event code -> name of the metric, how it counts, and the property it looks at.
+# Event code -> the metric's name, its aggregation, and the property that it aggregates.
 _METRICS: dict[str, tuple[str, Any, str | None]] = {
     "hop": ("Hops: flights", "count_agg", None),
     "commuter": ("Commuters: aircraft in use", "unique_count_agg", "tailnum"),
@@ -116,7 +116,7 @@ _CHARGES: list[dict[str, Any]] = [
 
 
 def set_up(billing: Billing) -> None:
-    """Make the metrics, the tax, the add-on and the plan."""
+    """Create the metrics, the tax, the add-on and the plan."""
     ids: dict[str, str] = {}
     for code, (name, aggregation, field) in _METRICS.items():
         filters = [{"key": "origin", "values": ["EWR", "JFK", "LGA"]}] if code == "short_haul" else []

@@ -26,11 +26,11 @@ __all__ = ["PREPAID", "YEAR", "ZONE", "Months", "Year"]
 
 YEAR = 2013
 ZONE = ZoneInfo("America/New_York")
-# The airline that buys credits: so many at first, and as many again whenever none are left.
+# The airline that buys credits, and how many: at first, and again whenever none are left.
 PREPAID = "HA"
 _CREDITS = "25000"
 _BATCH = 1000
-# Bills are drawn up shortly after midnight.
+# Invoices are issued shortly after midnight.
 _LATER = timedelta(hours=1)
 Months = dict[str, dict[int, int]]
 
@@ -40,7 +40,7 @@ def _first(month: int) -> datetime:
 
 
 class Year:
-    """A billing system in `file` that lives through the year in its own time."""
+    """A billing system in `file` that runs through the year on its own clock."""
 
     def __init__(self, file: Path) -> None:
         self.clock = ManualClock(_first(1))
@@ -50,7 +50,7 @@ class Year:
         self.billing.close()
 
     def begin(self) -> str:
-        """Make prices, customers and subscriptions; the value of an API key."""
+        """Create prices, customers and subscriptions; returns the value of an API key."""
         set_up(self.billing)
         for carrier, name in airlines().items():
             self.billing.customers.upsert(
@@ -77,7 +77,7 @@ class Year:
         )
 
     def _pay_top_ups(self) -> None:
-        """The airline pays for credits on the day it is invoiced for them."""
+        """Have the airline pay for credits on the day of their invoice."""
         unpaid = self.billing.invoices.list(invoice_type="credit", payment_status="pending").items
         for invoice in unpaid:
             self.billing.payments.create(
@@ -87,7 +87,9 @@ class Year:
             self.billing.run_due()
 
     def live(self, flights: Sequence[Flight], tell: Callable[[int], None]) -> None:
-        """Take in the flights as they happen, and bill each month when it is over; `tell` hears of each batch."""
+        """Ingest the flights as they happen, and bill each month when it is over; `tell` is called with the size of
+        each batch.
+        """
         for month, of_month in groupby(flights, key=lambda flight: flight.departure.astimezone(ZONE).month):
             for batch in _batches(of_month):
                 self.clock.set(max(batch[-1].departure, self.clock.now()))
@@ -96,7 +98,7 @@ class Year:
             self._bill(_first(month + 1) + _LATER)
 
     def end(self) -> None:
-        """End the subscriptions: nothing is to be billed for the years since, whenever the file is served."""
+        """End the subscriptions, so that nothing is billed for the years since when the file is served."""
         for carrier in airlines():
             self.billing.subscriptions.terminate(carrier, on_termination_invoice="skip")
         self.billing.run_due()
@@ -116,7 +118,7 @@ class Year:
             page += 1
 
     def revenue(self) -> Months:
-        """Carrier -> month -> cents billed for it, tax included, however they are paid."""
+        """Carrier -> month -> cents billed for it, including tax, however they were paid."""
         carriers = {customer.id: customer.external_id for customer in self.billing.customers.list(per_page=100).items}
         months: Months = {carrier: {} for carrier in sorted(carriers.values())}
         for invoice in self.invoices():
@@ -131,7 +133,7 @@ class Year:
         return months
 
     def credits(self) -> Iterator[tuple[WalletTransaction, Invoice | None, Decimal]]:
-        """What happened to the credits that were bought: each movement, its invoice, and the balance after it."""
+        """The movements of the bought credits: each with its invoice and the balance after it."""
         wallet = self.billing.wallets.list(external_customer_id=PREPAID).items[0]
         moves = self.billing.wallet_transactions.list_of_wallet(wallet.id, per_page=1000).items
         balance = Decimal(0)

@@ -1,4 +1,4 @@
-"""How it is spoken: the table of endpoints and the ASGI app that serves it."""
+"""The HTTP API: the table of endpoints and the ASGI app that serves it."""
 
 from usagebill.http.app import create_app
 

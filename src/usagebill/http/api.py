@@ -1,4 +1,4 @@
-"""The API: a request in, an answer out. Routing, keys, permissions, parsing, paging and errors, in this one place."""
+"""The API: routing, keys, permissions, parsing, paging and errors, in one place."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from usagebill.work import Reader, Work
 __all__ = ["Answer", "Api", "Request", "Routes", "request_id"]
 
 BASE = "/api/v1"
-# So many callers are known at a time; the others are looked up.
+# The number of callers cached at a time; others are looked up.
 _MOST_CALLERS = 1000
 _KEY_USE_NOTED_EVERY = timedelta(hours=1)
 _MISUSE_TOLD_EVERY = timedelta(hours=1)
-# What cannot be read is not logged, nor what breaks.
+# Requests that cannot be read, or that break the service, are not logged.
 _LOGGED_REFUSALS = frozenset({403, 404, 405, 422, 429})
 _log = structlog.get_logger("usagebill.http")
 
@@ -64,7 +64,7 @@ _log = structlog.get_logger("usagebill.http")
 class Request:
     """`path` and `query` are as sent, percent-encoded; header names are lower case.
 
-    Its `repr` shows neither the key that it came with nor what customers it is about.
+    Its `repr` shows neither its key nor its customers' data.
     """
 
     method: str
@@ -77,9 +77,9 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """`organization_id` is whose key the request came with; None if it had no valid one.
+    """`organization_id` is that of the request's key; None if it had no valid one.
 
-    `unnoted` is that key where its use is still to be noted, `unlogged` what is still to be logged (`Api.note_use`).
+    `unnoted` is the key if its use is still to be recorded, `unlogged` the entry still to be logged (`Api.note_use`).
     """
 
     status: int
@@ -92,7 +92,7 @@ class Answer:
 
 @attrs.frozen
 class _Misuse:
-    """A key was sent that does not open what was asked for, and why."""
+    """A key that does not permit its request, and why."""
 
     key: ApiKey
     reason: str
@@ -103,20 +103,20 @@ class _Misuse:
 
 @attrs.frozen
 class _Caller:
-    """Whose request it is."""
+    """The organization and the key of a request."""
 
     organization: Organization
     key: ApiKey
 
 
 class _NotConfirmed(Exception):
-    """The caller, or what it may do, has changed since it was looked up."""
+    """The caller, or its permissions, have changed since it was looked up."""
 
 
 class _Confirmation:
     """Looks a caller up again in the transaction that it writes in.
 
-    A snapshot of its own for that costs more than the check: each commit has made its connection forget what it read.
+    A separate snapshot for that would cost more than the check: each commit empties the cache of its connection.
     """
 
     def __init__(self, caller: _Caller) -> None:
@@ -124,7 +124,7 @@ class _Confirmation:
         self.is_made = False
 
     def make(self, work: Reader) -> None:
-        """Raises `_NotConfirmed` if anything about the caller is not as it was."""
+        """Raises `_NotConfirmed` if anything about the caller has changed."""
         key = work.tx.get(ApiKey, self._caller.key.id)
         organization = work.tx.get(Organization, self._caller.organization.id)
         if key != self._caller.key or organization != self._caller.organization:
@@ -134,7 +134,7 @@ class _Confirmation:
 
 @attrs.define
 class _Exchange:
-    """A request on its way to an answer, and what has been learnt of it so far."""
+    """A request being answered, with everything known about it so far."""
 
     request: Request
     id: str
@@ -142,12 +142,12 @@ class _Exchange:
     caller: _Caller | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
     misuse: _Misuse | None = None
-    # What was sent, and the input class that it is read into, for the messages of refusals.
+    # The body as sent, and the input class that it is read into, for the messages of refusals.
     sent: Mapping[str, object] = attrs.field(factory=dict, repr=False)
     path: Mapping[str, object] = attrs.field(factory=dict, repr=False)
     kind: type | None = None
     secrets: frozenset[str] = frozenset()
-    # Makes the entry of the log, from the status and the answer; None if there is to be none.
+    # Makes the log entry from the status and the answer; None if the request is not logged.
     log: Callable[[int, Json], ApiLog] | None = None
 
     @property
@@ -157,7 +157,7 @@ class _Exchange:
 
 
 def request_id(sent: str) -> str:
-    """The id of a request: the one it was sent with, cut to letters, digits, `_`, `-` and `@`, or a new one."""
+    """The id of a request: the one sent with it, reduced to letters, digits, `_`, `-` and `@`, or a new one."""
     return re.sub(r"[^A-Za-z0-9_@-]", "", sent)[:255] or str(uuid4())
 
 
@@ -181,7 +181,7 @@ def _misuse(exchange: _Exchange, key: ApiKey, reason: str) -> _Misuse:
 
 
 def _logging(act: Callable[[Work], Json], log: Callable[[int, Json], ApiLog] | None, work: Work) -> Json:
-    """What `act` answers, logged in its transaction."""
+    """The answer of `act`, logged in its transaction."""
     answer = act(work)
     if log is not None:
         work.tx.insert(log(200, answer))
@@ -197,7 +197,7 @@ def _log_refusal(work: Work, unlogged: ApiLog | _Misuse, clock: Clock) -> None:
 
 
 class Routes:
-    """Endpoints by verb and path segments; a segment in braces takes whatever stands there."""
+    """Endpoints by verb and path segments; a segment in braces matches any text."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._by_shape: dict[tuple[str, int], list[tuple[tuple[str, ...], Endpoint]]] = {}
@@ -232,33 +232,35 @@ class Api:
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute
         self._being_noted: set[str] = set()
-        # When it was last logged that a key was refused for a reason.
+        # When a refusal of a key for a reason was last logged.
         self._misuses: dict[tuple[str, str], datetime] = {}
-        # By the hash of the key.
+        # By the hash of their key.
         self._callers: dict[str, _Caller] = {}
         self._rate_limit = None if per_minute is None else RateLimit(per_minute)
 
     def answer(self, request: Request) -> Answer:
-        """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
+        """The answer to `request`. Errors are answers too, and a refused request leaves nothing behind."""
         exchange = self._exchange(request)
         answer = self._answer_to(exchange, self._answer)
         caller = exchange.caller
         return answer if caller is None else attrs.evolve(answer, unnoted=self._to_note(caller.key))
 
     def only_looks(self, request: Request) -> bool:
-        """Whether the answer, refusals included, writes nothing."""
+        """Whether answering, refusals included, writes nothing."""
         with suppress(BillingError):
             return _only_looks(self._route(request)[0])
         return True
 
     def path_of(self, request: Request) -> str | None:
-        """The path of the operation that a request is for, as the table of endpoints has it; None if there is none."""
+        """The path of a request's operation, as in the table of endpoints; None if there is none."""
         with suppress(BillingError):
             return BASE + self._route(request)[0].path
         return None
 
     def refused_unread(self, request: Request) -> Answer | None:
-        """The answer to a request that is refused whatever its body says, which has not been read."""
+        """The answer to a request that is refused whatever its body, which has not been read; None if it is not
+        refused.
+        """
 
         def look(exchange: _Exchange) -> Answer:
             endpoint, _ = self._route(request)
@@ -270,13 +272,13 @@ class Api:
         return None if answer.status == 200 else answer
 
     def note_use(self, answer: Answer) -> None:
-        """Note in the file that the key of this answer was used, and log what of it is still to be logged."""
+        """Record the use of the key of this answer, and write its log entry if there is one left to write."""
         key, unlogged = answer.unnoted, answer.unlogged
         if unlogged is not None:
             owner = unlogged.key.organization_id if isinstance(unlogged, _Misuse) else unlogged.organization_id
             self._note("refusal_not_logged", owner, partial(_log_refusal, unlogged=unlogged, clock=self.billing.clock))
         if key is not None:
-            # If it fails, the next request of the key tries again.
+            # If it fails, the next request with the key tries again.
             self._note("use_of_key_not_noted", key.organization_id, lambda work: api_keys.note_use(work, key))
             self._being_noted.discard(key.id)
 
@@ -291,7 +293,7 @@ class Api:
             _log.warning(failure, exception=plain_traceback(problem))
 
     def _to_log(self, exchange: _Exchange, answer: Answer) -> ApiLog | _Misuse | None:
-        """What is to be logged of a refusal: what was done is logged where it was."""
+        """The log entry of a refusal; changes that were made are logged in their own transaction."""
         misuse = exchange.misuse
         if misuse is not None and answer.status in (401, 403):
             if self.billing.settings.security_log_days == 0:
@@ -310,7 +312,7 @@ class Api:
         return _Exchange(request, request_id(request.headers.get("x-request-id", "")))
 
     def _answer_to(self, exchange: _Exchange, act: Callable[[_Exchange], Answer]) -> Answer:
-        """What `act` answers. It says whose request it is, and adds headers, as soon as it knows them."""
+        """The answer of `act`, which sets the caller and headers as soon as it knows them."""
         try:
             answer = act(exchange)
         except BillingError as problem:
@@ -340,7 +342,7 @@ class Api:
         return key
 
     def _word(self, problem: BillingError, exchange: _Exchange) -> None:
-        """Write the messages of a refusal from what was sent."""
+        """Write the messages of a refusal from the values sent."""
         near = None
         if exchange.caller is not None and is_named(problem):
             near = self.billing.reading(partial(near_record, problem=problem), exchange.caller.organization)
@@ -355,7 +357,7 @@ class Api:
         )
 
     def refusal(self, problem: BillingError) -> Answer:
-        """How `problem` is spoken."""
+        """The answer for `problem`."""
         word(problem)
         answer = self._spoken(problem.status, error_body(problem))
         return attrs.evolve(answer, headers={**answer.headers, **error_headers(problem)})
@@ -371,7 +373,7 @@ class Api:
 
     def _answer(self, exchange: _Exchange) -> Answer:
         request = exchange.request
-        # The key comes before everything that a stranger could make expensive.
+        # The key is checked before anything that a stranger could make expensive.
         endpoint, path = self._route(request)
         value_hash = key_hash(request.headers.get("authorization", ""))
         known = None if _only_looks(endpoint) else self._known_caller(value_hash)
@@ -403,7 +405,7 @@ class Api:
         confirmation: _Confirmation | None,
     ) -> Answer:
         """The answer to a request of `caller`, who is looked up again within the transaction if there is a
-        `confirmation` to be made.
+        `confirmation`.
         """
         request, organization = exchange.request, caller.organization
         _check_permission(exchange, caller, endpoint)
@@ -528,6 +530,6 @@ class Api:
         return caller
 
     def _known_caller(self, value_hash: str | None) -> _Caller | None:
-        """Whose key this was when it was last looked up: whoever writes has that confirmed (`_Confirmation`)."""
+        """The caller of this key when it was last looked up; writing requests confirm it (`_Confirmation`)."""
         caller = self._callers.get(value_hash or "")
         return caller if caller is not None and is_valid(caller.key, self.billing.clock.now()) else None

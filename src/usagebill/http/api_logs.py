@@ -1,4 +1,4 @@
-"""The log of requests over HTTP."""
+"""The request log over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ASGI app: the API, its health, its description."""
+"""The ASGI app: the API, its health checks and its description."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ from usagebill.refusals import word
 
 __all__ = ["create_app", "endpoints", "routes"]
 
-# What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may
-# still be sending, gets to see the refusal.
+# The largest body; and how much more of a refused one is read (and dropped), so that its sender, who may still be
+# sending, sees the refusal.
 MOST_BYTES = 10 * 1024 * 1024
 _MOST_DROPPED_BYTES = 8 * MOST_BYTES
-# A body of up to so many bytes is read at once; a longer one once its key has been looked at, and few of these are in
-# memory at a time: parsed, one can take twenty times its length.
+# A body of up to this many bytes is read at once; a longer one after its key has been checked, and only few of these
+# are in memory at a time: parsed, one can take twenty times its length.
 _SHORT_BYTES = 64 * 1024
 _LONG_BODIES = 2
-# Threads that answer. Those that write wait for each other, or for another process; nobody else is to wait with them.
+# Threads that answer requests. Writers wait for each other, or for another process; readers must not wait with them.
 _READERS = 40
 _WRITERS = 64
 _HEALTH_CHECKS = 2
 _NOTICES = 8
-# What is no operation of the API.
+# Paths that are not operations of the API.
 _OWN_PATHS = frozenset(
     {"openapi.json", "docs", "health", "ready", "metrics", "documents", "webhooks", "customer-portal"}
 )
-# Where the scope has what the Authorization header says.
+# The key of the scope that holds the Authorization header.
 _KEY_SENT = "usagebill.authorization"
 _log = structlog.get_logger("usagebill.requests")
 
 
 @cache
 def endpoints() -> Sequence[Endpoint]:
-    """The whole table: every request that the API answers. A module of this package adds its own as `ENDPOINTS`."""
+    """The whole table of requests that the API answers. Each module of this package contributes its `ENDPOINTS`."""
     package = import_module("usagebill.http")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
@@ -84,10 +84,10 @@ def routes() -> Routes:
 def create_app(
     billing: Billing, *, log_requests: bool = False, is_stopping: Callable[[], bool] = lambda: False
 ) -> Starlette:
-    """An ordinary ASGI app over `billing`: serve it alone, or mount it inside another.
+    """An ASGI app over `billing`: serve it alone, or mount it inside another.
 
-    `log_requests` writes one line of the structured log a request. While `is_stopping` says so, `/ready` is 503.
-    ValueError if the prefix of ids in the settings begins other fields of the API, too.
+    `log_requests` writes one line of the structured log per request. While `is_stopping()` is true, `/ready` is 503.
+    ValueError if the id prefix of the settings also begins other fields of the API.
     """
     check_prefix(billing.settings.id_prefix, endpoints())
     readers, checks = CapacityLimiter(_READERS), CapacityLimiter(_HEALTH_CHECKS)
@@ -159,7 +159,7 @@ def create_app(
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests, metrics=metrics)],
     )
-    # Whatever is no route is the API's to answer, as it was sent: codes in paths may hold any character.
+    # All other paths go to the API exactly as sent: codes in paths may contain any character.
     app.router.default = _ApiApp(Api(billing, routes()), readers)
     app.router.redirect_slashes = False
     return app
@@ -187,8 +187,8 @@ class _ApiApp:
         if scope["type"] == "websocket":
             await WebSocketClose()(scope, receive, send)
             return
-        asked = Request(
-            # A HEAD is a GET whose answer has no body.
+        request = Request(
+            # A HEAD is a GET with its body left out.
             method="GET" if scope["method"] == "HEAD" else scope["method"],
             path=_path(scope),
             scheme=scope.get("scheme", "http"),
@@ -198,14 +198,14 @@ class _ApiApp:
                 "authorization": scope[_KEY_SENT].value,
             },
         )
-        body = _Body(asked.headers, receive)
+        body = _Body(request.headers, receive)
         with suppress(_Gone):
             if await body.read(_SHORT_BYTES):
-                answer = await self._answered(asked, body)
+                answer = await self._answered(request, body)
             else:
-                answer = await self._long(asked, body)
+                answer = await self._long(request, body)
             scope.setdefault("state", {})["organization"] = answer.organization_id
-            scope["state"]["answered_by"] = partial(self._api.path_of, asked)
+            scope["state"]["answered_by"] = partial(self._api.path_of, request)
             response = Response(
                 b"" if scope["method"] == "HEAD" else answer.body,
                 status_code=answer.status,
@@ -215,23 +215,23 @@ class _ApiApp:
             if answer.unnoted is not None or answer.unlogged is not None:
                 await to_thread.run_sync(self._api.note_use, answer, limiter=self._writers)
 
-    async def _long(self, asked: Request, body: _Body) -> Answer:
-        """The answer to a request whose body goes on."""
-        refused = await to_thread.run_sync(self._api.refused_unread, asked, limiter=self._readers)
+    async def _long(self, request: Request, body: _Body) -> Answer:
+        """The answer to a request with a long body."""
+        refused = await to_thread.run_sync(self._api.refused_unread, request, limiter=self._readers)
         if refused is not None:
             return refused
         async with self._long_bodies:
             if await body.read(MOST_BYTES):
-                return await self._answered(asked, body)
+                return await self._answered(request, body)
         await body.drop(_MOST_DROPPED_BYTES)
         answer = self._api.refusal(
             BadRequest("Bad Request", f"the body is longer than {MOST_BYTES:,} bytes; send less")
         )
         return attrs.evolve(answer, headers={**answer.headers, "connection": "close"})
 
-    async def _answered(self, asked: Request, body: _Body) -> Answer:
-        limiter = self._readers if self._api.only_looks(asked) else self._writers
-        request = attrs.evolve(asked, body=body.take())
+    async def _answered(self, request: Request, body: _Body) -> Answer:
+        limiter = self._readers if self._api.only_looks(request) else self._writers
+        request = attrs.evolve(request, body=body.take())
         return await to_thread.run_sync(self._api.answer, request, limiter=limiter)
 
 
@@ -240,7 +240,7 @@ def _length(scope: Scope, answer: Answer) -> dict[str, str]:
 
 
 def _path(scope: Scope) -> str:
-    """The path as it was sent, percent-encoded, from this app's own root on."""
+    """The path as sent, percent-encoded, below this app's root."""
     raw = scope.get("raw_path") or quote(scope["path"]).encode()
     path = cast(bytes, raw).decode("latin-1").split("?")[0]
     for root in (scope.get("root_path", ""), quote(scope.get("root_path", ""))):
@@ -250,7 +250,7 @@ def _path(scope: Scope) -> str:
 
 
 class _Body:
-    """The body of a request, read as far as somebody wants it."""
+    """The body of a request, read as far as needed."""
 
     def __init__(self, headers: Mapping[str, str], receive: Receive) -> None:
         self._receive = receive
@@ -261,7 +261,7 @@ class _Body:
         self._is_whole = False
 
     async def read(self, at_most: int) -> bool:
-        """Read on; False if it has more than `at_most` bytes. Raises `_Gone`."""
+        """Read the rest; False if the body has more than `at_most` bytes. Raises `_Gone`."""
         if self._announced > at_most:
             return False
         while not self._is_whole and self._size <= at_most:
@@ -269,13 +269,13 @@ class _Body:
         return self._is_whole and self._size <= at_most
 
     async def drop(self, at_most: int) -> None:
-        """Read on to the end, or to `at_most` bytes, and keep nothing. Raises `_Gone`."""
+        """Read to the end, or to `at_most` bytes, and keep nothing. Raises `_Gone`."""
         self._parts.clear()
         while not self._is_whole and max(self._announced, self._size) <= at_most:
             await self._next()
 
     def take(self) -> bytes:
-        """What has been read, which is not kept here any longer."""
+        """The bytes read, which are then no longer kept here."""
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         return body
@@ -296,7 +296,7 @@ def _key_sent(scope: Scope) -> Secret:
 
 
 def _measured_path(scope: Scope) -> str:
-    """The path without what stands in it: there are few, so each can be counted."""
+    """The path with its parameters in braces: there are few such paths, so each can be counted."""
     answered_by: Callable[[], str | None] | None = scope["state"].get("answered_by")
     if answered_by is not None:
         return answered_by() or "other"
@@ -305,7 +305,7 @@ def _measured_path(scope: Scope) -> str:
 
 
 class _Conversation:
-    """Around every request, whatever answers it: its id, its line in the log, and an answer if something broke."""
+    """Wraps every request, whatever answers it: its id, its line in the log, and an answer if something broke."""
 
     def __init__(self, app: ASGIApp, log_requests: bool, metrics: Metrics | None) -> None:
         self._app = app
@@ -320,8 +320,8 @@ class _Conversation:
         sent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
         id = request_id(sent)
         scope.setdefault("state", {})
-        # What answers below reads the id from here, and so tells the same one. The key goes on by itself: whatever
-        # fails below, no traceback finds it among the headers.
+        # The app below reads the id from here, and so uses the same one. The key is passed on separately: if anything
+        # below fails, no traceback shows it among the headers.
         kept = [item for item in scope["headers"] if item[0] not in (b"x-request-id", b"authorization")]
         headers = [*kept, (b"x-request-id", id.encode())]
         scope = {**scope, "headers": headers, _KEY_SENT: _key_sent(scope)}

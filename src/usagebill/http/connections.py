@@ -1,4 +1,4 @@
-"""Connections of the server: who waits too long, sends too much or too little, or comes when all places are taken."""
+"""Connections of the server: limits on silence, on the size of requests, and on the number of connections."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from usagebill.json_text import encode_json
 
 __all__ = ["Connection", "allow_files", "connection_class", "look_after"]
 
-# What the request line and the headers may hold together: several times what arrives at once, for a body may follow.
+# The most bytes of request line and headers together: several times what arrives at once, because a body may follow.
 _LONGEST_HEAD = 1024 * 1024
-# How much of a body that nobody reads any more is dropped, so that its sender gets to see the answer.
+# How much of an unread body is dropped, so that its sender sees the answer.
 _MOST_DROPPED_BYTES = 80 * 1024 * 1024
-# A body may take a second more for each of so many bytes.
+# A body may take one more second for each of these many bytes.
 _BODY_BYTES_A_SECOND = 16 * 1024
 _LAST_WORDS_SECONDS = 1.0
 _BETWEEN_WARNINGS_SECONDS = 10.0
-# Files that the process has open besides connections: the database once for each reader, logs, what is sent out.
+# Files that the process has open besides connections: the database once per reader, logs, outgoing requests.
 _OTHER_FILES = 256
 _MESSAGES = {
-    HTTPStatus.BAD_REQUEST: "the request is no HTTP, or its head is too long; send HTTP/1.1 with a head below 1 MiB",
+    HTTPStatus.BAD_REQUEST: "the request is not HTTP, or its head is too long; send HTTP/1.1 with a head below 1 MiB",
     HTTPStatus.REQUEST_TIMEOUT: "the rest of the request did not come in time; send it again, without a pause",
     HTTPStatus.SERVICE_UNAVAILABLE: "all connections are busy; try again in a second (`serve --connections`)",
 }
@@ -35,9 +35,7 @@ _log = structlog.get_logger("usagebill.connections")
 
 
 class Connection(HttpToolsProtocol):
-    """Requests whose head is too long, or that are not HTTP, are refused in the words of the API; who is silent for too
-    long is left.
-    """
+    """Refuses requests that are not HTTP, or with too long a head, as the API does; closes after too long a silence."""
 
     most: ClassVar[int]
     head_seconds: ClassVar[float]
@@ -49,7 +47,7 @@ class Connection(HttpToolsProtocol):
     _head_bytes = 0
     _body_bytes = 0
     _refused = False
-    # Since when what is being waited for (a head, a body) has been waited for.
+    # The start of the current wait, for a head or a body.
     _since = 0.0
     _unsent = 0
     _unsent_since = 0.0
@@ -61,7 +59,7 @@ class Connection(HttpToolsProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Leave whoever has been silent for longest; refuse this connection if nobody is."""
+        """Close the connection that has been silent for longest; refuse this one if none is silent."""
         others: Iterable[Any] = self.connections
         silent = [other for other in others if other is not self and other.is_silent]
         self._warn(len(silent))
@@ -78,7 +76,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether no request of this connection is being answered, nor its body being sent."""
+        """Whether no request of this connection is being answered, and no body is being received."""
         return self._reads_head and (self.cycle is None or self.cycle.response_complete) and not self.pipeline
 
     def data_received(self, data: bytes) -> None:
@@ -115,7 +113,7 @@ class Connection(HttpToolsProtocol):
         return self.cycle is not None and self.cycle.response_complete
 
     def look_after(self, now: float, passed: float) -> None:
-        """End the conversation if it has stood still for too long; `passed` seconds after the last look."""
+        """Close the connection if it has been idle for too long; `passed` is in seconds since the last call."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent or not unsent:
             self._unsent, self._unsent_since = unsent, now
@@ -124,11 +122,11 @@ class Connection(HttpToolsProtocol):
         if self._refused:
             return
         if self._reads_head:
-            # Between two requests it is kept for as long as uvicorn says.
+            # Between two requests uvicorn's keep-alive limit applies.
             if self.is_silent and (self._head_bytes or self.cycle is None) and now - self._since > self.head_seconds:
                 self._give_up()
         elif self.flow.read_paused:
-            # It is we who are not reading.
+            # The server itself is not reading.
             self._since += passed
         elif now - self._since > self.body_seconds + self._body_bytes / _BODY_BYTES_A_SECOND:
             self._give_up()
@@ -156,19 +154,19 @@ class Connection(HttpToolsProtocol):
         )
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:
-            # Whoever waits for the rest of the request learns that none comes.
+            # Tells the reader of the request that the rest will not come.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        # Closed at once, with bytes unread, the connection would be reset and the answer lost on its way.
+        # If closed at once, with bytes unread, the connection would be reset and the answer lost on its way.
         self.transport.write_eof()
         self.loop.call_later(_LAST_WORDS_SECONDS, self.transport.close)
 
 
 def connection_class(most: int, head_seconds: float, body_seconds: float, answer_seconds: float) -> type[Connection]:
-    """Connections of a server that has at most so many at a time.
+    """The connection class of a server with at most `most` connections at a time.
 
-    A head has `head_seconds` from its first byte, or from the beginning of the connection; a body `body_seconds`, and
-    one more for each 16 KiB. Who takes nothing of an answer for `answer_seconds` is left.
+    A head has `head_seconds` from its first byte, or from the start of the connection; a body `body_seconds`, and one
+    more for each 16 KiB. A client that reads nothing of an answer for `answer_seconds` is disconnected.
     """
     limits = {
         "most": most,
@@ -180,14 +178,14 @@ def connection_class(most: int, head_seconds: float, body_seconds: float, answer
 
 
 def look_after(connections: Iterable[Any], passed: float) -> None:
-    """Look after all connections; `passed` seconds after the last time."""
+    """Check all connections; `passed` is in seconds since the last call."""
     now = monotonic()
     for connection in tuple(connections):
         connection.look_after(now, passed)
 
 
 def allow_files(connections: int) -> int:
-    """Let this process have so many connections open, or as many as the system lets it: how many these are."""
+    """Allow this process to have this many connections open, or as many as the system permits; returns their number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

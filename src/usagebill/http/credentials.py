@@ -1,4 +1,4 @@
-"""The key that a request comes with, known by its hash alone."""
+"""The key of a request, known by its hash alone."""
 
 from __future__ import annotations
 

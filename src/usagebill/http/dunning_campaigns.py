@@ -9,7 +9,7 @@ from usagebill.views.dunning_campaigns import dunning_campaign_view
 
 __all__ = ["ENDPOINTS"]
 
-# What campaigns do is make payment requests, whose permission they need.
+# Campaigns make payment requests, and so need the permission for those.
 ENDPOINTS = [
     Endpoint(
         "POST",

@@ -1,4 +1,4 @@
-"""The shape of the table of endpoints: everything the API does with a request follows from its row."""
+"""The rows of the table of endpoints, which determine everything the API does with a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Endpoint"]
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
-    """One row: which request calls which operation, and how its answer is shown.
+    """One row: a request, the operation that it calls, and the view of its answer.
 
     The operation is called as `call(work, **path parameters, request=body, options=query, paging=...)`, each only where
     the row names it. Rows of PUT also answer to PATCH, unless `one_verb`.
@@ -24,28 +24,28 @@ class Endpoint:
     path: str = attrs.field(kw_only=False)
     call: Callable[..., Any] = attrs.field(kw_only=False)
     permission: str
-    # The input class of the body, and the key it stands under (None: the body is the input itself).
+    # The input class of the body, and the key that holds it (None: the body is the input itself).
     body: type | None = None
     root: str | None = None
-    # The key under which a body stands that is a list, or an object without that key.
+    # The key of a body that may also be sent as a list, or as an object without that key.
     many: str | None = None
     # Whether an object under the root that holds no field of the input at all counts as missing.
     known_field: bool = False
-    # The input class of query parameters; the members of the body count too, the query's winning.
+    # The input class of query parameters; members of the body count too, but the query wins.
     query: type | None = None
     # Whether the answer is a page, shown with its meta.
     paged: bool = False
     # The key of the answer; None if the view gives the whole body. Without a view the body is empty.
     returns: str | None = None
     view: Callable[..., Json] | None = None
-    # Finds what the path names, as the operation does; asked if the body is bad, for a 404 comes before a 422, and
-    # where `found_first` before the 400 of a missing root too.
+    # Finds the record that the path names, as the operation does. Called if the body is bad, because a 404 comes before
+    # a 422 and, with `found_first`, also before the 400 of a missing root.
     find: Callable[..., object] | None = None
     found_first: bool = False
     one_verb: bool = False
     # Whether the operation of a GET writes too.
     writes: bool = False
-    # Names of fields, of what is sent and answered, that the log of requests leaves out.
+    # Names of fields of requests and answers that the request log leaves out.
     secrets: tuple[str, ...] = ()
     content_type: str = "application/json; charset=utf-8"
     summary: str = ""

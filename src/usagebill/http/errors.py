@@ -1,4 +1,4 @@
-"""How refusals are spoken: one body for each kind of error, and the headers that go with it."""
+"""Errors as answers: one body for each kind of error, and its headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TITLES = {
     422: "Unprocessable Entity",
     503: "Service Unavailable",
 }
-# Refusals that pass: when to ask again, unless somebody knows better.
+# Temporary refusals: when to retry, unless the error knows better.
 _RETRIED_LATER = frozenset({429, 503})
 _RETRY_SECONDS = 60
 
@@ -58,5 +58,5 @@ def error_body(problem: BillingError) -> JsonObject:
 
 
 def error_headers(problem: BillingError) -> Mapping[str, str]:
-    """The headers of a refusal: `Retry-After`, in seconds, if it passes by itself."""
+    """The headers of an error: `Retry-After`, in seconds, if it is temporary."""
     return {"retry-after": str(_RETRY_SECONDS)} if problem.status in _RETRIED_LATER else {}

@@ -1,4 +1,4 @@
-"""CloudEvents, and where else events come from, over HTTP."""
+"""CloudEvents and event sources over HTTP."""
 
 from __future__ import annotations
 

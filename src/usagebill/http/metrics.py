@@ -1,7 +1,7 @@
-"""`/metrics`: what a monitoring system scrapes, in the text format of Prometheus.
+"""`/metrics`, for monitoring systems, in the text format of Prometheus.
 
-Requests are counted by this process. All else is read from the database when somebody asks, at most once in some
-seconds: it is the same whichever process is asked, and costs requests nothing.
+Requests are counted by this process. Everything else is read from the database on each scrape, at most once every few
+seconds: it is the same from every process, and costs other requests nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READ_AGAIN_AFTER_SECONDS: Final = 5.0
 
 
 class Metrics:
-    """The metrics of one process that serves; `key` opens them, as the bearer token of a request."""
+    """The metrics of one server process; `key` gives access, as the bearer token of a request."""
 
     def __init__(self, billing: Billing, key: str) -> None:
         self._key = key.encode()
@@ -51,12 +51,12 @@ class Metrics:
         self._registry.register(_Database(billing))
 
     def opens(self, authorization: str) -> bool:
-        """Whether this header of a request holds the key."""
+        """Whether this `Authorization` header holds the key."""
         scheme, _, token = authorization.partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._key)
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Count a request. `path` is that of the operation, without what stands in its braces."""
+        """Count a request. `path` is the operation's, with its parameters in braces."""
         known = self._counters.get((method, path, status))
         if known is None:
             known = self._requests.labels(method, path, str(status)), self._seconds.labels(method, path)
@@ -70,7 +70,7 @@ class Metrics:
 
 
 class _Database(Collector):
-    """What the database says."""
+    """Metrics read from the database."""
 
     def __init__(self, billing: Billing) -> None:
         self._billing = billing
@@ -138,7 +138,7 @@ def _families(known: Standing) -> Iterator[Metric]:
 
 
 def _shipping(known: Standing) -> Iterator[Metric]:
-    """Of each event store, all organizations together. None without one."""
+    """The shipping of each event store, all organizations together; none without one."""
     waiting = GaugeMetricFamily(
         "usagebill_events_unshipped", "Events that the event store was not sent yet.", labels=["event_store"]
     )

@@ -16,12 +16,12 @@ __all__ = ["notice_answer", "notice_route"]
 
 # Far more than any provider sends at once.
 _MOST_BYTES = 1024 * 1024
-# What Adyen waits for.
+# The answer that Adyen expects.
 _ACCEPTED = {"adyen": b'"[accepted]"'}
 
 
 def notice_answer(kind: str, *, accepted: bool) -> Response:
-    """The answer to a message: 200 once it is stored, 400 for whatever is not the provider's."""
+    """The answer to a message: 200 once it is stored, 400 if it is not genuine."""
     if not accepted:
         return Response(status_code=400)
     body = _ACCEPTED.get(kind, b"")
@@ -29,7 +29,7 @@ def notice_answer(kind: str, *, accepted: bool) -> Response:
 
 
 def notice_route(billing: Billing, limiter: CapacityLimiter) -> Route:
-    """The route that takes in the notices of every connection; `limiter` bounds the threads that do so."""
+    """The route that receives the notices of every connection; `limiter` bounds its threads."""
 
     async def receive(request: HttpRequest) -> Response:
         kind, organization_id = request.path_params["kind"], request.path_params["organization_id"]

@@ -43,7 +43,7 @@ _NO_PRICES: list[JsonObject] = [{"type": "object", "maxProperties": 0}, {"type":
 _AMOUNT_TEXT = r"^ *[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)? *$"
 _DECIMAL = "A decimal number, as a number or as a text; texts keep every digit."
 _PAGE = {"$ref": "#/components/schemas/PageMeta"}
-_MESSAGES = "webhook messages"  # the tag of what is sent, beside those of what is answered
+_MESSAGES = "webhook messages"  # the tag of webhook messages, besides those of the operations
 
 
 def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str = "/") -> JsonObject:
@@ -81,7 +81,7 @@ def _tag(endpoint: Endpoint) -> str:
 
 
 def _unique(name: str, method: str, path: str, operation_ids: set[str]) -> str:
-    """`name`, or one that also says method and path if another operation has it already."""
+    """`name`, extended by method and path if another operation has it already."""
     if name in operation_ids:
         name = "_".join([method.lower(), *re.findall(r"\w+", path)])
     operation_ids.add(name)
@@ -109,7 +109,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -
             },
         },
     }
-    # Options with parts of their own come in the body, which is how clients send them.
+    # Options with nested parts are sent in the body, as clients do.
     parted = endpoint.query is not None and _has_parts(endpoint.query)
     body = endpoint.body or (endpoint.query if parted else None)
     if body is not None:
@@ -195,7 +195,7 @@ def _request_body(endpoint: Endpoint, body: type, method: str, inputs: _Inputs) 
 
 
 def operation_name(endpoint: Endpoint) -> str:
-    """What the library calls the operation of an endpoint, `plans.create`; else its resource and its function."""
+    """The library's name of an endpoint's operation, `plans.create`; else its resource and its function."""
     known = _names().get(endpoint.call)
     resource = endpoint.path.split("/")[1]
     return known or f"{resource}.{getattr(endpoint.call, '__name__', '')}"
@@ -203,7 +203,7 @@ def operation_name(endpoint: Endpoint) -> str:
 
 @cache
 def _names() -> Mapping[Callable[..., Any], str]:
-    """Function -> what the library calls it."""
+    """Function -> its name in the library."""
     return {
         value.function: value.name
         for kind in RESOURCES.values()
@@ -242,7 +242,7 @@ def _bounds(limit: Range) -> JsonObject:
 
 
 class _Inputs:
-    """The schemas of input classes, from the reference: each described once for each set of fields it cannot lack."""
+    """The schemas of input classes, from the reference: one for each set of required fields."""
 
     _SCALARS: Mapping[Any, JsonObject] = {
         str: {"type": ["string", "null"]},
@@ -252,7 +252,7 @@ class _Inputs:
         datetime: {"type": ["string", "null"], "format": "date-time"},
         date: {"type": ["string", "null"], "format": "date"},
     }
-    # Amounts of charges are texts, their whole numbers numbers, and neither is read from the other.
+    # Amounts of charges are strings and their integers are numbers; neither is converted to the other.
     _OF_PRICES: Mapping[Any, JsonObject] = {
         Decimal: {"type": "string", "pattern": _AMOUNT_TEXT},
         int: {"type": ["integer", "null"]},
@@ -264,19 +264,19 @@ class _Inputs:
         self.prefix = prefix
 
     def fields(self, kind: type) -> list[tuple[str, JsonObject]]:
-        """The fields of an input class, each with its schema."""
+        """The fields of an input class, with their schemas."""
         return [(prefixed(name, self.prefix), self.field(kind, name)) for name in hints_of(kind)]
 
     def parts(self, kind: type) -> Iterator[tuple[str, JsonObject]]:
-        """The fields of an input class that have parts of their own, each with its schema."""
+        """The nested fields of an input class, with their schemas."""
         for name, hint in hints_of(kind).items():
             if any(True for _ in _classes(hint)):
                 yield prefixed(name, self.prefix), self.field(kind, name)
 
     def reference(self, kind: type, required: tuple[str, ...] = (), *, new: bool = False) -> JsonObject:
-        """A reference to the schema of `kind` in a request that cannot lack the `required` fields.
+        """A reference to the schema of `kind` with these `required` fields.
 
-        `new` in a request that creates something, whose parts cannot name existing ones by `id`.
+        `new`: in a request that creates a record, so that its parts cannot name existing ones by `id`.
         """
         new = new and _has_new_parts(kind)
         required = required or required_inside(kind, new=new)
@@ -308,7 +308,7 @@ class _Inputs:
         return next(name for name in names if name not in self.schemas)
 
     def field(self, kind: type, name: str, *, new: bool = False) -> JsonObject:
-        """The schema of a field, with what the reference says of it."""
+        """The schema of a field, with its description in the reference."""
         described, hint = field_of(kind, name), hints_of(kind)[name]
         schema = self._priced(hint) if kind in _PRICES else self.schema(hint, new=new)
         about = [described.about]
@@ -333,7 +333,7 @@ class _Inputs:
         return {"description": " ".join(about), **schema}
 
     def _by_charge_model(self, kind: type) -> JsonObject:
-        """That the properties of a charge are those of its model, if one is sent."""
+        """Ties the properties of a charge to its model, if one is sent."""
         if "charge_model" not in hints_of(kind) or "properties" not in hints_of(kind):
             return {}
         prices = get_args(hints_of(kind)["properties"])
@@ -388,7 +388,7 @@ def _needed(schema: JsonObject, needed: bool) -> JsonObject:
 
 
 def _has_new_parts(kind: type, above: tuple[type, ...] = ()) -> bool:
-    """Whether a class, or a part of it, cannot lack more in a request that creates it."""
+    """Whether a class, or a part of it, has more required fields in a request that creates it."""
     if kind.__name__ in BY_ID:
         return False
     if required_inside(kind, new=True) != required_inside(kind):

@@ -49,7 +49,7 @@ PAGE_META = {
 
 
 def prefixed(field: str, prefix: str) -> str:
-    """The name of a field where ids have this prefix."""
+    """The name of a field if ids have this prefix."""
     return prefix + field.removeprefix("svc_") if field.startswith("svc_") else field
 
 
@@ -80,7 +80,7 @@ def error_schemas() -> Iterator[tuple[str, JsonObject]]:
                 "description": "The message in parts: field -> texts, as in `error_details`.",
                 "additionalProperties": {"type": "array", "items": {"type": "string"}},
             }
-            # Of an authorization that a payment provider refuses, or cannot make.
+            # The error of an authorization that a payment provider refuses, or cannot make.
             code = {"type": "string", "description": "The connection to the provider that refuses."}
             about = "Who refuses, if it is a payment provider."
             provider = {"type": "object", "description": about, "required": ["code"], "properties": {"code": code}}
@@ -95,7 +95,7 @@ def error_schemas() -> Iterator[tuple[str, JsonObject]]:
 
 
 def _codes(status: int) -> JsonObject:
-    """The codes that errors of a status have, each with its meaning and remedy."""
+    """The error codes of a status, each with its meaning and remedy."""
     known = {404: _MISSING, 405: BY_STATE, 403: NOT_PERMITTED}.get(status)
     if known is None:
         return {}
@@ -119,7 +119,7 @@ def error_responses() -> Iterator[tuple[str, JsonObject]]:
 
 
 class Views:
-    """The schemas of answers, from the types that views return: each described once, under its own name."""
+    """The schemas of answers, from the return types of views: each described once, under its own name."""
 
     _SCALARS: Mapping[Any, JsonObject] = {
         str: {"type": "string"},
@@ -129,7 +129,7 @@ class Views:
         type(None): {"type": "null"},
         object: {},
     }
-    # What a record has once it is stored.
+    # Fields of every stored record.
     _STORED = frozenset({"svc_id", "svc_invoice_id", "svc_fee_id", "created_at", "updated_at"})
 
     def __init__(self, prefix: str) -> None:
@@ -138,7 +138,7 @@ class Views:
         self._prefix = prefix
 
     def answered(self, view: Callable[..., object]) -> JsonObject:
-        """The schema of what `view` gives."""
+        """The schema of a view's result."""
         return self._schema(get_type_hints(view, include_extras=True)["return"], None)
 
     def shown(self, kind: type) -> JsonObject:
@@ -152,7 +152,7 @@ class Views:
                 return {**self._schema(inner, unstored), "format": mark.name}
             return self._schema(inner, mark)
         if get_origin(hint) in (Union, UnionType):
-            # Bytes are an empty body: what is not there yet.
+            # Bytes are an empty body: the file does not exist yet.
             return _either([self._schema(option, unstored) for option in get_args(hint) if option is not bytes])
         if get_origin(hint) is list:
             return {"type": "array", "items": self._schema(get_args(hint)[0], unstored)}
@@ -189,7 +189,7 @@ class Views:
 
 
 def _described(schema: JsonObject, field: Field) -> JsonObject:
-    """The schema of a field of an answer, with what the reference says of it."""
+    """The schema of a field of an answer, with its description in the reference."""
     about = f"{field.about} In {field.unit}." if field.unit else field.about
     kinds = schema.get("type", ())
     values: list[str | None] = [str(value) for value in field.values]
@@ -201,7 +201,7 @@ def _described(schema: JsonObject, field: Field) -> JsonObject:
 
 
 def _either(options: Sequence[JsonObject]) -> JsonObject:
-    """A schema that takes what any of the options takes; null joins the types of a scalar."""
+    """A schema that accepts any of the options; null is added to the types of a scalar."""
     kept = [option for option in options if option != {"type": "null"}]
     if len(kept) == 1 and len(options) == 1:
         return kept[0]

@@ -1,4 +1,4 @@
-"""Parameters of requests: queries as nested objects, and the page that is asked for."""
+"""Parameters of requests: queries as nested objects, and the requested page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def decoded(text: str) -> str:
 
 
 def _place(parameters: JsonObject, steps: list[str], value: str) -> None:
-    """Put `value` where the steps lead, an empty last one being the end of a list; nowhere if another kind is there."""
+    """Store `value` at the path `steps`; an empty last step appends to a list. Does nothing if types do not fit."""
     *way, last = steps if steps[-1] else steps[:-1]
     for step in way:
         inner = parameters.setdefault(step, {})
@@ -41,7 +41,7 @@ def _place(parameters: JsonObject, steps: list[str], value: str) -> None:
 
 
 def query_parameters(query: str) -> JsonObject:
-    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}; what is inside may be nested too."""
+    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}, to any depth."""
     parameters: JsonObject = {}
     for part in query.split("&"):
         if not part:
@@ -57,13 +57,13 @@ def query_parameters(query: str) -> JsonObject:
 
 
 def _leading_integer(value: object) -> int | None:
-    # Python reads no more digits than these at once.
+    # Python parses no longer integers than this.
     match = re.match(r"\s*(-?\d{1,4300})", str(value))
     return int(match.group(1)) if match else None
 
 
 def paging_of(parameters: Mapping[str, object]) -> Paging:
-    """The page asked for. Odd values: page falls back to 1; per_page to 25, or to 100 if it is absent or zero."""
+    """The requested page. An invalid page becomes 1; an invalid per_page 25, an absent or zero one 100."""
     page = _leading_integer(parameters["page"]) if "page" in parameters else 1
     per_page: int | None = 100
     if parameters.get("per_page") is not None:

@@ -42,7 +42,7 @@ ENDPOINTS = [
         view=payment_view,
         summary="List the payments of a customer",
     ),
-    # The interface answers the bare record here, and some of those who know it the named one.
+    # The interface documents the bare record here, but some clients read the named one.
     Endpoint(
         "GET",
         "/payments/{payment_id}",

@@ -29,7 +29,7 @@ from usagebill.operations.portal import Portal, invoice_pdf, opened, payment_pag
 
 __all__ = ["routes"]
 
-# No script, nothing from elsewhere but the logo in the page itself, and no trace of the link in other sites' logs.
+# No scripts, no outside content (the logo is inlined), and no trace of the link in other sites' logs.
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"

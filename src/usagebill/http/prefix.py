@@ -1,4 +1,4 @@
-"""The prefix of ids, and the names that it must not be taken for."""
+"""The prefix of ids, and the field names that it must not collide with."""
 
 from __future__ import annotations
 

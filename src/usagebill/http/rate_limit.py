@@ -1,4 +1,4 @@
-"""How many requests a key may make in a minute."""
+"""A limit on the requests of a key in a minute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WINDOW = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a key stands after a request: `remaining` below zero means that this one was too many."""
+    """The state of a key after a request: `remaining` below zero means that this one was too many."""
 
     limit: int
     remaining: int
@@ -23,7 +23,7 @@ class Standing:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The rate limit headers: whole numbers, the last one the seconds until the client may retry."""
+        """The rate limit headers, as integers; the last is the seconds until the client may retry."""
         return {
             "x-ratelimit-limit": str(self.limit),
             "x-ratelimit-remaining": str(max(0, self.remaining)),
@@ -32,9 +32,9 @@ class Standing:
 
 
 class RateLimit:
-    """Counts the requests of each key in windows of a minute, the first of which opens with its first request.
+    """Counts the requests of each key in windows of a minute; a window opens with the first request.
 
-    The count is this process's own, and is gone with it.
+    The counts live in this process only.
     """
 
     def __init__(self, per_minute: int) -> None:

@@ -1,4 +1,4 @@
-"""The log of requests, as the API writes it: which are logged, and what of them."""
+"""The request log: which requests the API logs, and which of their fields."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from usagebill.settings import Settings
 __all__ = ["is_logged", "logged"]
 
 _MICROSECONDS = 1_000_000
-# The rest of a header that nobody needs.
+# The part of a header that nobody needs.
 _LONGEST_HEADER = 500
 
 
 def is_logged(endpoint: Endpoint, method: str, settings: Settings) -> bool:
-    """Whether a request that is allowed goes into the log: one that is to change something, and sends no events."""
+    """Whether a permitted request is logged: one that changes something and sends no events."""
     if method == "GET" or settings.api_log_days == 0:
         return False
     return endpoint.permission != "event" or settings.log_ingestion
@@ -47,7 +47,7 @@ def logged(
     began: float,
     now: datetime,
 ) -> ApiLog:
-    """The entry of a request that was answered so; `began` is by `perf_counter`, in seconds."""
+    """The log entry of a request with this answer; `began` is a `perf_counter` value, in seconds."""
     return ApiLog(
         id=new_id(now),
         organization_id=key.organization_id,

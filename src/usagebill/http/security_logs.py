@@ -1,4 +1,4 @@
-"""The log of security over HTTP."""
+"""The security log over HTTP."""
 
 from __future__ import annotations
 

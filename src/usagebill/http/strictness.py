@@ -1,4 +1,4 @@
-"""Strictness: what a request sends and nobody reads is refused if it asks for that, and named in the log otherwise."""
+"""Strictness: fields that a request sends and nothing reads are refused on demand, and logged otherwise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
 
 __all__ = ["Strictness"]
 
-_TOLD_EVERY = timedelta(hours=1)
-_MOST_TOLD = 20
+_LOG_EVERY = timedelta(hours=1)
+_MOST_LOGGED = 20
 _PAGING = frozenset({"page", "per_page"})
 _log = structlog.get_logger("usagebill.http")
 
@@ -24,7 +24,7 @@ class Strictness:
 
     def __init__(self, *, always: bool) -> None:
         self._always = always
-        self._told: dict[tuple[str, str, tuple[str, ...]], datetime] = {}
+        self._logged: dict[tuple[str, str, tuple[str, ...]], datetime] = {}
 
     def check(
         self,
@@ -37,28 +37,28 @@ class Strictness:
     ) -> None:
         """Raises `Invalid`, naming each field, if the request is strict and sends what would be ignored or cut.
 
-        If it is not, the log says so: once an hour of each key, operation and set of fields.
+        If it is not strict, they are logged once an hour for each key, operation and set of fields.
         """
         slips = list(_slips(endpoint, body, parameters))
         if not slips:
             return
-        asked = headers.get("usagebill-strict", "").strip().lower()
-        if asked in ("true", "1") or (self._always and asked not in ("false", "0")):
+        wish = headers.get("usagebill-strict", "").strip().lower()
+        if wish in ("true", "1") or (self._always and wish not in ("false", "0")):
             meant = {slip.path: f"is not a field; did you mean {slip.near}?" for slip in slips if slip.near is not None}
             raise Invalid({slip.path: [slip.code] for slip in slips}, reasons=meant)
-        name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_TOLD]))
-        logged_at = self._told.get(name)
-        if logged_at is not None and now - logged_at < _TOLD_EVERY:
+        name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_LOGGED]))
+        logged_at = self._logged.get(name)
+        if logged_at is not None and now - logged_at < _LOG_EVERY:
             return
-        self._told = {known: at for known, at in self._told.items() if now - at < _TOLD_EVERY}
-        self._told[name] = now
+        self._logged = {known: at for known, at in self._logged.items() if now - at < _LOG_EVERY}
+        self._logged[name] = now
         _log.warning(
             "ignored_fields",
             method=endpoint.method,
             path=endpoint.path,
             api_key=key_id,
-            fields=[slip.path for slip in slips if slip.code == UNKNOWN][:_MOST_TOLD],
-            cut_to_integers=[slip.path for slip in slips if slip.code != UNKNOWN][:_MOST_TOLD],
+            fields=[slip.path for slip in slips if slip.code == UNKNOWN][:_MOST_LOGGED],
+            cut_to_integers=[slip.path for slip in slips if slip.code != UNKNOWN][:_MOST_LOGGED],
         )
 
 
@@ -66,21 +66,21 @@ def _slips(endpoint: Endpoint, body: object, parameters: Mapping[str, object]) -
     if endpoint.many is not None and not (isinstance(body, Mapping) and endpoint.many in body):
         # One of them, or all, without the key.
         body = {endpoint.many: body if isinstance(body, list) else [body]}
-    asked = frozenset[str]() if endpoint.query is None else field_names(endpoint.query)
+    options = frozenset[str]() if endpoint.query is None else field_names(endpoint.query)
     if endpoint.paged:
-        asked |= _PAGING
-    yield from (Slip(name, UNKNOWN) for name in parameters if name not in asked)
+        options |= _PAGING
+    yield from (Slip(name, UNKNOWN) for name in parameters if name not in options)
     if not isinstance(body, Mapping):
         return
     if endpoint.body is None:
-        # Parameters of lists may stand in the body too.
-        yield from (Slip(name, UNKNOWN) for name in body if name not in asked)
+        # Parameters of lists may also be in the body.
+        yield from (Slip(name, UNKNOWN) for name in body if name not in options)
     elif endpoint.root is None:
-        yield from (slip for slip in slips(endpoint.body, body) if slip.path not in asked)
+        yield from (slip for slip in slips(endpoint.body, body) if slip.path not in options)
     else:
-        yield from (Slip(name, UNKNOWN) for name in body if name != endpoint.root and name not in asked)
+        yield from (Slip(name, UNKNOWN) for name in body if name != endpoint.root and name not in options)
         if endpoint.query is not None:
-            yield from slips(endpoint.query, {name: value for name, value in body.items() if name in asked - _PAGING})
+            yield from slips(endpoint.query, {name: value for name, value in body.items() if name in options - _PAGING})
         root = body.get(endpoint.root)
         if isinstance(root, Mapping):
             yield from slips(endpoint.body, root)

@@ -9,7 +9,7 @@ from usagebill.views.sync_connections import synced_document_view
 
 __all__ = ["ENDPOINTS"]
 
-# What is pushed are documents of billing, whose permission they need.
+# Pushed documents are billing documents, and need the permission for those.
 ENDPOINTS = [
     Endpoint(
         "GET",

@@ -1,4 +1,4 @@
-"""Wallet transactions over HTTP: top-ups, voids, and what they were funded by or used for."""
+"""Wallet transactions over HTTP: top-ups, voids, and their funding and use."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def refresh(work: Work, task: RefreshWallets) -> None:
     wallets = active_wallets(work, task.customer_id)
     if customer is None or not wallets:
         return
-    nets = work.worked_out(("unbilled", customer.id), lambda reader: unbilled_nets(reader, customer), given=customer)
+    nets = work.worked_out(("unbilled", customer.id), lambda reader: unbilled_nets(reader, customer), inputs=customer)
     changed = [
         (before, after)
         for before, after in zip(wallets, refreshed_wallets(work, wallets, nets), strict=True)

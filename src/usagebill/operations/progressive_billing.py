@@ -120,7 +120,7 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
 
     def foresee(cents: int) -> None:
         reached = reached_at(cents)
-        work.foresee(reached.key, reached.bill, given=reached)
+        work.foresee(reached.key, reached.bill, inputs=reached)
 
     current = amount_if(work, subscription, lambda cents: bool(passed_at(cents)), foresee)
     if current is None:

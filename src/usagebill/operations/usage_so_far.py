@@ -90,7 +90,7 @@ def amount_if(
     counted = work.worked_out(
         ("usage count", subscription.id),
         lambda reader: _Counted(usage_count(reader, subscription, known_at=known_at), known_at),
-        given=subscription,
+        inputs=subscription,
     )
     count = counted.count
     later = received_after(noted, counted.known_at)

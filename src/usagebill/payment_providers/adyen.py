@@ -58,7 +58,7 @@ __all__ = ["AdyenProvider"]
 _TEST_HOST = "https://checkout-test.adyen.com"
 _VERSION = "v70"
 _LONGEST_REFERENCE = 80
-# A link lives at most 70 days from when Adyen makes it.
+# A link expires at most 70 days after Adyen creates it.
 _SETUP_DAYS = timedelta(days=69)
 _LONGEST_LINK = timedelta(days=70) - timedelta(minutes=1)
 # "Request already processed or in progress": the first request with this key is still running.
@@ -86,8 +86,8 @@ class AdyenProvider(PaymentProvider):
 
     def list_methods(self, connection: PaymentConnection, request: ListMethods) -> Methods:
         """The shopper's cards on file, in Adyen's order."""
-        asked = {"shopperReference": _shopper(request.payer)}
-        said = self._post(connection, "/paymentMethods", asked)
+        fields = {"shopperReference": _shopper(request.payer)}
+        said = self._post(connection, "/paymentMethods", fields)
         stored = value(said, "storedPaymentMethods") or []
         return Methods(methods=tuple(_stored(item) for item in stored))
 
@@ -244,10 +244,10 @@ class AdyenProvider(PaymentProvider):
         headers = {"x-api-key": connection.secret("api_key").value}
         if key is not None:
             headers["idempotency-key"] = key
-        asked = (
+        content = (
             fields if method == "PATCH" else {"merchantAccount": connection.credentials["merchant_account"], **fields}
         )
-        return self.http.ask(method, f"{_host(connection)}/{_VERSION}{path}", headers, asked)
+        return self.http.ask(method, f"{_host(connection)}/{_VERSION}{path}", headers, content)
 
 
 _APPLICATION: JsonObject = {"applicationInfo": {"merchantApplication": {"name": "usagebill"}}}
@@ -392,8 +392,8 @@ def _card(item: Json, id: str) -> MethodDetails:
 
 
 def _payment_moved(item: Json, has_succeeded: bool) -> PaymentMoved:
-    data = value(item, "additionalData")
-    parts = data.items() if isinstance(data, dict) else ()
+    additional = value(item, "additionalData")
+    parts = additional.items() if isinstance(additional, dict) else ()
     named = named_payable({str(name).removeprefix("metadata."): part for name, part in parts})
     currency = required_text(item, "amount", "currency")
     method = _first(item, _METHOD)

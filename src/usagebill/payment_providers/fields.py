@@ -20,7 +20,7 @@ def value(said: Json, *path: str) -> Json:
 
 
 def text(said: Json, *path: str) -> str | None:
-    """A text that is not empty, else None. Integers are converted: some providers use them as ids."""
+    """A non-empty text, else None. Integers are converted: some providers use them as ids."""
     item = value(said, *path)
     if isinstance(item, int) and not isinstance(item, bool):
         return str(item)

@@ -79,7 +79,7 @@ _REFUND_STATUSES = {
 _PAYMENT_ACTIONS = ("paid_out", "failed", "cancelled", "customer_approval_denied", "charged_back")
 _REFUND_ACTIONS = ("created", "funds_returned", "paid", "refund_settled", "failed", "bounced")
 _MANDATE_ENDS = ("cancelled", "failed", "expired", "consumed", "blocked")
-# The resources that events are about.
+# The resource types of events.
 _KNOWN = """
 billing_requests creditors customers exports instalment_schedules mandates outbound_payments payer_authorisations
 payments payouts refunds scheme_identifiers subscriptions
@@ -107,9 +107,9 @@ class GoCardlessProvider(PaymentProvider):
         scheme = _SCHEMES.get(request.payer.currency, _UK_SCHEME)
         links = {"customer": _customer_id(request.payer)}
         wanted = {"mandate_request": {"scheme": scheme}, "links": links}
-        asked = self._create(connection, "billing_requests", wanted, request.key)
+        billing_request = self._create(connection, "billing_requests", wanted, request.key)
         back = redirect_url(connection)
-        links = {"billing_request": required_text(asked, "id")}
+        links = {"billing_request": required_text(billing_request, "id")}
         flow = {"redirect_uri": back, "exit_uri": back, "links": links}
         made = self._create(connection, "billing_request_flows", flow, None)
         return PageUrl(url=required_text(made, "authorisation_url"), provider_page_id=text(made, "id"))
@@ -198,8 +198,8 @@ class GoCardlessProvider(PaymentProvider):
         """All records of a list, page by page."""
         after: str | None = None
         while True:
-            asked = {**query, "limit": _PAGE, **({"after": after} if after else {})}
-            page = self._ask(connection, "GET", f"/{resource}?{urlencode(asked)}")
+            parameters = {**query, "limit": _PAGE, **({"after": after} if after else {})}
+            page = self._ask(connection, "GET", f"/{resource}?{urlencode(parameters)}")
             yield from items(page, resource)
             after = text(page, "meta", "cursors", "after")
             if after is None:
@@ -226,7 +226,7 @@ class GoCardlessProvider(PaymentProvider):
         )
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """Translate an event. GoCardless is asked who owns a new mandate."""
+        """Translate an event. The owner of a new mandate is requested from GoCardless."""
         event = parse_json(notice.body.encode())
         about, action = required_text(event, "resource_type"), required_text(event, "action")
         if about == "payments" and action in _PAYMENT_ACTIONS:

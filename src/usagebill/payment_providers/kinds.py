@@ -23,7 +23,7 @@ from usagebill.payment_providers.flutterwave import FlutterwaveProvider
 from usagebill.payment_providers.gocardless import GoCardlessProvider
 from usagebill.payment_providers.http import ProviderHttp
 from usagebill.payment_providers.moneyhash import MoneyHashProvider
-from usagebill.payment_providers.port import PaymentProvider, asked
+from usagebill.payment_providers.port import PaymentProvider, answer_of
 from usagebill.payment_providers.stripe import StripeProvider
 
 __all__ = ["ADAPTERS", "HttpPaymentProviders"]
@@ -53,7 +53,7 @@ class HttpPaymentProviders:
 
     def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
         """The answer of the connection's provider. Raises `ProviderFailed`."""
-        return asked(self._of(connection), connection, request)
+        return answer_of(self._of(connection), connection, request)
 
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
@@ -68,7 +68,7 @@ class HttpPaymentProviders:
             raise NoticeRejected(f"it cannot be read: {type(problem).__name__}") from None
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """Translate an event. Raises `ProviderFailed` if the provider has to be asked and does not answer."""
+        """Translate an event. Raises `ProviderFailed` if the provider is needed for it and does not answer."""
         try:
             return self._of(connection).outcomes(connection, notice, now)
         except (ValueError, TypeError, LookupError, ArithmeticError) as problem:

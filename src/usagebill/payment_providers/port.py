@@ -41,7 +41,7 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.payment_providers.http import ProviderHttp
 
-__all__ = ["PaymentProvider", "asked", "check_age"]
+__all__ = ["PaymentProvider", "answer_of", "check_age"]
 
 A = TypeVar("A")
 
@@ -50,9 +50,9 @@ class PaymentProvider(ABC):
     """One kind of payment provider. An adapter overrides what its kind supports.
 
     Methods may take as long as the HTTP client's timeout allows, and are called while no transaction is open, possibly
-    from several threads at once: an adapter keeps no state. They raise `ProviderFailed` and nothing else;
-    `UnsupportedAmount` becomes a refusal in `asked`. An answer that cannot be parsed is `UNREACHABLE`: the request may
-    have succeeded.
+    from several threads at once: an adapter keeps no state. They raise `ProviderFailed` and nothing else; `answer_of`
+    turns `UnsupportedAmount` into a refusal. An answer that cannot be parsed is `UNREACHABLE`: the request may have
+    succeeded.
 
     Amounts are cents of the currency in requests and answers; `minor_units` and `from_minor_units`, or
     `major_from_cents`, turn them into the provider's form.
@@ -137,7 +137,7 @@ class PaymentProvider(ABC):
         """
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """Translate a notice of this connection; the provider is asked for what it lacks.
+        """Translate a notice of this connection; missing details are requested from the provider.
 
         An event of an unknown type, or without a field that it needs, is `Unhandled(known=False)`. Raises
         `ProviderFailed`; after `UNREACHABLE` and `THROTTLED` it is retried.
@@ -163,25 +163,25 @@ def _unsupported(connection: PaymentConnection, what: str) -> ProviderFailed:
 
 
 _METHODS: Mapping[type[Request[Any]], Callable[[PaymentProvider, PaymentConnection, Any], Any]] = {
-    Connect: lambda provider, *asked: provider.connect(*asked),
-    Disconnect: lambda provider, *asked: provider.disconnect(*asked),
-    CreateCustomer: lambda provider, *asked: provider.create_customer(*asked),
-    UpdateCustomer: lambda provider, *asked: provider.update_customer(*asked),
-    SetupUrl: lambda provider, *asked: provider.setup_url(*asked),
-    ListMethods: lambda provider, *asked: provider.list_methods(*asked),
-    Charge: lambda provider, *asked: provider.charge(*asked),
-    UpdateCharge: lambda provider, *asked: provider.update_charge(*asked),
-    Cancel: lambda provider, *asked: provider.cancel(*asked),
-    Refund: lambda provider, *asked: provider.refund(*asked),
-    CheckoutUrl: lambda provider, *asked: provider.checkout_url(*asked),
-    ExpirePage: lambda provider, *asked: provider.expire_page(*asked),
-    ListCharges: lambda provider, *asked: provider.list_charges(*asked),
-    Authorize: lambda provider, *asked: provider.authorize(*asked),
-    ReleaseHold: lambda provider, *asked: provider.release(*asked),
+    Connect: lambda provider, *arguments: provider.connect(*arguments),
+    Disconnect: lambda provider, *arguments: provider.disconnect(*arguments),
+    CreateCustomer: lambda provider, *arguments: provider.create_customer(*arguments),
+    UpdateCustomer: lambda provider, *arguments: provider.update_customer(*arguments),
+    SetupUrl: lambda provider, *arguments: provider.setup_url(*arguments),
+    ListMethods: lambda provider, *arguments: provider.list_methods(*arguments),
+    Charge: lambda provider, *arguments: provider.charge(*arguments),
+    UpdateCharge: lambda provider, *arguments: provider.update_charge(*arguments),
+    Cancel: lambda provider, *arguments: provider.cancel(*arguments),
+    Refund: lambda provider, *arguments: provider.refund(*arguments),
+    CheckoutUrl: lambda provider, *arguments: provider.checkout_url(*arguments),
+    ExpirePage: lambda provider, *arguments: provider.expire_page(*arguments),
+    ListCharges: lambda provider, *arguments: provider.list_charges(*arguments),
+    Authorize: lambda provider, *arguments: provider.authorize(*arguments),
+    ReleaseHold: lambda provider, *arguments: provider.release(*arguments),
 }
 
 
-def asked(provider: PaymentProvider, connection: PaymentConnection, request: Request[A]) -> A:
+def answer_of(provider: PaymentProvider, connection: PaymentConnection, request: Request[A]) -> A:
     """The provider's answer to a request. Raises `ProviderFailed`, and nothing else."""
     try:
         answer: A = _METHODS[type(request)](provider, connection, request)

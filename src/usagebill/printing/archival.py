@@ -1,4 +1,4 @@
-"""Archival PDF: PDF/A-3 with the XML of an e-invoice inside, as Factur-X and ZUGFeRD describe it."""
+"""Archival PDF: PDF/A-3 with the XML of an e-invoice embedded, as Factur-X and ZUGFeRD specify."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from usagebill.printing.fonts import HANGUL
 
 __all__ = ["ATTACHED_XML", "with_xml"]
 
-# The name under which readers of Factur-X and ZUGFeRD look for the XML inside a PDF.
+# The file name that Factur-X and ZUGFeRD prescribe for the XML inside a PDF.
 ATTACHED_XML = "factur-x.xml"
 _PRODUCER = "usagebill"
-# Same content, same bytes: files do not say when they were made.
+# Same content, same bytes: files contain no creation time.
 _MADE = datetime(2000, 1, 1, tzinfo=UTC)
-# Where an ICC profile holds the moment of its making.
+# The bytes of an ICC profile's creation time.
 _PROFILE_DATE = slice(24, 36)
 
 
 def with_xml(pdf: bytes, xml: str, *, title: str, author: str) -> bytes:
-    """A PDF of ours as PDF/A-3b, with `xml` as its machine-readable alternative.
+    """One of our PDFs as PDF/A-3b, with `xml` as its machine-readable alternative.
 
-    One with Korean in it does not call itself PDF/A: the font for that is not embedded.
+    A PDF with Korean text is not marked as PDF/A: its font is not embedded.
     """
     embedded = HANGUL.encode() not in pdf
     writer = PdfWriter(clone_from=BytesIO(pdf))
@@ -120,7 +120,7 @@ _PROPERTIES = "".join(
 
 
 def _description(title: str, author: str, *, archival: bool) -> str:
-    """The XMP packet: what the file is, and where its XML lies."""
+    """The XMP packet: the kind of file, and the name of its XML."""
     made = _MADE.isoformat()
     title, author = escape(_plain(title)), escape(_plain(author))
     return f"""<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>

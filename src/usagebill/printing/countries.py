@@ -1,4 +1,4 @@
-"""Countries by the names that people know them by."""
+"""Names of countries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Fonts: DejaVu Sans and, for Chinese and Japanese, Droid Sans Fallback, of which a file holds what it shows.
+"""Fonts: DejaVu Sans and, for Chinese and Japanese, Droid Sans Fallback. A file embeds only the characters it shows.
 
-Korean is left to the font that readers of PDF have for it.
+For Korean, PDF readers use their own font.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["BOLD", "HANGUL", "REGULAR", "in_fonts", "load_fonts", "markup", "wid
 
 REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
 _NO_BREAK = "\u00a0"
-# In place of what no font has: archives refuse the box that a font would draw for it.
+# Replaces characters that no font has: PDF/A forbids the box that a font would draw.
 _UNKNOWN = "\ufffd"
 _HAN, HANGUL = "DroidSansFallbackFull", "HYGothic-Medium"
 
 
 @cache
 def _characters(name: str) -> frozenset[int]:
-    """Makes a font known to ReportLab; the characters that it has."""
+    """Register a font with ReportLab; returns its characters."""
     file = resources.files("usagebill.printing").joinpath("fonts", f"{name}.ttf")
     font = TTFont(name, BytesIO(file.read_bytes()))
     registerFont(font)
@@ -35,13 +35,13 @@ def _characters(name: str) -> frozenset[int]:
 
 @cache
 def load_fonts() -> frozenset[int]:
-    """Makes the fonts of every document known to ReportLab; the characters that they have."""
+    """Register the fonts of all documents with ReportLab; returns their characters."""
     registerFont(UnicodeCIDFont(HANGUL))
     return _characters(REGULAR) & _characters(BOLD)
 
 
 def _font(character: str) -> str | None:
-    """The font of a character that the paragraph's own lacks."""
+    """The font of a character that the paragraph's font lacks."""
     code = ord(character)
     if code in load_fonts():
         return None
@@ -55,7 +55,7 @@ def _is_fallback(code: int) -> bool:
 
 
 def _drawable(character: str) -> str:
-    """The character, or what is drawn for it: a blank for one without a form, a mark if no font has it."""
+    """The character, or its replacement: a space for one without a glyph, a mark if no font has it."""
     if not character.isprintable() and character != _NO_BREAK:
         return " "
     code = ord(character)
@@ -63,19 +63,19 @@ def _drawable(character: str) -> str:
 
 
 def markup(text: str) -> str:
-    """`text` as ReportLab's paragraphs take it: escaped, its lines kept, each character in a font that has it."""
-    # ReportLab breaks lines at narrow blanks, also at those that forbid it.
+    """`text` as markup for ReportLab's paragraphs: escaped, lines kept, each character in a font that has it."""
+    # ReportLab breaks lines at narrow spaces, even non-breaking ones.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u202f", _NO_BREAK).split("\n")
     return "<br/>".join(_line(line) for line in lines)
 
 
 def width_of(text: str, font: str, size: float) -> float:
-    """The width of a line as `markup` sets it in this font."""
+    """The width of a line set by `markup` in this font."""
     return sum(float(stringWidth(part, name, size)) for name, part in in_fonts(text, font))
 
 
 def in_fonts(text: str, font: str) -> list[tuple[str, str]]:
-    """A line in parts, each with the font that it is set in: `font` if that has it."""
+    """A line in parts, each with its font: `font` if that has the characters."""
     return [(other or font, "".join(part)) for other, part in groupby(map(_drawable, text), _font)]
 
 

@@ -1,6 +1,6 @@
-"""Logos: pictures from data URLs, opened as PNG or JPEG and as nothing else, whatever they are labelled.
+"""Logos: pictures from data URLs, opened only as PNG or JPEG, whatever their label.
 
-Pillow knows dozens of formats, and hands PostScript to an interpreter outside; none of that is for what callers send.
+Pillow knows dozens of formats and runs an external interpreter for PostScript; none of that may see untrusted input.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from PIL import Image
 
 __all__ = ["LARGEST", "MOST_PIXELS", "BadLogo", "opened"]
 
-# Bytes of the file; pixels of the picture, which takes four bytes for each while a page is drawn.
+# The most bytes of the file, and pixels of the picture: each takes four bytes while a page is drawn.
 LARGEST = 800 * 1024
 MOST_PIXELS = 4_000_000
 _FORMATS = ("PNG", "JPEG")
 
 
 class BadLogo(ValueError):
-    """No logo: `code` is `invalid_content_type` or `invalid_size`."""
+    """Not a valid logo: `code` is `invalid_content_type` or `invalid_size`."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -28,7 +28,7 @@ class BadLogo(ValueError):
 
 
 def opened(data_url: str) -> Image.Image:
-    """The picture of a data URL, whole, in RGB with or without transparency. Raises `BadLogo`."""
+    """The picture of a data URL, fully decoded, in RGB with or without transparency. Raises `BadLogo`."""
     if len(data_url) > 2 * LARGEST:
         raise BadLogo("invalid_size")
     try:
@@ -38,7 +38,7 @@ def opened(data_url: str) -> Image.Image:
     if len(content) > LARGEST:
         raise BadLogo("invalid_size")
     try:
-        # Only the head is read here; the pixels are once it is known how many there are.
+        # Only the header is read here; the pixels follow once their number is known.
         picture = Image.open(BytesIO(content), formats=_FORMATS)
         if picture.width * picture.height > MOST_PIXELS:
             raise BadLogo("invalid_size")
@@ -48,5 +48,5 @@ def opened(data_url: str) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as problem:
         raise BadLogo("invalid_size") from problem
     except Exception as problem:
-        # There is no end to what Pillow raises for damaged files.
+        # Pillow raises all kinds of errors for damaged files.
         raise BadLogo("invalid_content_type") from problem

@@ -30,33 +30,33 @@ __all__ = ["pdf_bytes"]
 _log = structlog.get_logger("usagebill.printing")
 
 _MARGIN = 18 * mm
-# A frame keeps 6 points of its own on either side.
+# A frame adds 6 points of padding on either side.
 _WIDTH = A4[0] - 2 * _MARGIN - 12
 _LINE = HexColor(0xD9DEE7)
 _GREY = HexColor(0x5B6678)
 _LOGO = (45 * mm, 16 * mm)
-# Of a logo, for each of 72 points an inch.
+# Pixels of a logo per point (72 points are an inch).
 _DOTS = 8
-# Rows of tables are never split: none may be higher than what is left of a page with the head of its table.
+# Table rows are never split: none may be higher than a page less the header of its table.
 _HIGHEST_ROW = 50 * mm
-# Paragraphs are laid out as a whole, which takes longer than their length; a longer text is several.
+# Layout time grows faster than a paragraph's length, so a longer text is split into several.
 _LONGEST_PARAGRAPH = 4000
-# Left and right in the cells of tables; and of what is part of the fee above it.
+# Left and right padding of table cells; and the indent of rows that are part of the fee above.
 _GAP, _INDENT = 6, 10
-# Between who issues a document and whom it is for.
+# The gap between issuer and recipient.
 _GUTTER = 12
-# A blank that is as high as a line.
+# A non-empty text one line high.
 _EMPTY = "\u00a0"
-# What is left to the first column at least, as a part of the width: numbers that need more become smaller.
+# The least share of the width for the first column: numbers that need more room are set smaller.
 _LEAST_NAME = 0.28
-# Headings of numbers stand in one line while their columns take less than this part of the width.
+# Headings of number columns stay on one line while the columns take less than this share of the width.
 _MOST_NUMBERS = 0.5
-# Also of cells without text: Helvetica, which they have otherwise, is not embedded.
+# Also for empty cells: their default, Helvetica, is not embedded.
 _FONT = ("FONTNAME", (0, 0), (-1, -1), REGULAR)
-# Totals that are higher than this may be split.
+# Totals higher than this may be split.
 _HIGHEST_TOTALS = 150 * mm
 _SIZE, _SMALL = 8.5, 7.5
-# Blanks within a number or an amount, at which it must not break.
+# Spaces within a number or an amount, at which it must not break.
 _UNBROKEN = str.maketrans({" ": "\u00a0", "\u202f": "\u00a0"})
 
 
@@ -88,7 +88,7 @@ def _numbered(content: Content) -> type[Canvas]:
 
     class Numbered(Canvas):
         def _draw_right(self, end: float, text: str, size: float) -> None:
-            """Draw a line at the foot of the page, up to `end`, each character in a font that has it."""
+            """Draw a line of text at the foot of the page, ending at `end`, each character in a font that has it."""
             at = end - width_of(text, REGULAR, size)
             for font, part in in_fonts(text, REGULAR):
                 self.setFont(font, size)
@@ -116,18 +116,18 @@ def _numbered(content: Content) -> type[Canvas]:
 
 
 def _logo(content: Content) -> Image | None:
-    """The logo within its box; None if there is none, or none that can be shown."""
+    """The logo, scaled to its box; None if there is none, or if it is invalid."""
     if content.logo is None:
         return None
     try:
         picture = opened(content.logo)
     except BadLogo as problem:
-        # No document fails for its logo.
+        # A bad logo must not fail a document.
         _log.warning("logo_left_out", document=content.number, issuer=content.issuer.name, reason=problem.code)
         return None
     scale = min(_LOGO[0] / picture.width, _LOGO[1] / picture.height, 1)
     size = (picture.width * scale, picture.height * scale)
-    # Finer than any printer draws it; what is beyond would only make the file larger.
+    # Finer than any printer; more pixels would only make the file larger.
     picture.thumbnail((_LOGO[0] * _DOTS, _LOGO[1] * _DOTS))
     drawn = BytesIO()
     picture.save(drawn, "PNG")
@@ -136,7 +136,7 @@ def _logo(content: Content) -> Image | None:
 
 
 class _Printer:
-    """Turns each part of a document into what ReportLab lays out."""
+    """Turns each part of a document into ReportLab flowables."""
 
     def __init__(self, locale: str) -> None:
         wrap = "CJK" if language_of(locale) == "zh-TW" else None
@@ -161,7 +161,7 @@ class _Printer:
         return Paragraph(markup(text), self._styles[style])
 
     def _number(self, text: str, style: str, scale: float = 1) -> Paragraph:
-        """A number or an amount, which stays in one piece."""
+        """A number or an amount, which is never broken."""
         look = self._styles[style]
         if scale < 1:
             look = ParagraphStyle(
@@ -177,7 +177,7 @@ class _Printer:
         return [self._text(part or _EMPTY, style) for line in lines for part in _parts(line)]
 
     def _cells(self, paragraphs: Sequence[Paragraph], width: float) -> list[list[Paragraph]]:
-        """The paragraphs as the cells of a column, each of a height that fits on any page."""
+        """The paragraphs as cells of a column, each low enough for any page."""
         cells: list[list[Paragraph]] = [[]]
         used = 0.0
         for paragraph in paragraphs:
@@ -250,7 +250,7 @@ class _Printer:
         totals = self._totals(page.totals) if page.totals else None
         together = totals is not None and totals.wrap(_WIDTH, A4[1])[1] <= _HIGHEST_TOTALS
         for position, table in enumerate(page.tables, start=1):
-            # Totals go to the next page only with what stands above them.
+            # Totals move to the next page only together with the rows above them.
             last = together and position == len(page.tables)
             story += [self._table(table, totals if last else None), Spacer(0, 4 * mm)]
         if totals is not None and not (together and page.tables):
@@ -274,7 +274,7 @@ class _Printer:
             above, first = first, len(rows)
             indent = 0 if row.kind == "fee" else _INDENT
             numbers = _numbers(row, count)
-            # A name beside no number has the whole width.
+            # A name without a number beside it gets the whole width.
             alone = not any(numbers)
             width = _WIDTH if alone else widths[0] - _GAP
             rows += self._rows(row, numbers, width - indent, scale)
@@ -284,13 +284,13 @@ class _Printer:
             if indent:
                 style.append(("LEFTPADDING", (0, first), (0, last), indent))
             if last > first:
-                # The rows of one item are not to look like several.
+                # No rules between the rows of one item.
                 style += [
                     ("BOTTOMPADDING", (0, first), (-1, last - 1), 0),
                     ("TOPPADDING", (0, first + 1), (-1, last), 0),
                 ]
             if above and (row.kind == "subtotal" or (row.kind == "part" and table.rows[position - 1].kind == "fee")):
-                # Neither a fee's name nor its subtotal stands on a page without a part of it.
+                # Neither a fee's name nor its subtotal may be alone on a page.
                 style.append(("NOSPLIT", (0, first - 1), (-1, first)))
         bottom = len(rows) - 1
         style.append(("LINEBELOW", (0, bottom), (-1, bottom), 0.75, _LINE))
@@ -307,7 +307,7 @@ class _Printer:
         return Grid(rows, colWidths=widths, repeatRows=1, style=TableStyle(style), hAlign="LEFT")
 
     def _rows(self, row: Row, numbers: Sequence[str], width: float, scale: float) -> list[list[Any]]:
-        """A row, and below it what its name and its notes have left to say."""
+        """A row, followed by rows with the rest of its name and its notes."""
         name = self._texts(row.name, "small" if row.kind == "part" else "text")
         name += [paragraph for note in row.notes for paragraph in self._texts(note, "small")]
         style = "small right" if row.kind == "part" else "right"
@@ -343,7 +343,7 @@ class _Printer:
 
 
 def _numbers(row: Row, columns: int) -> tuple[str, ...]:
-    """What stands in a row beside its name."""
+    """The cells of a row beside its name."""
     if columns == 5:
         return row.units, row.unit_price, row.tax_rate, row.amount
     return (row.tax_rate, row.amount) if columns == 3 else (row.amount,)
@@ -354,7 +354,7 @@ def _width(text: str, font: str = REGULAR, size: float = _SIZE) -> float:
 
 
 def _widths(table: Table) -> tuple[list[float], float]:
-    """The widths of a table's columns, each number in one line; and by how much numbers shrink for that, if at all."""
+    """The widths of a table's columns with each number on one line, and the factor by which numbers shrink for that."""
     count = len(table.columns)
     needed = [0.0] * (count - 1)
     for row in table.rows:
@@ -375,7 +375,7 @@ def _widths(table: Table) -> tuple[list[float], float]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A line in parts of some thousand characters, cut between words if there are any."""
+    """A line in parts of some thousand characters, split between words if possible."""
     start = 0
     while len(text) - start > _LONGEST_PARAGRAPH:
         end = text.rfind(" ", start + 1, start + _LONGEST_PARAGRAPH)

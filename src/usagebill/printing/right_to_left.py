@@ -1,6 +1,6 @@
-"""Arabic and Hebrew: letters joined, and each line in the order in which it is drawn, from left to right.
+"""Arabic and Hebrew: letters joined, and each line in drawing order, from left to right.
 
-Lines are broken first: only then is it known what stands in which. The direction of a text is that of its first letter.
+Lines are broken before reordering, which works line by line. The direction of a text is that of its first letter.
 Vowel points are left out: ReportLab cannot place them above and below their letters.
 """
 
@@ -32,7 +32,7 @@ _ISOLATES = re.compile("[\u2066-\u2069]")
 
 
 def is_mixed(text: str) -> bool:
-    """Whether any letter of it is read from right to left."""
+    """Whether the text has a right-to-left letter."""
     return _RIGHT_TO_LEFT.search(text) is not None
 
 
@@ -42,14 +42,14 @@ def _reshaper() -> ArabicReshaper:
 
 
 def visual(line: str, base: str | None = None) -> str:
-    """A line whose letters are joined, in the order in which it is drawn; `base` is L or R, by default its own."""
+    """A line with its letters joined, in drawing order; `base` is L or R, by default the line's own direction."""
     drawn: str = get_display(_orderable(line), base_dir=base or _base(line))
     return drawn
 
 
 def _orderable(line: str) -> str:
-    """The line without what `get_display` breaks on: isolates, and signs that Unicode has not assigned yet."""
-    # No font has what is not assigned either.
+    """The line without characters that `get_display` fails on: isolates and unassigned code points."""
+    # No font has unassigned code points either.
     return "".join(
         sign if unicodedata.bidirectional(sign) else "\N{REPLACEMENT CHARACTER}" for sign in _ISOLATES.sub("", line)
     )
@@ -62,7 +62,7 @@ def _base(text: str) -> str:
 
 
 def drawn_lines(text: str, width: float, measure: Callable[[str], float]) -> list[str]:
-    """A text of one line as the lines that it takes, none wider than `width` by `measure` if it can be helped."""
+    """A text broken into lines, none wider than `width` by `measure` if possible."""
     base = _base(text)
     joined: str = _reshaper().reshape(_POINTS.sub("", text))
     return [visual(line, base) for line in _broken(joined, width, measure)]
@@ -79,7 +79,7 @@ def _broken(text: str, width: float, measure: Callable[[str], float]) -> Iterato
             yield line
         line = word
         while len(line) > 1 and measure(line) > width:
-            # A word that is wider than the line.
+            # A word wider than the line.
             end = next((end for end in range(2, len(line) + 1) if measure(line[:end]) > width), len(line)) - 1
             yield line[:end]
             line = line[end:]
@@ -87,20 +87,20 @@ def _broken(text: str, width: float, measure: Callable[[str], float]) -> Iterato
 
 
 class MixedParagraph(Paragraph):
-    """A paragraph with Arabic or Hebrew in it, which breaks its own lines. It keeps the direction of its page."""
+    """A paragraph with Arabic or Hebrew text, which breaks its own lines. It keeps the direction of its page."""
 
     _logical: str | None = None
     _laid_out_for: float | None = None
 
     @classmethod
     def of(cls, text: str, style: ParagraphStyle) -> MixedParagraph:
-        """Of a text of any number of lines."""
+        """A paragraph of a text of any number of lines."""
         made = cls(markup(text), style)
         made._logical = text
         return made
 
     def wrap(self, width: float, height: float) -> Any:
-        # What was split off has its lines already.
+        # A split-off part already has its lines.
         if self._logical is not None and width != self._laid_out_for:
             look: Any = self.style
             lines = [

@@ -68,7 +68,7 @@ def starting_levels(
         tallies = log.tallies(earlier)
         return {group: tally.units for group, tally in tallies.items() if tally.events_count}
 
-    return reader.counted([earlier], count, given=("levels", metric, earlier, start))
+    return reader.counted([earlier], count, inputs=("levels", metric, earlier, start))
 
 
 def _saved(

@@ -222,14 +222,14 @@ def _tallies(
     if len(parts) == 1:
         question = replace(_question(reader, metric, parts[0].bucket, keys, scope), amounts=amounts)
         return {
-            parts[0].position: reader.counted([question], lambda log: log.tallies(question), given=("one", question))
+            parts[0].position: reader.counted([question], lambda log: log.tallies(question), inputs=("one", question))
         }
     question = replace(_question(reader, metric, ALL_EVENTS, keys, scope), amounts=amounts)
     index = parts[0].filters
     tallies_by_position = reader.counted(
         [question],
         lambda log: log.tallies_by_bucket(question, index),
-        given=("by bucket", question, charge.filters, metric.filters),
+        inputs=("by bucket", question, charge.filters, metric.filters),
     )
     nothing: dict[Group, AggregateResult] = {(None,) * len(keys): AggregateResult()}
     return {part.position: tallies_by_position.get(part.position, nothing) for part in parts}
@@ -347,7 +347,7 @@ def _first_totals(
     return reader.counted(
         [question],
         lambda log: first_totals(log, question, read, free, keys, tallies),
-        given=("first", question, limits, charge.filters, metric.filters),
+        inputs=("first", question, limits, charge.filters, metric.filters),
     )
 
 

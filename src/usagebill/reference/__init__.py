@@ -1,6 +1,6 @@
-"""The reference: what every field of every request and answer means, and takes or holds, in one place.
+"""The reference: the meaning and values of every field of every request and answer, in one place.
 
-OpenAPI, `/docs`, `help()`, the types of the library and the site are all made from it.
+OpenAPI, `/docs`, `help()`, the types of the library and the site are generated from it.
 """
 
 from usagebill.reference.field import Field

@@ -94,7 +94,7 @@ SHOWN: Mapping[str, Field] = {
     "web_url": Field("Always null: there is no such page."),
     "self_billed": Field("Whether the customer is a partner that sells: the document is issued in its name."),
     "version_number": Field("The version of the rules by which totals are computed; 4 is the only one."),
-    # How many depend on it
+    # Numbers of dependents
     "add_ons_count": Field("How many add-ons it applies to."),
     "charges_count": Field("How many charges it applies to."),
     "commitments_count": Field("How many minimum commitments it applies to."),

@@ -1,6 +1,6 @@
 """An example body for every operation that takes one.
 
-They tell one story: sent in this order, each is accepted. The ids in them stand for those that the answers gave.
+They form one sequence: sent in this order, each is accepted. Their ids stand for those in earlier answers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["EXAMPLES", "IDS"]
 
-# What an example calls a record whose id only its answer tells.
+# The placeholder for the id of a record that an earlier answer returned.
 IDS: Mapping[str, str] = {
     name: f"1a901a90-1a90-4a90-8a90-1a901a901a{number:02}"
     for number, name in enumerate(

@@ -12,7 +12,7 @@ __all__ = ["Field"]
 class Field:
     """The meaning of a field. `unit` is that of its number, `default` the value if it is not sent, in words.
 
-    `values` are all that it takes (of each item, if it is a list); `example` is a value that works.
+    `values` are all permitted values (of each item, in a list); `example` is a valid value.
     `nullable`: null is a value even if the field is required.
     """
 

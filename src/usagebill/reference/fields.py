@@ -63,7 +63,7 @@ FIELDS: Mapping[str, Field] = {
     "currencies": Field("Only those with one of these currencies, ISO 4217.", example=["EUR"]),
     "default_currency": Field("The currency of customers without one, ISO 4217.", example="EUR"),
     "tax_codes": Field("The taxes that apply, by code.", default="those of the level above", example=["vat"]),
-    # Customers, subscriptions and others, as they are named elsewhere
+    # References to customers, subscriptions and other records
     "external_customer_id": Field("The customer, by your own id.", example="acme"),
     "external_subscription_id": Field("The subscription, by your own id.", example="acme-1"),
     "plan_code": Field("The plan, by code.", example="pro"),
@@ -461,7 +461,7 @@ FIELDS: Mapping[str, Field] = {
     "charge": Field("The options, nested under the resource."),
     "filter": Field("The options, nested under the resource."),
     "fixed_charge": Field("The options, nested under the resource."),
-    # The same names with other meanings
+    # Names with a second meaning
     "FixedChargeInput.charge_model": Field("How units are priced.", values=_FIXED_MODELS, example="standard"),
     "FixedChargeInput.units": Field("The number of units charged.", unit="units", example="3"),
     "FixedChargeInput.pay_in_advance": Field("Whether it is paid at the start of a period.", default="false"),

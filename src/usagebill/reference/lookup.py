@@ -32,7 +32,7 @@ def bare(hint: Any) -> Any:
 
 @cache
 def hints_of(kind: type) -> Mapping[str, Any]:
-    """Field -> what it takes, of an input class; also if the class reads anything and leaves it to the operation."""
+    """Field of an input class -> its type; also if the class accepts anything and the operation checks it."""
     fields = attrs.fields(attrs.resolve_types(kind))
     return {item.name: shape_of(item) or _shape(kind, item.name, bare(item.type)) for item in fields}
 
@@ -47,13 +47,13 @@ def _shape(kind: type, name: str, hint: Any) -> Any:
 
 
 def is_price(hint: Any) -> bool:
-    """Whether a type is that of the properties of charges."""
+    """Whether a type is that of a charge's properties."""
     options = get_args(hint)
     return bool(options) and all(option in MODEL_PROPERTIES.values() for option in options)
 
 
 def hint_of(kind: type, name: str) -> Any:
-    """The values that a field of an input class takes."""
+    """The type of a field of an input class."""
     return hints_of(kind)[name]
 
 
@@ -66,9 +66,10 @@ def field_of(kind: type, name: str) -> Field:
 
 
 def shown_field(name: str, field: str) -> Field:
-    """The description of a field of an answer, of the object `name`. Raises `LookupError` if there is none.
+    """The description of a field of the answer object `name`. Raises `LookupError` if there is none.
 
-    What requests say of the same object is not said twice: `PlanInput.interval` is the field of a `Plan` too.
+    Descriptions are shared with requests for the same object: `PlanInput.interval` also describes the field of a
+    `Plan`.
     """
     names = [name] if name not in FORMS else [name, FORMS[name]]
     for object_name in names:
@@ -82,11 +83,11 @@ def shown_field(name: str, field: str) -> Field:
 
 
 def required_of(operation: str) -> tuple[str, ...]:
-    """The fields without which the operation (`plans.create`) refuses its request."""
+    """The required fields of an operation (`plans.create`)."""
     return REQUIRED.get(operation, ())
 
 
 def required_inside(kind: type, *, new: bool = False) -> tuple[str, ...]:
-    """The fields that a part of a request cannot lack; `new` in a request that creates what it belongs to."""
+    """The required fields of a part of a request; `new`: in a request that creates the record that it belongs to."""
     name = kind.__name__
     return REQUIRED_INSIDE.get(name, REQUIRED_NEW.get(name, ()) if new else ())

@@ -1,4 +1,4 @@
-"""Which fields a request cannot lack."""
+"""The required fields of requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _CHARGE = ("billable_metric_id", "charge_model")
 _FIXED_CHARGE = ("charge_model",)
 _FILTER = ("values", "properties")
 
-# Of each operation, by its name in the library. What only some requests need (the amount of a coupon that takes off an
-# amount) is left out here: the operation asks for it.
+# By operation, under its name in the library. Fields that only some requests need (the amount of a fixed-amount coupon)
+# are left out: the operation checks them.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "add_ons.create": ("name", "code", "amount_cents", "amount_currency"),
     "alerts.create": ("alert_type", "code", "thresholds"),
@@ -54,7 +54,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "wallets.create_of_customer": ("rate_amount",),
     "webhook_endpoints.create": ("webhook_url",),
 }
-# Of the parts of any request, by the name of their class.
+# By the class of a part, in any request.
 REQUIRED_INSIDE: Mapping[str, tuple[str, ...]] = {
     "ActivationRuleInput": ("type",),
     "AlertThresholdInput": ("value",),
@@ -84,9 +84,10 @@ REQUIRED_INSIDE: Mapping[str, tuple[str, ...]] = {
     "VolumeProperties": ("volume_ranges",),
     "VolumeRange": ("from_value", "to_value", "per_unit_amount", "flat_amount"),
 }
-# Classes whose charges are existing ones, named by `id`, whatever request they stand in.
+# Classes with charges that always exist already and are named by `id`.
 BY_ID = frozenset({"PlanOverridesInput"})
-# Of parts inside a request that creates what they belong to: elsewhere they may name existing ones by `id`.
+# By the class of a part, in requests that create the record it belongs to: elsewhere it may name an existing one by
+# `id`.
 REQUIRED_NEW: Mapping[str, tuple[str, ...]] = {
     "ChargeFilterInput": _FILTER,
     "ChargeInput": _CHARGE,

@@ -1,4 +1,4 @@
-"""The parts of requests that operations check by hand, or that a charge model defines: what is right in them."""
+"""The types of parts of requests that operations check by hand, or that a charge model defines."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ _AnyModel: TypeAlias = (
 )
 _FixedModel: TypeAlias = StandardProperties | GraduatedProperties | VolumeProperties
 
-# Charge model -> what `properties` of its charges hold.
+# Charge model -> the type of its charges' `properties`.
 MODEL_PROPERTIES: Mapping[str, type] = {
     "standard": StandardProperties,
     "graduated": GraduatedProperties,
@@ -243,7 +243,7 @@ class CloudEventFields:
     precisetotalamountcents: Maybe[Decimal] = ABSENT
 
 
-# What a field takes whose input class leaves it open: by class and field, or by the field alone.
+# The types of fields that their input class leaves open: by class and field, or by field alone.
 SHAPES: Mapping[str, object] = {
     "ChargeInput.properties": _AnyModel,
     "ChargeFilterInput.properties": _AnyModel,

@@ -36,7 +36,7 @@ __all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
 
 
 class Resources:
-    """Every resource, as an attribute named for what it is about: one row each."""
+    """Every resource, as an attribute."""
 
     activity_logs: ActivityLogs
     add_ons: AddOns
@@ -86,8 +86,8 @@ class Resources:
 # Name -> resource. The module of its requests (in `http/`) has the same name.
 RESOURCES: Mapping[str, type[Resource]] = get_type_hints(Resources)
 
-# Every type of webhook message that is sent, and what it carries.
+# Every type of webhook message, and the object that it carries.
 MESSAGES: Messages = {name: message for resource in RESOURCES.values() for name, message in resource.messages.items()}
 
-# Kind of record -> how it is shown as JSON.
+# Kind of record -> its JSON view.
 VIEWS: Views = {kind: view for resource in RESOURCES.values() for kind, view in resource.views.items()}

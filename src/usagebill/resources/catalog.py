@@ -1,4 +1,4 @@
-"""The catalogue of a seller: metrics, plans, add-ons, coupons, taxes."""
+"""A seller's catalogue: metrics, plans, add-ons, coupons, taxes."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ class Plans(Resource):
     ) -> Sequence[ComparedSubscription]:
         """Last month of each subscription of the plan, under its own prices and under those of another plan.
 
-        `other` is the code of one, or the fields that `create` takes, whose charges may name a `billable_metric_code`.
-        `start` and `end` (both included) are other days. Amounts are before taxes, coupons and credits; nothing stays.
-        Raises `NotFound`, and `Invalid` also for plans of two currencies.
+        `other` is a plan's code, or the fields of `create`; its charges may name a `billable_metric_code`. `start` and
+        `end` (both inclusive) select other days. Amounts are before taxes, coupons and credits; nothing is stored.
+        Raises `NotFound`, and `Invalid` also for plans in different currencies.
         """
         with worded(self._runner, other if isinstance(other, Mapping) else {"other": other}, plans.PlanInput):
             new = other if isinstance(other, str) else self._runner.writing(lambda work: drafted_plan(work, other))
@@ -124,7 +124,7 @@ class Plans(Resource):
 
 
 class PricingUnits(Resource):
-    """Currencies of the seller's own."""
+    """The seller's own units of price."""
 
     views: ClassVar[Views] = {PricingUnit: pricing_unit_view}
 

@@ -1,4 +1,4 @@
-"""Customers, what they subscribe to, and who bills them."""
+"""Customers, their subscriptions, and the billing entities that bill them."""
 
 from __future__ import annotations
 

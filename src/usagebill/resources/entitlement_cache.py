@@ -18,15 +18,17 @@ __all__ = ["Entitled", "EntitlementCache"]
 # Feature code -> privilege code -> value.
 Entitled = Mapping[str, Mapping[str, Value]]
 
-# How many seconds a change by another process may go unnoticed, less than the two that are promised.
+# The seconds that a change by another process may go unnoticed: less than the two that are promised.
 _CHECKED_EVERY = 1.0
-# How many subscriptions are kept: some 200 MB at worst, if each has a few dozen values of its own.
+# The number of cached subscriptions: some 200 MB at worst, if each has a few dozen values of its own.
 _AT_MOST = 100_000
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was read while nothing changed: `commits` of this process, `version` of the file, valid until `check_at`."""
+    """A cached value, valid for these `commits` of this process and this `version` of the file, to be checked at
+    `check_at`.
+    """
 
     commits: int
     version: int
@@ -35,10 +37,10 @@ class _Known:
 
 
 class EntitlementCache:
-    """What each subscription is entitled to, until something changes that entitlements depend on.
+    """The entitlements of each subscription, until something changes that they depend on.
 
-    A change by this process counts from its commit on; one by another process is seen at the next look at the version
-    in the file, which is taken once a second. `seconds` is a clock that only goes forward.
+    A change by this process takes effect on its commit; one by another process on the next check of the file's version,
+    once a second. `seconds` is a monotonic clock.
     """
 
     def __init__(self, runner: Runner, seconds: Callable[[], float] = monotonic) -> None:
@@ -55,7 +57,7 @@ class EntitlementCache:
         return self._read(known, external_subscription_id) if entitled is None else entitled
 
     def _checked(self, known: _Known) -> _Known:
-        # In this order: what is committed after the first line makes for another check.
+        # In this order: a commit after the first line causes another check.
         commits = self._runner.entitling_commits
         check_at = self._seconds() + _CHECKED_EVERY
         version = self._runner.reading(lambda reader: reader.tx.entitlements_version())

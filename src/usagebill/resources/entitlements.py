@@ -60,8 +60,8 @@ class Entitlements(Resource):
     def of(self, external_subscription_id: str) -> Entitled:
         """What the active subscription with this external id is entitled to: feature -> privilege -> value.
 
-        Values are `int`, `bool` or `str`, and cannot be changed. A program may ask on every request: it costs a
-        microsecond while nothing changes, is never behind a change made by this process, and at most two seconds
-        behind one made by another. Raises `NotFound` without an active subscription.
+        Values are `int`, `bool` or `str`, and cannot be changed. A program may call this on every request: it costs a
+        microsecond while nothing changes, sees changes by this process at once, and those by other processes within two
+        seconds. Raises `NotFound` without an active subscription.
         """
         return self._cache.of(external_subscription_id)

@@ -1,4 +1,4 @@
-"""Who may use the API."""
+"""API keys."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from usagebill.views.security_logs import security_log_view
 
 
 class ActivityLogs(Resource):
-    """The log of changes: by whom, with the values before and after."""
+    """The log of changes: the actor, and the values before and after."""
 
     views: ClassVar[Views] = {ActivityLog: activity_log_view}
 
@@ -24,7 +24,7 @@ class ActivityLogs(Resource):
 
 
 class ApiLogs(Resource):
-    """Requests that were to change something, and their answers."""
+    """Requests that change something, and their answers."""
 
     views: ClassVar[Views] = {ApiLog: api_log_view}
 

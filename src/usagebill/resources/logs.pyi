@@ -8,7 +8,7 @@ from usagebill.bindings import Messages, Resource, Views
 from usagebill.records import ActivityLog, ApiLog, Pages, SecurityLog
 
 class ActivityLogs(Resource):
-    """The log of changes: by whom, with the values before and after."""
+    """The log of changes: the actor, and the values before and after."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -49,7 +49,7 @@ class ActivityLogs(Resource):
         """
 
 class ApiLogs(Resource):
-    """Requests that were to change something, and their answers."""
+    """Requests that change something, and their answers."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

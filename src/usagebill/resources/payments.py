@@ -82,7 +82,7 @@ class PaymentRequests(Resource):
 
 
 class DunningCampaigns(Resource):
-    """How customers are asked, again and again, for what is overdue."""
+    """Repeated requests to customers for overdue balances."""
 
     views: ClassVar[Views] = {DunningCampaign: dunning_campaign_view}
     messages: ClassVar[Messages] = {

@@ -10,7 +10,7 @@ from usagebill.fields import DunningThresholdFields, PaymentMethodChoice
 from usagebill.records import Pages, Payment, PaymentMethod, PaymentReceipt, PaymentRequest
 
 class DunningCampaigns(Resource):
-    """How customers are asked, again and again, for what is overdue."""
+    """Repeated requests to customers for overdue balances."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

@@ -18,7 +18,7 @@ from usagebill.views.wallets import WalletMessage, wallet_view
 
 
 class Alerts(Resource):
-    """Thresholds of usage and balances, with a message when one is crossed."""
+    """Thresholds of usage and balances that send a message when crossed."""
 
     views: ClassVar[Views] = {Alert: alert_view}
     messages: ClassVar[Messages] = {
@@ -42,7 +42,7 @@ class Alerts(Resource):
 
 
 class WalletTransactions(Resource):
-    """Credits that come into wallets and go out of them."""
+    """Credits added to wallets and taken from them."""
 
     views: ClassVar[Views] = {
         WalletTransaction: wallet_transaction_details,

@@ -18,7 +18,7 @@ from usagebill.fields import (
 from usagebill.records import Alert, Pages, TopUpPage, Wallet, WalletConsumption, WalletTransaction
 
 class Alerts(Resource):
-    """Thresholds of usage and balances, with a message when one is crossed."""
+    """Thresholds of usage and balances that send a message when crossed."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -265,7 +265,7 @@ class Alerts(Resource):
         """
 
 class WalletTransactions(Resource):
-    """Credits that come into wallets and go out of them."""
+    """Credits added to wallets and taken from them."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]

@@ -1,4 +1,4 @@
-"""How results of operations that are no records of their own are shown."""
+"""Views of operations' results that are not records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shown_filter(_: Reader, charge_and_filter: tuple[Charge, ChargeFilter]) -> C
 
 
 def lifetime_usage_view(_: Reader, usage: LifetimeUsageNow) -> LifetimeUsageView:
-    """What a subscription has used over all its life."""
+    """The usage of a subscription over its whole lifetime."""
     return lifetime_usage_object(
         usage.record,
         usage.subscription,
@@ -65,12 +65,12 @@ def lifetime_usage_view(_: Reader, usage: LifetimeUsageNow) -> LifetimeUsageView
 
 
 def issued_key_view(reader: Reader, issued: IssuedKey) -> ApiKeyView:
-    """A key with its value, which is shown this once."""
+    """A key with its value, which is shown only now."""
     return {**api_key_view(reader, issued.key), "value": issued.value}
 
 
 def setup_page_view(_: Reader, page: SetupPage) -> CheckoutUrlView:
-    """The page on which a customer leaves a payment method."""
+    """The page on which a customer saves a payment method."""
     return checkout_url_view(page.customer, page.connection, page.url)
 
 

@@ -87,12 +87,12 @@ class Events(Resource):
 
 
 _FIELDS = field_names(events.EventInput)
-# What ingestion takes as it is; whatever else stands in properties is first made what JSON would hold.
+# Types that ingestion accepts directly; other values in properties are first converted to those of JSON.
 _PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
 
 
 def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
+    """The caller's event, with its time in Unix seconds as in the API."""
     if not isinstance(fields, Mapping):
         raise TypeError(f"an event is an object with its fields, not {fields!r}")
     if not _FIELDS.issuperset(fields):
@@ -106,7 +106,7 @@ def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 
 class EventSources(Resource):
-    """Files and brokers that events are taken from, and what could not be taken as an event."""
+    """Files and brokers that events come from, and their messages that are not events."""
 
     views: ClassVar[Views] = {
         EventSource: event_source_view,
@@ -124,7 +124,7 @@ class EventSources(Resource):
 
 
 class Usage(Resource):
-    """What customers have used, and what it comes to."""
+    """Customers' usage and its amounts."""
 
     views: ClassVar[Views] = {CurrentUsage: current_usage_view, PastUsage: past_usage_view}
 
@@ -133,9 +133,9 @@ class Usage(Resource):
     past = query(past_usage.past)
 
     def rebuild(self) -> int:
-        """Drop the running states of usage and make them from the events again; returns how many series there are.
+        """Drop the running states of usage and rebuild them from the events; returns the number of series.
 
-        Nobody waits for it and no answer differs meanwhile: the events are counted until the states are there.
+        Nothing waits for it and no answer differs meanwhile: the events are counted until the states exist.
         """
         count = self._runner.writing(lambda work: work.tx.events.rebuild_states())
         while self._runner.roll_up_usage():

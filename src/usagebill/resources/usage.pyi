@@ -12,7 +12,7 @@ from usagebill.fields import CloudEventFields, EventFields, Number
 from usagebill.records import CurrentUsage, Fee, InstantFee, Pages, PastUsage, UnbilledEvent
 
 class EventSources(Resource):
-    """Files and brokers that events are taken from, and what could not be taken as an event."""
+    """Files and brokers that events come from, and their messages that are not events."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -200,7 +200,7 @@ class Events(Resource):
         """The price of an event on its own, regardless of earlier usage."""
 
 class Usage(Resource):
-    """What customers have used, and what it comes to."""
+    """Customers' usage and its amounts."""
 
     views: ClassVar[Views]
     messages: ClassVar[Messages]
@@ -276,7 +276,7 @@ class Usage(Resource):
         """
 
     def rebuild(self) -> int:
-        """Drop the running states of usage and make them from the events again; returns how many series there are.
+        """Drop the running states of usage and rebuild them from the events; returns the number of series.
 
-        Nobody waits for it and no answer differs meanwhile: the events are counted until the states are there.
+        Nothing waits for it and no answer differs meanwhile: the events are counted until the states exist.
         """

@@ -1,4 +1,4 @@
-"""How usage is shown, now and in past periods."""
+"""Views of current and past usage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["PastUsageView", "current_usage_view", "past_usage_view"]
 
 
 class PastUsageView(UsageView):
-    """Usage of a billed period, by itself and under the name of the record: clients read either."""
+    """Usage of a billed period, at the top level and under the record's name: clients read either."""
 
     customer_usage: UsageView
 
@@ -100,7 +100,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
 
 
 def current_usage_view(_: Reader, usage: CurrentUsage) -> UsageView:
-    """Usage of a period, charge by charge; with projections if they were asked for."""
+    """Usage of a period, charge by charge, with projections if requested."""
     charges = [_charge_usage(charge, usage.currency, is_projected=usage.is_projected) for charge in usage.charges]
     return usage_view(
         start=usage.start,

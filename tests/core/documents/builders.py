@@ -1,4 +1,4 @@
-"""Invoices and credit notes as tests of documents write them down."""
+"""Invoices and credit notes for tests of documents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tax(rate: str, base: int, cents: int, **fields: Any) -> AppliedTax:
 
 
 def fee(id: str, cents: int, rate: str = "20", *, coupons: str = "0", **fields: Any) -> Fee:
-    """A fee of one unit, taxed at `rate` on what is left after its share of coupons."""
+    """A fee of one unit, taxed at `rate` after its share of coupons."""
     kind = fields.pop("fee_type", "add_on")
     item = FeeItem(type=kind, item_type="AddOn", id=id, code=id, name=f"Item {id}", invoice_display_name=f"Shown {id}")
     taxes = (Decimal(cents) - Decimal(coupons)) * Decimal(rate) / 100
@@ -138,7 +138,7 @@ CUSTOMER: dict[str, object] = {
 
 
 def source(fees: tuple[Fee, ...] = (), *, locale: str = "en", **fields: Any) -> InvoiceSource:
-    """The source of an invoice over `fees`; what is no part of a source is a field of the invoice."""
+    """The source of an invoice over `fees`; other arguments are fields of the invoice."""
     parts = {
         name: fields.pop(name)
         for name in ("entity", "customer", "periods", "subscription_names", "plans", "coupons", "zone")

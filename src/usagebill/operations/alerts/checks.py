@@ -55,7 +55,7 @@ def check(work: Work, task: CheckAlerts) -> None:
     measured: Measurement = work.worked_out(
         ("alerts", subscription.id),
         partial(measure, subscription=subscription, alerts=alerts),
-        given=(subscription, alerts),
+        inputs=(subscription, alerts),
     )
     for alert in alerts:
         value = _value(work, subscription, alert, measured)

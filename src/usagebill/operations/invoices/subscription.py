@@ -38,7 +38,7 @@ def bill(
     owed = work.worked_out(
         _key(entries),
         make,
-        given=(entries, at, trigger, hidden),
+        inputs=(entries, at, trigger, hidden),
         subscriptions=lambda: len(entries),
     )
     return None if owed is None else record(work, owed)
@@ -47,7 +47,7 @@ def bill(
 def foresee_bill(work: Work, entries: Sequence[Entry], *, at: datetime, trigger: Trigger) -> None:
     """Compute ahead the bill that `bill` will need, if nothing is written yet and that is possible."""
     make = partial(subscription_bill, entries=entries, at=at, trigger=trigger)
-    work.foresee(_key(entries), make, given=(entries, at, trigger, False))
+    work.foresee(_key(entries), make, inputs=(entries, at, trigger, False))
 
 
 def _key(entries: Sequence[Entry]) -> Hashable:
@@ -71,7 +71,7 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     """The draft, recomputed from current records and stored."""
     make = partial(recomputed_bill, draft=invoice, finalizing=finalizing)
     key = ("draft", invoice.id, finalizing)
-    return record(work, work.worked_out(key, make, given=invoice, subscriptions=partial(_billed, work, invoice)))
+    return record(work, work.worked_out(key, make, inputs=invoice, subscriptions=partial(_billed, work, invoice)))
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:
@@ -79,7 +79,7 @@ def finalize(work: Work, invoice: Invoice) -> Invoice:
     owed = work.worked_out(
         ("finalized", invoice.id),
         partial(finalized_bill, draft=invoice),
-        given=invoice,
+        inputs=invoice,
         subscriptions=partial(_billed, work, invoice),
     )
     work.cancel(FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id))

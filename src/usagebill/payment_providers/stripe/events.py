@@ -65,7 +65,7 @@ def signed_event(connection: PaymentConnection, headers: Mapping[str, str], body
 
 
 def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice) -> Outcome:
-    """Translate an event; Stripe is asked for the details of a method. Raises `ProviderFailed` and ValueError."""
+    """Translate an event; the details of a method are requested from Stripe. Raises `ProviderFailed` and ValueError."""
     event = parse_json(notice.body.encode())
     subject = value(event, "data", "object")
     if text(subject, "metadata", "svc_organization_id") not in (None, connection.organization_id):

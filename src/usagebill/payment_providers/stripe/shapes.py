@@ -136,7 +136,7 @@ def charged(intent: Json, method: Json, gone: tuple[str, ...]) -> Charged:
 
 
 def lines(request: CheckoutUrl) -> list[JsonObject]:
-    """What is paid, invoice by invoice; one amount if the invoices do not add up to it."""
+    """The paid amount by invoice; a single line if the invoices do not add up to it."""
     lines = [(line.name, line.amount_cents) for line in request.payable.lines]
     if sum(cents for _, cents in lines) != request.amount_cents:
         lines = [(request.payable.reference, request.amount_cents)]
