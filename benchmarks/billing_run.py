@@ -1,23 +1,25 @@
 """Invoices a second of a monthly billing run, on one core, and how that changes with the number of subscriptions.
 
-    python -m benchmarks.billing_run                     # 1,000 and 10,000 subscriptions python -m
-    benchmarks.billing_run 1000 10000 50000    # any number of subscriptions python -m benchmarks.billing_run --steps
-    1000        # where the time goes, by step python -m benchmarks.billing_run --workers 2 5000    # this many
-    processes on one file, against a single one python -m benchmarks.billing_run --ingest 200000 500 # how long ingested
-    events wait while a subscription with so many events of a weighted sum is terminated by a request, and while another
-    one and 500 small ones are billed python -m benchmarks.billing_run --logs 1000         # what the activity log adds
-    to a run python -m benchmarks.billing_run --against main 300  # against another commit, alternating in one run
-    python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, alternating python
-    -m benchmarks.billing_run --alike --endpoints 1 300  # the same, with webhooks to this many endpoints
+    python -m benchmarks.billing_run                     # 1,000 and 10,000 subscriptions
+    python -m benchmarks.billing_run 1000 10000 50000    # any number of subscriptions
+    python -m benchmarks.billing_run --steps 1000        # where the time goes, by step
+    python -m benchmarks.billing_run --workers 2 5000    # this many processes on one file, against a single one
+    python -m benchmarks.billing_run --ingest 200000 500 # how long ingested events wait while a subscription with so
+                                                         # many events of a weighted sum is terminated by a request,
+                                                         # and while another one and 500 small ones are billed
+    python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
+    python -m benchmarks.billing_run --against main 300  # against another commit, alternating in one run
+    python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, alternating
+    python -m benchmarks.billing_run --alike --endpoints 1 300  # the same, with webhooks to this many endpoints
 
 Each subscription has a different customer, all are on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events in the month.
 
-An invoice should cost at most 1.2 times as much with ten times the subscriptions, memory should stay flat during a
-run, and at most 5 statements of an invoice should read its plan and its customer. An invoice should hold the
-write lock for 0.5 ms at most (CPU time, commits included). Each figure is shown beside its floor from the same run: the
-same invoices priced by the same core and inserted in bulk (`bulk_floor`). Two workers should do 1.6 times what one
-does, from when both are ready, on two free cores.
+An invoice should cost at most 1.2 times as much with ten times the subscriptions, memory should stay flat during a run,
+and at most 5 statements of an invoice should read its plan and its customer. An invoice should hold the write lock for
+0.5 ms at most (CPU time, commits included). Each figure is shown beside its floor from the same run: the same invoices
+priced by the same core and inserted in bulk (`bulk_floor`). Two workers should do 1.6 times what one does, from when
+both are ready, on two free cores.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 The whole request is measured: customer, subscription, plan, period, aggregation, price and taxes.
 
 - By states at many events beside what it costs at 10,000: at most 3, alone and by 10 groups. Events are a second apart,
-so that 10,000 of them are 3 hours, 1,000,000 are 12 days, and from 2,500,000 on a month is filled again and again. - By
-counting, against a handwritten SQL aggregate over the same rows and index, which is not exact (it adds floats): at
-least half its speed. - A charge with 50 filters beside the same charge without, by states of the same events of 100
-users: at most 3. The period is a calendar month, or begins on the 12th, so that slices of several days are cut at its
-start. - What ingestion costs while all those states are kept up beside ingestion into a file without states and without
-the triggers that guard them: at most 1.1 times the processor time.
+  so that 10,000 of them are 3 hours, 1,000,000 are 12 days, and from 2,500,000 on a month is filled again and again.
+- By counting, against a handwritten SQL aggregate over the same rows and index, which is not exact (it adds floats): at
+  least half its speed.
+- A charge with 50 filters beside the same charge without, by states of the same events of 100 users: at most 3. The
+  period is a calendar month, or begins on the 12th, so that slices of several days are cut at its start.
+- What ingestion costs while all those states are kept up beside ingestion into a file without states and without the
+  triggers that guard them: at most 1.1 times the processor time.
 
 The first 10,000 events come in through the library and all others are copied from them in SQL, so that the curve up to
 5,000,000 takes some minutes. Above 1,000,000 nothing is counted for comparison, and states are made at 10,000 and kept

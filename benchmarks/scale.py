@@ -8,10 +8,11 @@ Events are generated in the server, a ten-thousandth of them for each of 10,000 
 million take some 5 GB. What is measured:
 
 - usage of one subscription as for a bill, by kind: the median and the second slowest of 100 queries of random
-subscriptions, and how the median grows with ten times the events; - the same sum as a bare query with FINAL: an answer
-should take at most 1.5 times as long; - the usage of 100 subscriptions, one by one and together, as in a billing run;
-- a billing run of all 10,000: customers and invoices in SQLite, one charge each; - shipping 100,000 more events in
-blocks of 20,000, and bytes an event on the server's disk.
+  subscriptions, and how the median grows with ten times the events;
+- the same sum as a bare query with FINAL: an answer should take at most 1.5 times as long;
+- the usage of 100 subscriptions, one by one and together, as in a billing run;
+- a billing run of all 10,000: customers and invoices in SQLite, one charge each;
+- shipping 100,000 more events in blocks of 20,000, and bytes an event on the server's disk.
 """
 
 from __future__ import annotations

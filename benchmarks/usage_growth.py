@@ -1,13 +1,14 @@
 """How the cost of usage grows: ratios of the same operation on much and on little data, in one run.
 
 - Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First the whole request, right
-after the import, and again once running states are built, if there are enough events for any. Then counting itself, on
-100,000 events; filters of two keys with 30,000 combinations of values. Last, only once: filters of a key that the
-metric did not declare when the events came, for which every event is read. - Ingestion for a metric with filters beside
-ingestion that numbers no filter values: at most 1.1. - The events of a period that are paid in advance, after 10,000
-beside after 100: at most 1.5, whatever is counted and however it is priced. - Checking after an event whether it passed
-a threshold, at 300,000 events beside 1,000: at most 2, for every charge model, and while the threshold is far away. The
-first event causes a count of all of them.
+  after the import, and again once running states are built, if there are enough events for any. Then counting itself,
+  on 100,000 events; filters of two keys with 30,000 combinations of values. Last, only once: filters of a key that the
+  metric did not declare when the events came, for which every event is read.
+- Ingestion for a metric with filters beside ingestion that numbers no filter values: at most 1.1.
+- The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
+  however it is priced.
+- Checking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every charge
+  model, and while the threshold is far away. The first event causes a count of all of them.
 
 CPU time, best of several rounds that alternate between the two sides.
 """

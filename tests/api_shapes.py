@@ -3,11 +3,13 @@
 `ShapeChecker` reads the OpenAPI document beside the checkout and reports, for the response of an operation, missing
 required fields and values of a wrong type, format or enum. How it reads the document:
 
-- Unknown fields are allowed; unknown operations and webhooks are not checked. - Aliases have the same shape: PATCH and
-PUT, `/download_pdf` and `/download`, ... - A refusal has the shape of its status, whether or not the operation lists
-that status. - "An absent value is null": null is allowed for every field that is not required, whatever its type. -
-`oneOf` means any of: no field distinguishes the branches, so several may match. - Decimal strings may be negative:
-usage can be. - A type that includes null accepts null, even if its list of values leaves it out.
+- Unknown fields are allowed; unknown operations and webhooks are not checked.
+- Aliases have the same shape: PATCH and PUT, `/download_pdf` and `/download`, ...
+- A refusal has the shape of its status, whether or not the operation lists that status.
+- "An absent value is null": null is allowed for every field that is not required, whatever its type.
+- `oneOf` means any of: no field distinguishes the branches, so several may match.
+- Decimal strings may be negative: usage can be.
+- A type that includes null accepts null, even if its list of values leaves it out.
 
 `jsonschema` locates errors. Nearly every body is valid, and `jsonschema_rs` confirms that in a fiftieth of the time,
 with the same schema and these rules written into it (`_spelled_out`); so it runs first.

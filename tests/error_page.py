@@ -34,19 +34,19 @@ characters are cut, and keys, passwords and secrets are never shown.
 
 | Status | Means | What to do |
 | --- | --- | --- |
-| 400 | The body cannot be read, or lacks its root key | The message says where reading ended, or which key is lacking |
+| 400 | The body cannot be read, or lacks its root key | The message says where parsing stopped, or which key it lacks |
 | 401 | No key, or one that is not valid | Send `Authorization: Bearer <API key>` |
 | 403 | The key or the product does not permit it | The message names the permission that the key lacks |
-| 404 | There is no such record, or no such operation | The message names what was looked for, and a code near to it |
-| 405 | The state of the record refuses it | The message names the state, and what would be possible |
-| 408 | The rest of the request did not come in time | Send it again |
-| 422 | Values break a rule | Mend what `messages` says of each field |
-| 429 | The key, or a tax provider, has had as many requests as it may | Wait for `Retry-After` seconds |
-| 500 | Something broke here; the request changed nothing | Send it again; the log of the service has the cause |
-| 503 | All connections are busy, or the machine's clock cannot be right | Wait for `Retry-After` seconds |
+| 404 | There is no such record, or no such operation | The message names the missing record, and a similar code |
+| 405 | The record's state does not permit it | The message names the state and the alternatives |
+| 408 | The rest of the request did not arrive in time | Send it again |
+| 422 | Invalid values | Correct each field as `messages` says |
+| 429 | The key, or a tax provider, has reached its limit of requests | Wait for `Retry-After` seconds |
+| 500 | An internal error; the request changed nothing | Send it again; the service's log has the cause |
+| 503 | All connections are busy, or the machine's clock is implausible | Wait for `Retry-After` seconds |
 
-Near codes are looked for among the newest 200 plans, metrics, coupons, taxes, add-ons, features and billing entities.
-Customers, subscriptions and invoices are not searched for near names.
+Similar codes are searched among the newest 200 plans, metrics, coupons, taxes, add-ons, features and billing entities,
+not among customers, subscriptions and invoices.
 """
 
 
@@ -76,15 +76,15 @@ def text() -> str:
         [
             _HEAD,
             "## Codes of fields (422)\n",
-            "What the code says of the field's value. `base` stands for the request as a whole. A code that is a",
+            "Each meaning continues the name of the field. `base` stands for the request as a whole. A code that is a",
             "sentence (`must be one of: ...`) names the values itself; a failed expression is one text instead of",
-            "codes by field, and `third_party_error` has what a payment provider said.\n",
+            "codes by field, and `third_party_error` has a payment provider's message.\n",
             _sorted(CODES),
             "\n## States (405)\n",
             _sorted(BY_STATE),
             "\n## Permissions (403)\n",
             _sorted(denied),
-            "\n## What does not exist (404)\n",
+            "\n## Missing records (404)\n",
             _sorted(missing),
             "",
         ]

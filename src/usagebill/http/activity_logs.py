@@ -18,7 +18,7 @@ ENDPOINTS = [
         paged=True,
         returns="activity_logs",
         view=activity_log_view,
-        summary="List what has changed",
+        summary="List changes",
     ),
     Endpoint(
         "GET",
@@ -27,6 +27,6 @@ ENDPOINTS = [
         permission="activity_log",
         returns="activity_log",
         view=activity_log_view,
-        summary="Get one change",
+        summary="Get a change",
     ),
 ]

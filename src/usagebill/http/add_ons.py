@@ -58,6 +58,6 @@ ENDPOINTS = [
         permission="add_on",
         returns="add_on",
         view=add_on_view,
-        summary="Delete an add-on and the fixed charges built on it",
+        summary="Delete an add-on and its fixed charges",
     ),
 ]

@@ -26,7 +26,7 @@ ENDPOINTS = [
         call=revenue.gross_revenue,
         returns="gross_revenues",
         view=gross_revenues_view,
-        summary="What was invoiced, by month",
+        summary="Invoiced revenue by month",
     ),
     _by_month(
         path="/analytics/invoice_collection",
@@ -54,7 +54,7 @@ ENDPOINTS = [
         call=revenue.overdue_balance,
         returns="overdue_balances",
         view=overdue_balances_view,
-        summary="What is overdue, by the month in which it was due",
+        summary="Overdue balances by month of the due date",
     ),
     Endpoint(
         "GET",

@@ -21,7 +21,7 @@ ENDPOINTS = [
         returns="api_key",
         view=issued_key_view,
         secrets=("value",),
-        summary="Create an API key, whose value is shown this once",
+        summary="Create an API key; its value is shown only now",
     ),
     Endpoint(
         "GET",
@@ -31,7 +31,7 @@ ENDPOINTS = [
         paged=True,
         returns="api_keys",
         view=api_key_view,
-        summary="List the API keys that are valid",
+        summary="List valid API keys",
     ),
     Endpoint(
         "GET",
@@ -65,7 +65,7 @@ ENDPOINTS = [
         returns="api_key",
         view=issued_key_view,
         secrets=("value",),
-        summary="Replace an API key by a new one, whose value is shown this once",
+        summary="Replace an API key by a new one; its value is shown only now",
     ),
     Endpoint(
         "DELETE",
@@ -75,6 +75,6 @@ ENDPOINTS = [
         returns="api_key",
         view=api_key_view,
         secrets=("value",),
-        summary="End an API key",
+        summary="Revoke an API key",
     ),
 ]

@@ -18,7 +18,7 @@ ENDPOINTS = [
         paged=True,
         returns="api_logs",
         view=api_log_view,
-        summary="List requests that were to change something",
+        summary="List requests that change something",
     ),
     Endpoint(
         "GET",
@@ -27,6 +27,6 @@ ENDPOINTS = [
         permission="api_log",
         returns="api_log",
         view=api_log_view,
-        summary="Get one request and its answer",
+        summary="Get a request and its response",
     ),
 ]

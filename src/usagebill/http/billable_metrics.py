@@ -70,6 +70,6 @@ ENDPOINTS = [
         permission="billable_metric",
         returns="billable_metric",
         view=billable_metric_view,
-        summary="Delete a billable metric and the charges that price it",
+        summary="Delete a billable metric and its charges",
     ),
 ]

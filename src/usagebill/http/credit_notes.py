@@ -51,7 +51,7 @@ ENDPOINTS = [
         root="credit_note",
         returns="estimated_credit_note",
         view=credit_note_estimate_view,
-        summary="Say what a credit note would come to",
+        summary="Estimate a credit note",
     ),
     Endpoint(
         "GET",
@@ -95,7 +95,7 @@ ENDPOINTS = [
         found_first=True,
         returns="credit_note",
         view=credit_note_view,
-        summary="Set how a refund went, and merge metadata",
+        summary="Set the refund status, and merge metadata",
     ),
     Endpoint(
         "PUT",
@@ -105,7 +105,7 @@ ENDPOINTS = [
         one_verb=True,
         returns="credit_note",
         view=credit_note_view,
-        summary="Void what is left of a credit note",
+        summary="Void the remaining credit of a credit note",
     ),
     Endpoint(
         "POST",

@@ -64,7 +64,7 @@ ENDPOINTS = [
         permission="customer",
         returns="customer",
         view=portal_url_view,
-        summary="Get a link to the customer's portal, which opens it for 12 hours",
+        summary="Get a link to the customer's portal, valid for 12 hours",
     ),
     Endpoint(
         "DELETE",
@@ -82,6 +82,6 @@ ENDPOINTS = [
         permission="customer",
         returns="customer",
         view=setup_page_view,
-        summary="Get where a customer leaves a payment method",
+        summary="Get the page where a customer saves a payment method",
     ),
 ]

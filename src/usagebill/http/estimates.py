@@ -28,7 +28,7 @@ ENDPOINTS = [
         root="event",
         returns="fees",
         view=estimated_fees_view,
-        summary="Estimate what an event would cost now, on top of the usage there is",
+        summary="Estimate the fees of an event on top of current usage",
     ),
     Endpoint(
         "POST",
@@ -39,7 +39,7 @@ ENDPOINTS = [
         root="event",
         returns="fees",
         view=_instant_fees_view,
-        summary="Estimate what an event costs by itself",
+        summary="Estimate the price of an event by itself",
     ),
     Endpoint(
         "POST",
@@ -49,6 +49,6 @@ ENDPOINTS = [
         body=EventsInput,
         returns="fees",
         view=_instant_fees_view,
-        summary="Estimate what each of several events costs by itself",
+        summary="Estimate the price of each of several events by itself",
     ),
 ]

@@ -18,7 +18,7 @@ ENDPOINTS = [
         many="events",
         returns="cloud_events",
         view=ingested_events_view,
-        summary="Send CloudEvents 1.0, one or several, all or none",
+        summary="Send one or several CloudEvents 1.0, all or none",
     ),
     Endpoint(
         "GET",
@@ -28,7 +28,7 @@ ENDPOINTS = [
         paged=True,
         returns="event_sources",
         view=event_source_view,
-        summary="List the files and brokers that events are taken from, and how far",
+        summary="List the files and brokers that events come from, with the position in each",
     ),
     Endpoint(
         "GET",
@@ -39,7 +39,7 @@ ENDPOINTS = [
         paged=True,
         returns="refused_events",
         view=refused_event_view,
-        summary="List what files and brokers held that is no event",
+        summary="List messages of files and brokers that are not events",
     ),
     Endpoint(
         "GET",
@@ -66,6 +66,6 @@ ENDPOINTS = [
         permission="event",
         returns="refused_event",
         view=refused_event_view,
-        summary="Take a refused event off the list",
+        summary="Delete a refused event",
     ),
 ]

@@ -48,13 +48,13 @@ ENDPOINTS = [
         "/features/{code}",
         features.delete,
         returns="feature",
-        summary="Delete a feature, from plans and subscriptions too",
+        summary="Delete a feature, also from plans and subscriptions",
     ),
     _feature(
         "DELETE",
         "/features/{code}/privileges/{privilege_code}",
         features.delete_privilege,
         returns="feature",
-        summary="Delete a privilege of a feature, with every value of it",
+        summary="Delete a privilege of a feature and all its values",
     ),
 ]

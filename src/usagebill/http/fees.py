@@ -44,7 +44,7 @@ ENDPOINTS = [
         root="fee",
         returns="fee",
         view=fee_view,
-        summary="Set the payment status of a fee without invoice",
+        summary="Set the payment status of a fee without an invoice",
     ),
     Endpoint(
         "DELETE",
@@ -53,6 +53,6 @@ ENDPOINTS = [
         permission="fee",
         returns="fee",
         view=untaxed_fee_view,
-        summary="Take back a fee without invoice",
+        summary="Delete a fee without an invoice",
     ),
 ]

@@ -58,7 +58,7 @@ ENDPOINTS = [
         body=PreviewInput,
         returns="invoice",
         view=_previewed,
-        summary="The invoice that would come, without making it",
+        summary="Preview an invoice",
     ),
     Endpoint(
         "GET",
@@ -141,7 +141,7 @@ ENDPOINTS = [
         body=lifecycle.InvoiceVoid,
         returns="invoice",
         view=invoice_view,
-        summary="Void an invoice, with credit notes for it where asked",
+        summary="Void an invoice, optionally with credit notes",
     ),
     Endpoint(
         "POST",
@@ -150,7 +150,7 @@ ENDPOINTS = [
         permission="invoice",
         returns="invoice",
         view=invoice_view,
-        summary="Note that a dispute was lost",
+        summary="Record a lost dispute",
     ),
     Endpoint(
         "PUT",
@@ -160,7 +160,7 @@ ENDPOINTS = [
         one_verb=True,
         returns="invoice",
         view=invoice_view,
-        summary="Note that a dispute was lost, as POST does",
+        summary="Record a lost dispute, like POST",
     ),
     Endpoint(
         "POST",
@@ -169,7 +169,7 @@ ENDPOINTS = [
         permission="invoice",
         returns="invoice",
         view=invoice_view,
-        summary="Try again to finalize an invoice whose taxes could not be had",
+        summary="Retry a failed invoice",
     ),
     Endpoint(
         "POST",
@@ -178,7 +178,7 @@ ENDPOINTS = [
         find=visible_invoice,
         permission="invoice",
         body=payment_links.PaymentRetry,
-        summary="Try again to collect an invoice through the customer's payment provider",
+        summary="Retry collecting an invoice through the customer's payment provider",
     ),
     Endpoint(
         "POST",
@@ -187,7 +187,7 @@ ENDPOINTS = [
         permission="invoice",
         returns="invoice_payment_details",
         view=payment_page_view,
-        summary="Get where a customer pays an invoice",
+        summary="Get the page where a customer pays an invoice",
     ),
     Endpoint(
         "GET",
@@ -196,7 +196,7 @@ ENDPOINTS = [
         permission="invoice",
         returns="invoice_explanation",
         view=explanation_view,
-        summary="Say how each line of an invoice and its total came about",
+        summary="Explain each line and the total of an invoice",
     ),
     Endpoint(
         "POST",

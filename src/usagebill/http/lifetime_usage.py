@@ -18,7 +18,7 @@ ENDPOINTS = [
         query=progressive_billing.LifetimeUsageOptions,
         returns="lifetime_usage",
         view=lifetime_usage_view,
-        summary="Everything a subscription has used in its life",
+        summary="Get the lifetime usage of a subscription",
     ),
     Endpoint(
         "PUT",
@@ -32,6 +32,6 @@ ENDPOINTS = [
         query=progressive_billing.LifetimeUsageOptions,
         returns="lifetime_usage",
         view=lifetime_usage_view,
-        summary="Say what a subscription had used before it came here",
+        summary="Set a subscription's usage from before it was billed here",
     ),
 ]

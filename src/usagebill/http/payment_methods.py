@@ -28,13 +28,13 @@ ENDPOINTS = [
         payment_methods.set_as_default,
         returns="payment_method",
         one_verb=True,
-        summary="Charge a customer with this payment method by default",
+        summary="Make a payment method the customer's default",
     ),
     _method(
         "DELETE",
         f"{_OF_CUSTOMER}/{{payment_method_id}}",
         payment_methods.delete,
         returns="payment_method",
-        summary="Charge a payment method of a customer no more",
+        summary="Delete a payment method of a customer",
     ),
 ]

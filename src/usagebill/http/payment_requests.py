@@ -19,7 +19,7 @@ ENDPOINTS = [
         root="payment_request",
         returns="payment_request",
         view=payment_request_view,
-        summary="Ask a customer to pay overdue invoices",
+        summary="Request payment of overdue invoices",
     ),
     Endpoint(
         "GET",

@@ -18,7 +18,7 @@ ENDPOINTS = [
         paged=True,
         returns="security_logs",
         view=security_log_view,
-        summary="List what happened to keys, endpoints and connections",
+        summary="List security events of keys, endpoints and connections",
     ),
     Endpoint(
         "GET",
@@ -27,6 +27,6 @@ ENDPOINTS = [
         permission="security_log",
         returns="security_log",
         view=security_log_view,
-        summary="Get one event of security",
+        summary="Get a security event",
     ),
 ]

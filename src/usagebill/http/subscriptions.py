@@ -18,7 +18,7 @@ ENDPOINTS = [
         root="subscription",
         query=subscriptions.AuthorizationOptions,
         view=created_subscription_view,
-        summary="Put a customer on a plan, or change the plan of a subscription",
+        summary="Subscribe a customer to a plan, or change the plan",
     ),
     Endpoint(
         "GET",

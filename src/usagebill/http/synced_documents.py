@@ -20,7 +20,7 @@ ENDPOINTS = [
         paged=True,
         returns="synced_documents",
         view=synced_document_view,
-        summary="List what accounting systems and CRMs have, or are to have",
+        summary="List documents pushed, or to be pushed, to accounting systems and CRMs",
     ),
     Endpoint(
         "GET",
@@ -29,7 +29,7 @@ ENDPOINTS = [
         permission="invoice",
         returns="synced_document",
         view=synced_document_view,
-        summary="Get how a record stands in an accounting system or CRM",
+        summary="Get the push status of a document",
     ),
     Endpoint(
         "POST",
@@ -38,7 +38,7 @@ ENDPOINTS = [
         permission="invoice",
         returns="synced_document",
         view=synced_document_view,
-        summary="Push a record to its accounting system or CRM once more",
+        summary="Push a document to its accounting system or CRM again",
     ),
     Endpoint(
         "POST",

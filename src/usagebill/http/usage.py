@@ -19,7 +19,7 @@ ENDPOINTS = [
         query=UsageOptions,
         returns="customer_usage",
         view=current_usage_view,
-        summary="Usage of the running period",
+        summary="Get usage of the current period",
     ),
     Endpoint(
         "GET",
@@ -29,7 +29,7 @@ ENDPOINTS = [
         query=ProjectedUsageOptions,
         returns="customer_projected_usage",
         view=current_usage_view,
-        summary="Usage of the running period, extended to its end",
+        summary="Get usage of the current period, projected to its end",
     ),
     Endpoint(
         "GET",
@@ -40,6 +40,6 @@ ENDPOINTS = [
         paged=True,
         returns="usage_periods",
         view=past_usage_view,
-        summary="Usage of closed billing periods, as it was invoiced",
+        summary="Get usage of past periods, as invoiced",
     ),
 ]

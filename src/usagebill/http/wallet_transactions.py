@@ -61,7 +61,7 @@ ENDPOINTS: list[Endpoint] = [
         paged=True,
         returns="wallet_transaction_consumptions",
         view=consumption_view,
-        summary="List what was taken from a wallet transaction",
+        summary="List what a wallet transaction was spent on",
     ),
     _transaction(
         "GET",
@@ -70,7 +70,7 @@ ENDPOINTS: list[Endpoint] = [
         paged=True,
         returns="wallet_transaction_fundings",
         view=funding_view,
-        summary="List what a wallet transaction was paid with",
+        summary="List the sources of a wallet transaction's credits",
     ),
     _transaction(
         "GET",

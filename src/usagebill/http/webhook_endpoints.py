@@ -44,7 +44,7 @@ ENDPOINTS = [
         paged=True,
         returns="webhooks",
         view=webhook_message_view,
-        summary="List webhook messages: what was sent, what failed and why",
+        summary="List webhook messages with their status",
     ),
     Endpoint(
         "GET",
@@ -62,7 +62,7 @@ ENDPOINTS = [
         permission="webhook_endpoint",
         returns="webhook",
         view=webhook_message_view,
-        summary="Deliver a webhook message once more, at once",
+        summary="Resend a webhook message",
     ),
     Endpoint(
         "POST",
@@ -71,7 +71,7 @@ ENDPOINTS = [
         permission="webhook_endpoint",
         body=webhooks.ResendFilters,
         view=resent_view,
-        summary="Deliver every failed webhook message once more, at once",
+        summary="Resend all failed webhook messages",
     ),
     Endpoint(
         "POST",

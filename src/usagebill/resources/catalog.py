@@ -75,7 +75,7 @@ class Plans(Resource):
     messages: ClassVar[Messages] = {
         "plan.created": Message("A plan was created.", PlanSummary),
         "plan.updated": Message("A plan was updated.", PlanSummary),
-        "plan.deleted": Message("A plan is being deleted, and what is on it ended.", DeletedPlan),
+        "plan.deleted": Message("A plan is being deleted, and its subscriptions are being terminated.", DeletedPlan),
     }
 
     create = command(plans.create)

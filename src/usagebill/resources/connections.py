@@ -49,9 +49,7 @@ class SyncConnections(Resource):
 
     views: ClassVar[Views] = {SyncConnection: sync_connection_view}
     messages: ClassVar[Messages] = {
-        "integration.provider_error": Message(
-            "An accounting system or CRM refuses the key that we send to it.", IntegrationErrorView
-        ),
+        "integration.provider_error": Message("An accounting system or CRM refused our key.", IntegrationErrorView),
     }
 
     create = command(sync_connections.create)

@@ -69,21 +69,25 @@ class Customers(Resource):
     views: ClassVar[Views] = {Customer: customer_view, payment_pages.SetupPage: setup_page_view}
     messages: ClassVar[Messages] = {
         "customer.created": Message("A customer was created.", CustomerSummary),
-        "customer.accounting_provider_created": Message("An accounting system has a customer now.", CustomerSummary),
+        "customer.accounting_provider_created": Message(
+            "A customer was created in an accounting system.", CustomerSummary
+        ),
         "customer.accounting_provider_error": Message(
-            "An accounting system did not take a customer, or a document of the customer's.", CustomerSyncErrorView
+            "An accounting system rejected a customer, or one of its documents.", CustomerSyncErrorView
         ),
-        "customer.crm_provider_created": Message("A CRM has a customer now.", CustomerSummary),
+        "customer.crm_provider_created": Message("A customer was created in a CRM.", CustomerSummary),
         "customer.crm_provider_error": Message(
-            "A CRM did not take a customer, or an invoice of the customer's.", CustomerSyncErrorView
+            "A CRM rejected a customer, or one of its invoices.", CustomerSyncErrorView
         ),
-        "customer.tax_provider_error": Message("A tax provider did not give an invoice's taxes.", CustomerTaxErrorView),
-        "customer.payment_provider_created": Message("A payment provider knows a customer now.", CustomerSummary),
-        "customer.payment_provider_error": Message("A payment provider did not accept a customer.", CustomerErrorView),
+        "customer.tax_provider_error": Message(
+            "A tax provider returned no taxes for an invoice.", CustomerTaxErrorView
+        ),
+        "customer.payment_provider_created": Message("A customer was created at a payment provider.", CustomerSummary),
+        "customer.payment_provider_error": Message("A payment provider rejected a customer.", CustomerErrorView),
         "customer.checkout_url_generated": Message(
-            "There is a page on which a customer leaves a payment method.", CheckoutUrlView
+            "A page where the customer can save a payment method is available.", CheckoutUrlView
         ),
-        "customer.updated": Message("A customer was sent again or edited, changed or not.", CustomerSummary),
+        "customer.updated": Message("A customer was sent again or edited, even without changes.", CustomerSummary),
         "customer.vies_check": Message("The VAT number of a customer was checked, or could not be.", CheckedCustomer),
     }
 
@@ -132,9 +136,9 @@ class Subscriptions(Resource):
         "subscription.terminated": Message(
             "A subscription ended, or was canceled while it waited.", SubscriptionMessage
         ),
-        "subscription.termination_alert": Message("The planned end of a subscription draws near.", SubscriptionMessage),
+        "subscription.termination_alert": Message("The planned end of a subscription is near.", SubscriptionMessage),
         "subscription.trial_ended": Message("The trial of a subscription ended.", SubscriptionMessage),
-        "subscription.updated": Message("A subscription changed, or a change of it was planned.", EntitledSubscription),
+        "subscription.updated": Message("A subscription changed, or a change was scheduled.", EntitledSubscription),
         "subscription.usage_threshold_reached": Message("Usage reached a threshold.", ThresholdReached),
     }
 

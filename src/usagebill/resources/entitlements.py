@@ -24,9 +24,9 @@ class Features(Resource):
     messages: ClassVar[Messages] = {
         "feature.created": Message("A feature was created.", FeatureView),
         "feature.updated": Message(
-            "A feature was sent again or a privilege of it deleted, changed or not.", FeatureView
+            "A feature was sent again, even without changes, or one of its privileges was deleted.", FeatureView
         ),
-        "feature.deleted": Message("A feature was deleted, from plans and subscriptions too.", FeatureView),
+        "feature.deleted": Message("A feature was deleted, also from plans and subscriptions.", FeatureView),
     }
 
     create = command(features.create)

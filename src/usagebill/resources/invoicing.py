@@ -72,9 +72,9 @@ class Fees(Resource):
 
     views: ClassVar[Views] = {Fee: fee_view, ExplainedEvent: event_of_fee_view}
     messages: ClassVar[Messages] = {
-        "fee.created": Message("A fee was charged in advance, or belongs to no invoice.", UntaxedFeeView),
+        "fee.created": Message("A fee was charged in advance, or has no invoice.", UntaxedFeeView),
         "fee.tax_provider_error": Message(
-            "A tax provider did not give the taxes of a fee without invoice.", FeeTaxErrorView
+            "A tax provider returned no taxes for a fee without an invoice.", FeeTaxErrorView
         ),
     }
 
@@ -105,8 +105,8 @@ class Invoices(Resource):
                 "invoice.ready_to_finalize": "The taxes of a draft are known.",
                 "invoice.voided": "An invoice was voided.",
                 "invoice.deleted": "A draft was deleted.",
-                "invoice.payment_status_updated": "An invoice has another payment status.",
-                "invoice.payment_overdue": "The day has passed on which an invoice was due.",
+                "invoice.payment_status_updated": "The payment status of an invoice changed.",
+                "invoice.payment_overdue": "An invoice is overdue.",
                 "invoice.resynced": "An invoice is to be pushed to a CRM again.",
             }.items()
         },

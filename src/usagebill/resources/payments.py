@@ -28,7 +28,7 @@ class Payments(Resource):
     views: ClassVar[Views] = {Payment: payment_view}
     messages: ClassVar[Messages] = {
         "payment.requires_action": Message("A customer has to confirm a payment.", PaymentView),
-        "payment.succeeded": Message("A payment provider says that a payment has succeeded.", PaymentView),
+        "payment.succeeded": Message("A payment provider reported a successful payment.", PaymentView),
     }
 
     create = command(payments.create)
@@ -68,7 +68,7 @@ class PaymentRequests(Resource):
 
     views: ClassVar[Views] = {PaymentRequest: payment_request_view}
     messages: ClassVar[Messages] = {
-        "payment_request.created": Message("A customer is asked to pay overdue invoices.", PaymentRequestView),
+        "payment_request.created": Message("A customer was asked to pay overdue invoices.", PaymentRequestView),
         "payment_request.payment_status_updated": Message(
             "A payment request was paid, or its payment failed.", PaymentRequestView
         ),
@@ -87,7 +87,7 @@ class DunningCampaigns(Resource):
     views: ClassVar[Views] = {DunningCampaign: dunning_campaign_view}
     messages: ClassVar[Messages] = {
         "dunning_campaign.finished": Message(
-            "A customer was asked for what is overdue for the last time.", DunningFinished
+            "The last payment request of a dunning campaign was sent.", DunningFinished
         ),
     }
 

@@ -22,7 +22,9 @@ class Alerts(Resource):
 
     views: ClassVar[Views] = {Alert: alert_view}
     messages: ClassVar[Messages] = {
-        "alert.triggered": Message("What an alert watches crossed a threshold of it.", TriggeredAlertView),
+        "alert.triggered": Message(
+            "The value that an alert watches crossed one of its thresholds.", TriggeredAlertView
+        ),
     }
 
     create = command(alerts.create)
@@ -73,9 +75,10 @@ class Wallets(Resource):
     views: ClassVar[Views] = {Wallet: wallet_view}
     messages: ClassVar[Messages] = {
         "wallet.created": Message("A wallet was created.", WalletMessage),
-        "wallet.updated": Message("A wallet was changed, or its balance moved.", WalletMessage),
+        "wallet.updated": Message("A wallet or its balance changed.", WalletMessage),
         "wallet.depleted_ongoing_balance": Message(
-            "Usage so far comes to all that a wallet holds, or more; once until it holds more again.", WalletMessage
+            "Current usage has reached a wallet's balance; sent again only after the balance was above it.",
+            WalletMessage,
         ),
         "wallet.terminated": Message("A wallet ended, or expired.", WalletMessage),
     }

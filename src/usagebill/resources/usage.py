@@ -47,7 +47,7 @@ class Events(Resource):
     }
     messages: ClassVar[Messages] = {
         "event.error": Message("An event names a wallet that its customer does not have.", EventErrorView),
-        "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
+        "events.errors": Message("Events of the last hour cannot be billed.", EventsErrors),
     }
 
     get = query(events.get)
