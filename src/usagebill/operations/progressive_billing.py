@@ -176,7 +176,7 @@ class _Reached:
 
 def _bill(work: Work, reached: _Reached) -> None:
     """Invoice the usage, and send a message per threshold."""
-    owed = work.worked_out(reached.key, reached.bill, given=reached)
+    owed = work.worked_out(reached.key, reached.bill, inputs=reached)
     if owed is None:
         return
     record(work, owed)
