@@ -391,7 +391,7 @@ def _read_usages(
 
     facts = ("read", charge, metric, question, [start.known for start in starts], scope.window, scope.current)
     act = count_days if is_sum_of_days(charge, metric) else count
-    return reader.counted([question], act, given=(*facts, scope.currency, scope.ungrouped))
+    return reader.counted([question], act, inputs=(*facts, scope.currency, scope.ungrouped))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
