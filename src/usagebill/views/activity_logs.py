@@ -1,4 +1,4 @@
-"""How activities are shown."""
+"""Activities as JSON."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ActivityLogView(TypedDict):
 
 
 def _without_links(text: str) -> Mapping[str, object]:
-    """A record as it was kept. Entries of earlier versions have links that open documents."""
+    """The stored record without links that open documents, which entries of earlier versions have."""
     kept: Mapping[str, object] = without_secrets(parse_json(text.encode()), frozenset())
     return kept
 
 
 def activity_log_view(_: Reader, activity: ActivityLog) -> ActivityLogView:
-    """An activity, with the record after it."""
+    """An activity, with the record as it was afterwards."""
     return {
         "activity_id": activity.id,
         "activity_type": activity.activity_type,

@@ -1,4 +1,4 @@
-"""How add-ons are shown."""
+"""Add-ons as JSON."""
 
 from __future__ import annotations
 

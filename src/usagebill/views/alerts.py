@@ -1,4 +1,4 @@
-"""How alerts are shown, and the message that one was triggered."""
+"""Alerts as JSON, and the message about a triggered one."""
 
 from __future__ import annotations
 

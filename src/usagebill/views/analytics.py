@@ -1,4 +1,4 @@
-"""How analytics are shown."""
+"""Analytics as JSON."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def invoice_collection_view(reader: Reader, row: InvoiceCollection) -> InvoiceCo
 
 
 def invoiced_usage_view(reader: Reader, row: InvoicedUsage) -> InvoicedUsageView:
-    """The usage fees of a metric in a month."""
+    """The invoiced usage of a metric in a month."""
     return {
         "month": _month_text(row.month),
         "code": row.code,
@@ -124,7 +124,7 @@ def mrr_view(reader: Reader, row: RecurringRevenue) -> MrrView:
 
 
 def overdue_balance_view(reader: Reader, row: OverdueBalance) -> OverdueBalanceView:
-    """The amount overdue since a month."""
+    """The overdue amount of invoices that were due in a month."""
     return {
         "month": _month_text(row.month),
         "amount_cents": row.amount_cents,

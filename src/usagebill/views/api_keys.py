@@ -1,4 +1,4 @@
-"""How API keys are shown."""
+"""API keys as JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ApiKeyView(TypedDict):
 
 
 def masked_value(key: ApiKey) -> str:
-    """A key's value as lists show it: its last three characters."""
+    """The masked value of a key: only its last three characters are readable."""
     return "•" * 8 + key.value_ending
 
 
 def api_key_view(_: Reader, key: ApiKey) -> ApiKeyView:
-    """A key; of its value only the end, which is all that is kept."""
+    """A key with its masked value; the full value is not stored."""
     return {
         "svc_id": key.id,
         "name": key.name,

@@ -1,4 +1,4 @@
-"""How logged requests are shown."""
+"""Logged requests as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ApiLogView(TypedDict):
 
 
 def api_log_view(_: Reader, entry: ApiLog) -> ApiLogView:
-    """A request and its answer."""
+    """A request and its response."""
     return {
         "request_id": entry.request_id,
         "api_key_id": entry.api_key_id,

@@ -1,4 +1,4 @@
-"""How billable metrics are shown."""
+"""Billable metrics as JSON."""
 
 from __future__ import annotations
 

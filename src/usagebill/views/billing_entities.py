@@ -1,4 +1,4 @@
-"""How billing entities are shown."""
+"""Billing entities as JSON."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def billing_entity_view(reader: Reader, entity: BillingEntity) -> BillingEntityV
 
 
 def billing_entity_details(reader: Reader, entity: BillingEntity) -> BillingEntityDetails:
-    """The entity with the taxes and the custom sections of its invoices."""
+    """The entity with its taxes and custom sections."""
     return {
         **billing_entity_view(reader, entity),
         "taxes": taxes_view(reader, entity.tax_ids),

@@ -1,4 +1,4 @@
-"""How coupons and applied coupons are shown."""
+"""Coupons and applied coupons as JSON."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCoupon
 
 
 def listed_applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> ListedAppliedCouponView:
-    """A coupon applied to a customer with what it has taken off invoices, as lists show it."""
+    """An applied coupon with its credits on invoices, as lists show it."""
     credits = [credit_view(credit, invoice) for invoice, credit in coupon_credits(reader, applied)]
     return {**applied_coupon_view(reader, applied), "credits": credits}

@@ -1,4 +1,4 @@
-"""How credit notes are shown."""
+"""Credit notes as JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CreditNoteItemView(TypedDict):
 
 
 class CreditNoteOfCustomer(TypedDict):
-    """The message about a credit note whose document has been made."""
+    """The message that a credit note's document has been generated."""
 
     svc_id: Id
     billing_entity_code: str | None
@@ -196,7 +196,7 @@ def issued_credit_note(reader: Reader, note: CreditNote) -> IssuedCreditNote:
 
 
 def credit_note_view(reader: Reader, note: CreditNote) -> CreditNoteView:
-    """A credit note with everything that belongs to it."""
+    """A credit note with all its parts, as responses show it."""
     return {
         **issued_credit_note(reader, note),
         "error_details": [error_detail_view(detail) for detail in note.error_details],

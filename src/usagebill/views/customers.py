@@ -1,4 +1,4 @@
-"""How customers are shown."""
+"""Customers as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class ProviderAccountView(TypedDict):
-    """There while a payment provider is linked; the methods at Stripe alone."""
+    """Present while a payment provider is linked; `provider_payment_methods` only for Stripe."""
 
     provider_customer_id: NotRequired[str | None]
     sync_with_provider: NotRequired[bool | None]
@@ -217,7 +217,7 @@ def customer_summary(reader: Reader, customer: Customer, entity: BillingEntity |
 
 
 def _account(customer: Customer) -> ProviderAccountView:
-    """What is known of the customer at its payment provider, if it has one."""
+    """The customer's account at its payment provider, if it has one."""
     if customer.payment_connection_id is None:
         return {}
     account: ProviderAccountView = {
@@ -250,7 +250,7 @@ def _integration_customer(customer: Customer, link: IntegrationCustomer) -> Inte
 
 
 def customer_item(reader: Reader, customer: Customer) -> CustomerItem:
-    """The customer as lists of customers show it: with its own taxes, and whether it is dunned."""
+    """The customer as lists show it: with its own taxes, and whether it is excluded from dunning."""
     return {
         **customer_summary(reader, customer),
         "taxes": taxes_view(reader, customer.tax_ids),
@@ -270,7 +270,7 @@ def customer_view(reader: Reader, customer: Customer) -> CustomerView:
 
 
 def _sync_errors(reader: Reader, customer: Customer) -> list[ErrorDetailView]:
-    """Which accounting systems and CRMs did not take the customer."""
+    """Errors of accounting systems and CRMs that refused the customer."""
     if not customer.integration_customers:
         return []
     links = {link.connection_id: link for link in customer.integration_customers}
@@ -282,13 +282,13 @@ def _sync_errors(reader: Reader, customer: Customer) -> list[ErrorDetailView]:
 
 
 def tax_errors(customer: Customer) -> list[ErrorDetailView]:
-    """Why the customer's taxes are unknown: the last errors of its tax provider and of its VAT number's check."""
+    """The reasons for unknown taxes: the last errors of the tax provider and of the VAT number's check."""
     errors = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
     return [*errors, *vat_errors(customer)]
 
 
 def vat_errors(customer: Customer) -> list[ErrorDetailView]:
-    """Why the check of the customer's VAT number is still running: its last attempt."""
+    """The last error of a VAT number's check that is still being retried."""
     check = customer.vat_check
     if check is None or check.last_error is None:
         return []
@@ -297,14 +297,14 @@ def vat_errors(customer: Customer) -> list[ErrorDetailView]:
 
 
 def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
-    """What went wrong with a record."""
+    """An error of a record."""
     return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
 
 
 def checked_customer(
     reader: Reader, customer: Customer, answer: Registered | NotRegistered | Unavailable
 ) -> CheckedCustomer:
-    """The customer, with the registry's answer about its VAT number."""
+    """The customer, with the registry's response about its VAT number."""
     return {**customer_summary(reader, customer), "vies_check": _answer_view(answer)}
 
 

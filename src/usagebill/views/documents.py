@@ -1,4 +1,4 @@
-"""Addresses of documents."""
+"""URLs of documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["document_url"]
 
 
 def document_url(reader: Reader, document_id: str | None) -> str | None:
-    """The address of a document, which needs no key; None if it has not been made."""
+    """The URL of a document, which opens without an API key; None if it has not been generated."""
     if document_id is None:
         return None
     base = reader.settings.public_url.rstrip("/")

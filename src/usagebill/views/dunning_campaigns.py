@@ -1,4 +1,4 @@
-"""How dunning campaigns are shown."""
+"""Dunning campaigns as JSON."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class CampaignBalanceView(TypedDict):
 
 
 class DunningFinished(TypedDict):
-    """The message about a customer whom a campaign has asked for the last time."""
+    """The message that a campaign has asked a customer for the last time."""
 
     external_customer_id: str
-    # The same, as older readers know it.
+    # The same under its former name.
     customer_external_id: str
     dunning_campaign_code: str
     overdue_balance_cents: int
@@ -71,7 +71,7 @@ def dunning_campaign_view(_: Reader, campaign: DunningCampaign) -> DunningCampai
 def dunning_finished_view(
     reader: Reader, customer: Customer, campaign: DunningCampaign, balances: Mapping[str, int]
 ) -> DunningFinished:
-    """The overdue amount of the customer, in its own currency and in each, when no attempt is left."""
+    """The customer's overdue amounts, in its own currency and in each, after the last attempt."""
     currency = customer.currency or entity_of(reader, customer).default_currency
     return {
         "external_customer_id": customer.external_id,

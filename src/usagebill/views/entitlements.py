@@ -1,4 +1,4 @@
-"""How features are shown, and what plans and subscriptions have of them."""
+"""Features and entitlements as JSON."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def feature_view(reader: Reader, feature: Feature) -> FeatureView:
 
 
 def plan_entitlement_view(reader: Reader, item: PlanFeature) -> PlanEntitlementView:
-    """A feature with the values that a plan gives its privileges."""
+    """A feature with the plan's values of its privileges."""
     return {
         "code": item.feature.code,
         "name": item.feature.name,
@@ -129,7 +129,7 @@ def wrapped_entitlements(reader: Reader, items: Sequence[PlanFeature]) -> list[W
 
 
 def subscription_entitlement_view(reader: Reader, item: SubscriptionFeature) -> SubscriptionEntitlementView:
-    """A feature with the values that a subscription has, and where each comes from."""
+    """A feature with the subscription's values of its privileges, and the plan's and overridden ones."""
     values = item.values
     return {
         "code": item.feature.code,

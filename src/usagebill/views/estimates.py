@@ -1,4 +1,4 @@
-"""How estimates of fees are shown: as fees without ids."""
+"""Estimates of fees as JSON: fees without ids."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _NO_ID = {"svc_id": None, "created_at": None}
 
 
 def estimated_fees_view(reader: Reader, fees: Iterable[Fee]) -> Annotated[list[FeeView], Unstored()]:
-    """Estimated fees, shown like stored ones."""
+    """Estimated fees, in the form of stored ones."""
     return [cast(FeeView, _estimated(fee_view(reader, fee))) for fee in fees]
 
 
@@ -83,7 +83,7 @@ def instant_fee_view(
     charge_filter: ChargeFilter | None = None,
     filter_name: str | None = None,
 ) -> InstantFeeView:
-    """The estimate of one event by itself: cents are integers, its other numbers decimals as text.
+    """The estimate of one event by itself: cents are integers, other numbers decimals as text.
 
     `precise_amount` is in major units and not rounded, `precise_unit_amount` in cents.
     """

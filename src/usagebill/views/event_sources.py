@@ -1,4 +1,4 @@
-"""How sources of events are shown, and what they held that could not be taken."""
+"""Event sources and refused events as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EventSourceView(TypedDict):
 
 
 class RefusedEventView(TypedDict):
-    """`payload` is the text as it stood there; `event` what was read from it, null if it could not be read."""
+    """`payload` is the original text; `event` the parsed event, null if it could not be parsed."""
 
     svc_id: Id
     source: str
@@ -45,12 +45,12 @@ class IngestedEventsView(TypedDict):
 
 
 def ingested_events_view(_: Reader, ingested: IngestedEvents) -> IngestedEventsView:
-    """How many events were stored, and how many were known already."""
+    """The numbers of stored events and of duplicates."""
     return {"events_count": ingested.events_count, "duplicates_count": ingested.duplicates_count}
 
 
 def event_source_view(_: Reader, source: EventSource) -> EventSourceView:
-    """How far a source was taken."""
+    """The position up to which a source was read."""
     return {
         "svc_id": source.id,
         "source": source.source,
@@ -65,7 +65,7 @@ def event_source_view(_: Reader, source: EventSource) -> EventSourceView:
 
 
 def refused_event_view(_: Reader, refused: RefusedEvent) -> RefusedEventView:
-    """What could not be taken, and why."""
+    """A refused event, and the reason."""
     return {
         "svc_id": refused.id,
         "source": refused.source,

@@ -1,4 +1,4 @@
-"""How events are shown."""
+"""Events as JSON."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class EventView(TypedDict):
 
 
 class UnbilledView(TypedDict):
-    """Why an event is not billed. `period_is_open`: would it be counted if that changed now? Null if it lies in no
-    subscription's time.
+    """The reason for which an event is not billed.
+
+    `period_is_open` says whether it would be counted if that changed now; null if it lies in no subscription's time.
     """
 
     code: str
@@ -59,7 +60,7 @@ class UnbilledTallyView(TypedDict):
 
 
 class EventsErrors(TypedDict):
-    """Transaction ids, by reason, of events that no charge can use as they are."""
+    """Transaction ids, by reason, of events that no charge can use."""
 
     invalid_code: list[str]
     missing_aggregation_property: list[str]
@@ -68,7 +69,7 @@ class EventsErrors(TypedDict):
 
 
 class EventErrorView(TypedDict):
-    """An event that was taken in, and what is wrong with it: `message` is JSON, codes by field."""
+    """An ingested event and its errors: `message` is JSON, codes by field."""
 
     status: int
     error: str
@@ -77,7 +78,7 @@ class EventErrorView(TypedDict):
 
 
 def event_error_view(reader: Reader, event: Event, problem: Mapping[str, Sequence[str]]) -> EventErrorView:
-    """Errors in an event."""
+    """The errors of an event."""
     return {
         "status": 422,
         "error": "Unprocessable entity",
@@ -87,7 +88,7 @@ def event_error_view(reader: Reader, event: Event, problem: Mapping[str, Sequenc
 
 
 def event_view(reader: Reader, event: Event) -> EventView:
-    """The event. It names its subscription by external id only."""
+    """The event, with its subscription's external id only."""
     return {
         "svc_id": event.id,
         "transaction_id": event.transaction_id,
@@ -103,7 +104,7 @@ def event_view(reader: Reader, event: Event) -> EventView:
 
 
 def listed_event_view(reader: Reader, item: Event | UnbilledEvent) -> EventView:
-    """The event; if it is not billed, with the reason."""
+    """The event, with the reason if it is unbilled."""
     if isinstance(item, Event):
         return event_view(reader, item)
     reason: UnbilledView = {
@@ -126,7 +127,7 @@ def _seconds(value: datetime) -> str:
 
 
 def _milliseconds(value: datetime) -> str:
-    # Put together from its minute, which it shares with its neighbours: a quarter of the time of `isoformat`.
+    # Composed from the cached text of its minute: a quarter of the time of `isoformat`.
     since = value - _EPOCH
     begins = _minute(since.days, since.seconds // 60)
     return f"{begins}{_SECONDS[value.second]}.{value.microsecond // 1000:03}Z"
@@ -134,12 +135,12 @@ def _milliseconds(value: datetime) -> str:
 
 @lru_cache(maxsize=1024)
 def _minute(day: int, minute: int) -> str:
-    """A minute of a day, counted from 1970, as an instant begins that lies in it."""
+    """The text of a minute of a day (counted from 1970), with which its instants begin."""
     return (_EPOCH + timedelta(days=day, minutes=minute)).isoformat()[:16]
 
 
 def unbilled_tally_view(reader: Reader, tally: UnbilledTally) -> UnbilledTallyView:
-    """How many events are not billed for one reason."""
+    """The number of events unbilled for one reason."""
     return {
         "reason": str(tally.reason),
         "external_subscription_id": tally.external_subscription_id,

@@ -1,4 +1,4 @@
-"""How explanations of invoices are shown, an addition of ours to the interface."""
+"""Explanations of invoices as JSON, our own addition to the interface."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> ExplainedUsag
 
 
 def event_of_fee_view(_: Reader, explained: ExplainedEvent) -> ExplainedEventView:
-    """An event that a fee counts."""
+    """An event counted by a fee."""
     return _event_view(explained.event, explained.metric, explained.charge)
 
 

@@ -1,4 +1,4 @@
-"""How fees are shown."""
+"""Fees as JSON."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _major(cents: Decimal, currency: str) -> str:
 
 
 def applied_tax_view(line: AppliedTax) -> AppliedTaxView:
-    """What every applied tax shows, whatever it is applied to."""
+    """The fields common to all applied taxes."""
     return {
         "svc_id": line.id,
         "svc_tax_id": line.tax_id,
@@ -120,7 +120,7 @@ def applied_tax_view(line: AppliedTax) -> AppliedTaxView:
 
 
 def untaxed_fee_view(reader: Reader, fee: Fee) -> UntaxedFeeView:
-    """A fee without its applied taxes, as messages and its deletion show it."""
+    """A fee without its applied taxes, as messages and the response to its deletion show it."""
     net_precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
     customer = find_customer(reader, fee.customer_id)
     units = fee.units if fee.total_aggregated_units is None else fee.total_aggregated_units

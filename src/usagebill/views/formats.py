@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What kind of text a field of a view holds, as JSON Schema names it."""
+    """The format of a text field of a view, as JSON Schema names it."""
 
     name: str
 

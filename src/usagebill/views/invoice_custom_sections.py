@@ -1,4 +1,4 @@
-"""How invoice custom sections are shown."""
+"""Invoice custom sections as JSON."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sections_view(reader: Reader, ids: Iterable[str]) -> list[CustomSectionView]
 
 
 def applied_sections_view(reader: Reader, ids: Iterable[str]) -> list[AppliedSectionView]:
-    """The live sections among `ids`, as those who select them show them."""
+    """The live sections among `ids`, as the records that select them show them."""
     return [
         {
             "svc_id": section["svc_id"],

@@ -1,7 +1,7 @@
-"""How invoices are shown.
+"""Invoices as JSON.
 
 An issued invoice shows its own copies of the customer, the subscriptions and everything else that may change later; a
-draft shows them as they are now.
+draft shows their current state.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def invoice_summary(reader: Reader, invoice: Invoice) -> InvoiceSummary:
 
 
 def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
-    """A line that reduces `invoice`."""
+    """A credit on `invoice`."""
     return {
         "svc_id": credit.id,
         "amount_cents": credit.amount_cents,
@@ -300,7 +300,7 @@ def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
 
 
 def _error_details(reader: Reader, invoice: Invoice) -> list[ErrorDetailView]:
-    """What went wrong with the invoice, and why its taxes are not known yet."""
+    """The errors of the invoice, and the reason for unknown taxes."""
     kept = [error_detail_view(detail) for detail in invoice.error_details]
     if invoice.tax_status != TaxStatus.PENDING:
         return kept
@@ -322,12 +322,12 @@ def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
 
 
 def plan_as_billed(plan: Plan) -> BilledPlan:
-    """What an invoice keeps of a plan."""
+    """The plan's fields that an invoice keeps."""
     return BilledPlan(name=plan.name, interval=plan.interval, invoice_display_name=plan.invoice_display_name)
 
 
 def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> str:
-    """The name of a billing period's subscription or plan: as the invoice has `kept` it, or the current one."""
+    """The name of a billing period's subscription or plan: the one `kept` by the invoice, else the current one."""
     name: object
     if kept and period.subscription_snapshot:
         name = period.subscription_snapshot.get("name")
@@ -339,7 +339,7 @@ def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> s
 
 
 def _periods(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
-    """The billing periods of the invoice, by the name shown for their subscriptions."""
+    """The billing periods of the invoice, sorted by the shown name of their subscriptions."""
 
     kept = invoice.status != InvoiceStatus.DRAFT
 
@@ -444,7 +444,7 @@ _PARTS: Mapping[str, Callable[[Reader, Invoice], object]] = {
 
 _Shown = TypeVar("_Shown", bound=InvoiceOfCustomer)
 
-# What each message carries of the invoice.
+# The parts of the invoice in each message.
 INVOICE_MESSAGES: Mapping[str, type[InvoiceOfCustomer]] = {
     "invoice.created": IssuedInvoice,
     "invoice.one_off_created": OneOffInvoice,
@@ -470,7 +470,7 @@ def _shown_as(reader: Reader, invoice: Invoice, kind: type[_Shown]) -> _Shown:
 
 
 def invoice_view(reader: Reader, invoice: Invoice) -> InvoiceView:
-    """The invoice with everything that belongs to it, as a single-record response shows it."""
+    """The invoice with all its parts, as a single-record response shows it."""
     return _shown_as(reader, invoice, InvoiceView)
 
 
@@ -480,12 +480,12 @@ def listed_invoice_view(reader: Reader, invoice: Invoice) -> ListedInvoiceView:
 
 
 def invoice_webhook_view(reader: Reader, webhook_type: str, invoice: Invoice) -> InvoiceOfCustomer:
-    """The invoice as the message of this type carries it."""
+    """The invoice as shown by messages of this type."""
     return _shown_as(reader, invoice, INVOICE_MESSAGES[webhook_type])
 
 
 def payment_dispute_lost_view(reader: Reader, invoice: Invoice, reason: str | None = None) -> PaymentDisputeLost:
-    """A lost dispute, as its message carries it, with the provider's reason if it gave one."""
+    """The message about a lost dispute, with the provider's reason, if any."""
     shown: PaymentDisputeLost = {"invoice": _shown_as(reader, invoice, InvoiceOfCustomer)}
     return shown if reason is None else {**shown, "provider_error": reason}
 
@@ -493,7 +493,7 @@ def payment_dispute_lost_view(reader: Reader, invoice: Invoice, reason: str | No
 def payment_failure_view(
     reader: Reader, invoice: Invoice, details: JsonObject, failure: ProviderFailure | None = None
 ) -> PaymentFailure:
-    """An invoice whose payment failed, and why, as its message carries it."""
+    """The message about a failed payment of an invoice, with the reason."""
     customer = customer_of(reader, invoice)
     error: ProviderErrorView | None = None
     if failure is not None:

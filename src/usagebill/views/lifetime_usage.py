@@ -1,4 +1,4 @@
-"""How lifetime usage is shown."""
+"""Lifetime usage as JSON."""
 
 from __future__ import annotations
 

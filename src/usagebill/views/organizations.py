@@ -1,4 +1,4 @@
-"""How organizations are shown: with the settings of their default billing entity and their webhook URLs."""
+"""Organizations as JSON, with the settings of their default billing entity and their webhook URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of connections to payment providers, and of what went wrong with one."""
+"""Connections to payment providers as JSON, and messages about their errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PaymentConnectionView(TypedDict):
 
 
 def payment_connection_view(_: Reader, connection: PaymentConnection) -> PaymentConnectionView:
-    """A connection to a payment provider; of its secrets, at most their last characters."""
+    """A connection to a payment provider; of its secrets at most the last characters."""
     return {
         "svc_id": connection.id,
         "kind": connection.kind,
@@ -89,7 +89,7 @@ class PaymentProviderErrorView(TypedDict):
 def payment_provider_error(
     connection: PaymentConnection, action: str, message: str, code: str | None
 ) -> PaymentProviderErrorView:
-    """Something that concerns the whole connection failed."""
+    """The message about an error of the whole connection."""
     return {
         "svc_payment_provider_id": connection.id,
         "payment_provider_code": connection.code,
@@ -144,7 +144,7 @@ class RefundFailureView(TypedDict):
 def customer_error_view(
     customer: Customer, connection: PaymentConnection, message: str, code: str | None
 ) -> CustomerErrorView:
-    """A customer that its provider did not accept, and why."""
+    """The message about a customer that its provider refused, with the reason."""
     return {
         "svc_customer_id": customer.id,
         "external_customer_id": customer.external_id,
@@ -155,7 +155,7 @@ def customer_error_view(
 
 
 def checkout_url_view(customer: Customer, connection: PaymentConnection, url: str) -> CheckoutUrlView:
-    """Where a customer leaves a payment method with its provider."""
+    """The page on which a customer sets up a payment method at its provider."""
     return {
         "svc_customer_id": customer.id,
         "external_customer_id": customer.external_id,
@@ -166,7 +166,7 @@ def checkout_url_view(customer: Customer, connection: PaymentConnection, url: st
 
 
 def top_up_failure_view(customer: Customer, transaction_id: str, failure: ProviderFailure) -> TopUpFailureView:
-    """A purchase of credits that could not be collected, and why."""
+    """The message about a purchase of credits that could not be collected, with the reason."""
     return {
         "svc_wallet_transaction_id": transaction_id,
         "svc_customer_id": customer.id,
@@ -179,7 +179,7 @@ def top_up_failure_view(customer: Customer, transaction_id: str, failure: Provid
 
 
 def refund_failure_view(customer: Customer, credit_note_id: str, message: str, code: str | None) -> RefundFailureView:
-    """A refund that the provider did not make, and why."""
+    """The message about a refund that the provider refused, with the reason."""
     return {
         "svc_credit_note_id": credit_note_id,
         "svc_customer_id": customer.id,
@@ -228,7 +228,7 @@ class ProviderNoticeView(TypedDict):
 
 
 def provider_notice_view(reader: Reader, notice: ProviderNotice) -> ProviderNoticeView:
-    """Something that a provider reported, as it came, and what became of it."""
+    """A notice of a provider in its original form, with its outcome."""
     connection = find_connection(reader, notice.connection_id)
     return {
         "svc_id": notice.id,

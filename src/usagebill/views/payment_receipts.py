@@ -1,4 +1,4 @@
-"""How payment receipts are shown."""
+"""Payment receipts as JSON."""
 
 from __future__ import annotations
 

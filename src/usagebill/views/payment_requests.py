@@ -1,4 +1,4 @@
-"""How payment requests are shown."""
+"""Payment requests as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PaymentRequestView(TypedDict):
 
 
 class PaymentRequestDetails(PaymentRequestView):
-    """The request as its fields, and once more under its name: clients read it in either form."""
+    """The request's fields, and the same nested under its name: clients read either form."""
 
     payment_request: PaymentRequestView
 
@@ -52,7 +52,7 @@ class PaymentRequestFailure(TypedDict):
 
 
 def payment_request_view(reader: Reader, request: PaymentRequest) -> PaymentRequestView:
-    """The request with its customer and its invoices as they are now."""
+    """The request with its current customer and invoices."""
     return {
         "svc_id": request.id,
         "email": request.email,
@@ -66,7 +66,7 @@ def payment_request_view(reader: Reader, request: PaymentRequest) -> PaymentRequ
 
 
 def request_failure_view(reader: Reader, request: PaymentRequest, failure: ProviderFailure) -> PaymentRequestFailure:
-    """A request that could not be collected, and why."""
+    """The message about a request that could not be collected, with the reason."""
     customer = customer_of(reader, request)
     return {
         "svc_payment_request_id": request.id,
@@ -81,6 +81,6 @@ def request_failure_view(reader: Reader, request: PaymentRequest, failure: Provi
 
 
 def payment_request_details(reader: Reader, request: PaymentRequest) -> PaymentRequestDetails:
-    """The request as the answer about it alone shows it."""
+    """The request as a single-record response shows it."""
     shown = payment_request_view(reader, request)
     return {**shown, "payment_request": shown}

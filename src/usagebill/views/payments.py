@@ -1,4 +1,4 @@
-"""How payments are shown."""
+"""Payments as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PaymentAnswer", "PaymentMethodView", "PaymentView", "payment_answer"
 
 
 class PaymentMethodView(TypedDict):
-    """How to pay: `payment_method_type` provider or manual."""
+    """A payment method choice: `payment_method_type` is provider or manual."""
 
     payment_method_type: str
     payment_method_id: Id | None
@@ -47,19 +47,19 @@ class PaymentView(TypedDict):
 
 
 class PaymentAnswer(PaymentView):
-    """A payment, and itself under its name: those who know the interface read either."""
+    """The payment's fields, and the same nested under its name: clients read either form."""
 
     payment: PaymentView
 
 
 def payment_answer(reader: Reader, payment: Payment) -> PaymentAnswer:
-    """The payment as the answer about it alone shows it."""
+    """The payment as a single-record response shows it."""
     shown = payment_view(reader, payment)
     return {**shown, "payment": shown}
 
 
 def payment_view(reader: Reader, payment: Payment) -> PaymentView:
-    """The payment with its invoice and customer; what only providers know is null for one made by hand."""
+    """The payment with its invoice and customer; fields of providers are null for a manual one."""
     customer = customer_of(reader, payment)
     invoices = paid_invoices(reader, payment)
     return {

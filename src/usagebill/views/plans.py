@@ -1,4 +1,4 @@
-"""How plans are shown, with their charges, filters and fixed charges."""
+"""Plans as JSON, with their charges, filters and fixed charges."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def threshold_view(threshold: UsageThreshold) -> ThresholdView:
 
 
 def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
-    """The plan without its fixed charges and its entitlements."""
+    """The plan without its fixed charges and entitlements."""
     shown: DeletedPlan = {
         "svc_id": plan.id,
         "name": plan.name,

@@ -1,4 +1,4 @@
-"""How pricing units are shown."""
+"""Pricing units as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PricingUnitView(TypedDict):
 
 
 def pricing_unit_view(_: Reader, unit: PricingUnit) -> PricingUnitView:
-    """A currency of the seller's own."""
+    """A pricing unit: a currency of the seller's own."""
     return {
         "svc_id": unit.id,
         "name": unit.name,

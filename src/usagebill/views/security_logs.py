@@ -1,4 +1,4 @@
-"""How events of security are shown."""
+"""Security events as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SecurityLogView(TypedDict):
 
 
 def security_log_view(_: Reader, entry: SecurityLog) -> SecurityLogView:
-    """An event, and what it happened to."""
+    """A security event with the affected resource."""
     return {
         "log_id": entry.id,
         "log_type": entry.log_type,

@@ -1,4 +1,4 @@
-"""How subscriptions are shown."""
+"""Subscriptions as JSON."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SubscriptionAndPlanView(SubscriptionView):
 
 
 class AuthorizationView(TypedDict):
-    """What Stripe has authorized, and let go of again."""
+    """The amount that Stripe authorized and released again."""
 
     payment_provider_code: str
     provider_payment_id: str
@@ -134,7 +134,7 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
 
 
 def created_subscription_view(reader: Reader, subscription: Subscription) -> CreatedSubscriptionView:
-    """The answer to a request for a subscription, with what was authorized for it."""
+    """The created subscription, with the authorization, if one was requested."""
     shown = CreatedSubscriptionView(subscription=subscription_and_plan_view(reader, subscription))
     asked = reader.answered(authorization_question(subscription.customer_id))
     if asked is not None and isinstance(asked.request, Authorize) and isinstance(asked.answer, Authorized):
@@ -149,7 +149,7 @@ def created_subscription_view(reader: Reader, subscription: Subscription) -> Cre
 
 
 def _shown_contract(reader: Reader, subscription: Subscription) -> Contract:
-    """What is shown of a subscription says nothing of its last run."""
+    """The contract for views, without the last run, which they do not show."""
     parties = subscription_parties(reader, subscription)
     return Contract(
         subscription=subscription,
@@ -160,7 +160,7 @@ def _shown_contract(reader: Reader, subscription: Subscription) -> Contract:
 
 
 def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False) -> SubscriptionView:
-    """The subscription's own fields, as invoices show them. `is_alone`: no other one follows it, or will."""
+    """The subscription's own fields, as invoices show them. `is_alone` says that it has no predecessor or successor."""
     subscription, plan, customer = contract.subscription, contract.plan, contract.customer
     previous_id = subscription.previous_subscription_id
     previous = None if previous_id is None else find_subscription(reader, previous_id)
@@ -221,7 +221,7 @@ def _rule_view(rule: ActivationRule) -> ActivationRuleView:
 
 
 def _downgrade_date(reader: Reader, periods: Cycle | None, following: Subscription | None) -> str | None:
-    """When a scheduled downgrade replaces, or replaced, the subscription with these periods."""
+    """The date on which a downgrade replaces, or replaced, the subscription with these periods."""
     if following is None or periods is None:
         return None
     if following.status == SubscriptionStatus.PENDING:

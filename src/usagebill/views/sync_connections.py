@@ -1,4 +1,4 @@
-"""Views of connections to accounting systems and CRMs, of what is synced with them, and of their errors."""
+"""Connections to accounting systems and CRMs as JSON, their synced documents and errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SyncErrorView(TypedDict):
 
 
 class SyncedDocumentView(TypedDict):
-    """`version` counts the states that were to be pushed; `attempts` have failed since the last success."""
+    """`version` counts the ordered pushes; `attempts` those that failed since the last success."""
 
     svc_id: Id
     svc_customer_id: Id
@@ -63,7 +63,7 @@ class SyncedDocumentView(TypedDict):
 
 
 class CustomerSyncErrorView(TypedDict):
-    """The two fields of the provider have these names for CRMs, too."""
+    """The two fields of the accounting provider have these names for CRMs too."""
 
     svc_customer_id: Id
     external_customer_id: str
@@ -98,7 +98,7 @@ def sync_connection_view(_: Reader, connection: SyncConnection) -> SyncConnectio
 
 
 def synced_document_view(reader: Reader, document: SyncedDocument) -> SyncedDocumentView:
-    """How a record stands in an accounting system or CRM; its connection is null once that has ended."""
+    """The state of a record in an accounting system or CRM; the connection is null once deleted."""
     connection = find_connection(reader, document.connection_id)
     return {
         "svc_id": document.id,
@@ -127,7 +127,7 @@ def _error(failure: ProviderFailure) -> SyncErrorView:
 def customer_sync_error(
     customer: Customer, connection: SyncConnection, failure: ProviderFailure
 ) -> CustomerSyncErrorView:
-    """A system did not take the customer, or a document of the customer's."""
+    """The message that a system refused the customer, or one of its documents."""
     return {
         "svc_customer_id": customer.id,
         "external_customer_id": customer.external_id,
@@ -138,7 +138,7 @@ def customer_sync_error(
 
 
 def integration_error(connection: SyncConnection, failure: ProviderFailure) -> IntegrationErrorView:
-    """A system refuses whatever we send."""
+    """The message that a system refuses all requests."""
     return {
         "svc_integration_id": connection.id,
         "provider": connection.kind,

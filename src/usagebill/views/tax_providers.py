@@ -1,4 +1,4 @@
-"""Views of tax provider connections, and of their errors."""
+"""Tax provider connections as JSON, and messages about their errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _error(failure: ProviderFailure) -> TaxProviderRefusalView:
 
 
 def customer_tax_error(customer: Customer, connection: TaxConnection, failure: ProviderFailure) -> CustomerTaxErrorView:
-    """The taxes of one of the customer's invoices could not be determined."""
+    """The message that the taxes of one of the customer's invoices could not be determined."""
     return {
         "svc_customer_id": customer.id,
         "external_customer_id": customer.external_id,
@@ -81,7 +81,7 @@ def customer_tax_error(customer: Customer, connection: TaxConnection, failure: P
 
 
 def fee_tax_error(fee: Fee, connection: TaxConnection, failure: ProviderFailure) -> FeeTaxErrorView:
-    """The taxes of a fee without invoice could not be determined."""
+    """The message that the taxes of a fee without invoice could not be determined."""
     return {
         "tax_provider_code": connection.code,
         "svc_charge_id": fee.charge_id,

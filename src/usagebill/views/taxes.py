@@ -1,4 +1,4 @@
-"""How taxes are shown."""
+"""Taxes as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TaxDetails(TaxView):
 
 
 def tax_view(reader: Reader, tax: Tax) -> TaxView:
-    """The tax as other objects hold it. `applied_to_organization`: whether the default billing entity applies it."""
+    """The tax within other objects. `applied_to_organization`: whether the default billing entity applies it."""
     entity = default_entity(reader)
     return {
         "svc_id": tax.id,
@@ -54,7 +54,7 @@ def tax_view(reader: Reader, tax: Tax) -> TaxView:
 
 
 def tax_details(reader: Reader, tax: Tax) -> TaxDetails:
-    """The tax by itself, with the billing entities that apply it."""
+    """The tax as a single-record response shows it, with the billing entities that apply it."""
     codes = sorted(entity.code for entity in entities_with_tax(reader, tax))
     return {**tax_view(reader, tax), "applied_to_billing_entities_codes": codes}
 

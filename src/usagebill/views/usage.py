@@ -1,4 +1,4 @@
-"""How usage is shown: for each charge its totals, then its filters and its groups."""
+"""Usage as JSON: per charge its totals, then its filters and groups."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def charge_usage_view(
     conversion_rate: Decimal | None,
     is_projected: bool = False,
 ) -> ChargeUsageView:
-    """The usage of one charge: its totals, one entry for each filter, one for each group."""
+    """The usage of one charge: its totals, and an entry per filter and per group."""
 
     def numbers(group_lines: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> UsageNumbers:
         return _numbers(group_lines, breakdown, short_name, conversion_rate, is_projected=is_projected)
@@ -174,7 +174,7 @@ def _filters(
 
 def _values(line: ShownUsage) -> Mapping[str, list[str]] | None:
     if line.values is None:
-        # Projected usage of events that match no filter has empty values, other usage none.
+        # Projected usage of events that match no filter has empty values, current usage has none.
         return None if line.projected is None else {}
     return {key: list(values) for key, values in line.values.items()}
 

@@ -1,4 +1,4 @@
-"""How wallet transactions are shown, and their fundings and consumptions."""
+"""Wallet transactions as JSON, with their fundings and consumptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "wallet_transaction_view",
 ]
 
-# At most conversion rates, credits shown unrounded have endless decimals.
+# At most conversion rates, unrounded credits have endless decimals.
 _EXACT_DECIMALS = 15
 
 
@@ -68,7 +68,7 @@ class WalletTransactionDetails(WalletTransactionView):
 
 
 class WalletTransactionAnswer(WalletTransactionDetails):
-    """The transaction as its fields, and once more under its name: clients read it in either form."""
+    """The transaction's fields, and the same nested under its name: clients read either form."""
 
     wallet_transaction: WalletTransactionDetails
 
@@ -92,7 +92,7 @@ def _exact_credits(wallet: Wallet, cents: int) -> str:
 
 
 def wallet_transaction_view(reader: Reader, transaction: WalletTransaction) -> WalletTransactionView:
-    """A transaction. Its billing entity is the one that it was made with."""
+    """A transaction, with the billing entity of its creation."""
     wallet = wallet_of(reader, transaction)
     entity_id = transaction.billing_entity_id
     entity = (None if entity_id is None else find_entity(reader, entity_id)) or wallet_entity(reader, wallet)
@@ -125,19 +125,19 @@ def wallet_transaction_view(reader: Reader, transaction: WalletTransaction) -> W
 
 
 def wallet_transaction_details(reader: Reader, transaction: WalletTransaction) -> WalletTransactionDetails:
-    """A transaction with the custom sections chosen for its invoice."""
+    """A transaction with the custom sections of its invoice."""
     sections = applied_sections_view(reader, transaction.invoice_custom_section_ids)
     return {**wallet_transaction_view(reader, transaction), "applied_invoice_custom_sections": sections}
 
 
 def wallet_transaction_answer(reader: Reader, transaction: WalletTransaction) -> WalletTransactionAnswer:
-    """The transaction as the answer about it alone shows it."""
+    """The transaction as a single-record response shows it."""
     shown = wallet_transaction_details(reader, transaction)
     return {**shown, "wallet_transaction": shown}
 
 
 def wallet_transaction_message(reader: Reader, transaction: WalletTransaction) -> WalletTransactionMessage:
-    """A transaction with its wallet as it is now."""
+    """A transaction with its current wallet."""
     wallet = wallet_summary(reader, wallet_of(reader, transaction))
     return {**wallet_transaction_view(reader, transaction), "wallet": wallet}
 
@@ -154,10 +154,10 @@ def _used(reader: Reader, consumption: WalletConsumption, other_id: str) -> Cons
 
 
 def consumption_view(reader: Reader, consumption: WalletConsumption) -> ConsumptionView:
-    """What an outbound transaction took from an inbound one."""
+    """A draw of an outbound transaction on an inbound one, seen from the inbound one."""
     return _used(reader, consumption, consumption.outbound_id)
 
 
 def funding_view(reader: Reader, consumption: WalletConsumption) -> ConsumptionView:
-    """What an outbound transaction was funded with, and the inbound one it came from."""
+    """A draw of an outbound transaction on an inbound one, seen from the outbound one."""
     return _used(reader, consumption, consumption.inbound_id)

@@ -1,4 +1,4 @@
-"""How wallets and their recurring rules are shown."""
+"""Wallets and their recurring rules as JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class AppliesToView(TypedDict):
 
 
 class WalletSummary(TypedDict):
-    """A wallet as its transactions show it."""
+    """A wallet within its transactions."""
 
     svc_id: Id
     svc_customer_id: Id
@@ -114,7 +114,7 @@ class WalletView(WalletMessage, LostCreditsView):
 
 
 def payment_method_view(choice: PaymentMethodChoice | None) -> PaymentMethodView:
-    """How top-ups are paid: by the customer's provider unless something else was chosen."""
+    """The payment method of top-ups, by default the customer's provider."""
     choice = choice or PaymentMethodChoice()
     return {"payment_method_type": choice.kind, "payment_method_id": choice.id}
 
@@ -150,7 +150,7 @@ def _rule_view(reader: Reader, rule: RecurringTransactionRule) -> RecurringRuleV
 
 
 def wallet_summary(reader: Reader, wallet: Wallet) -> WalletSummary:
-    """The wallet without its rules and limits of use. `metadata` is there only if the wallet has any."""
+    """The wallet without its rules and limitations. `metadata` is present only if the wallet has any."""
     customer = customer_of(reader, wallet)
     shown: WalletSummary = {
         "svc_id": wallet.id,
@@ -195,7 +195,7 @@ def wallet_message(reader: Reader, wallet: Wallet) -> WalletMessage:
 
 
 def wallet_view(reader: Reader, wallet: Wallet) -> WalletView:
-    """The wallet with its rule and what it is limited to. `lost_credits` is there only if some were lost by its end."""
+    """The wallet with its rule and limitations. `lost_credits` is present only if its end lost some."""
     metrics = metrics_of(reader, wallet)
     lost = lost_credits(reader, wallet)
     shown_if_lost: LostCreditsView = {"lost_credits": decimal_text(lost)} if lost else {}

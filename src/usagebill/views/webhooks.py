@@ -1,4 +1,4 @@
-"""Views of webhook endpoints and of messages about webhooks."""
+"""Webhook endpoints and messages as JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PublicKeyView(TypedDict):
 
 
 def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookEndpointView:
-    """The endpoint, the types it gets and how its messages are signed."""
+    """The endpoint with its event types and signature algorithm."""
     return {
         "svc_id": endpoint.id,
         "svc_organization_id": endpoint.organization_id,
@@ -60,7 +60,7 @@ def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookE
 
 
 def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMessageView:
-    """The message and its delivery so far; its id is the unique key that receivers get."""
+    """The message and its delivery so far; its id is the unique key sent to receivers."""
     return {
         "svc_id": message.id,
         "svc_webhook_endpoint_id": message.webhook_endpoint_id,
@@ -80,12 +80,12 @@ def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMess
 
 
 def resent_view(reader: Reader, resent: Resent) -> ResentView:
-    """How many messages are delivered once more."""
+    """The number of resent messages."""
     return {"resent_count": resent.count}
 
 
 def public_key_view(reader: Reader, text: str) -> PublicKeyView:
-    """The key to verify messages signed as JWT: base64 of its PEM text."""
+    """The key that verifies JWT-signed messages: base64 of its PEM text."""
     return {"public_key": text}
 
 
