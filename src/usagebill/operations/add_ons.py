@@ -93,8 +93,8 @@ def _check(reader: Reader, add_on: AddOn, *, without_amount: bool) -> None:
     if without_amount:
         problems["amount_cents"] = ["is not a number"]
     if add_on.code:
-        other = reader.tx.first(AddOn, eq("code", add_on.code))
-        if other is not None and other.id != add_on.id:
+        holder = reader.tx.first(AddOn, eq("code", add_on.code))
+        if holder is not None and holder.id != add_on.id:
             problems["code"] = ["value_already_exist"]
     if problems:
         raise Invalid(problems)

@@ -245,8 +245,8 @@ def _checked(reader: Reader, metric: BillableMetric) -> BillableMetric:
         metric = replace(metric, field_name=None)
     problems = definition_errors(metric)
     if metric.code:
-        other = reader.tx.first(BillableMetric, eq("code", metric.code))
-        if other is not None and other.id != metric.id:
+        holder = reader.tx.first(BillableMetric, eq("code", metric.code))
+        if holder is not None and holder.id != metric.id:
             problems["code"] = ["value_already_exist"]
     if problems:
         raise Invalid(problems)

@@ -266,8 +266,8 @@ def _problems(entity: BillingEntity) -> dict[str, list[str]]:
 
 def _new_gaps(before: BillingEntity, after: BillingEntity) -> dict[str, list[str]]:
     """Missing e-invoicing fields of the seller that are newly missing; old gaps must not block other changes."""
-    known = einvoicing_gaps(before) if before.country == after.country else {}
-    return {field: codes for field, codes in einvoicing_gaps(after).items() if field not in known}
+    old_gaps = einvoicing_gaps(before) if before.country == after.country else {}
+    return {field: codes for field, codes in einvoicing_gaps(after).items() if field not in old_gaps}
 
 
 def _follow_campaign(work: Work, entity: BillingEntity) -> None:

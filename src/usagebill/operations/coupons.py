@@ -99,12 +99,12 @@ def _expiration(reader: Reader, value: Maybe[object]) -> datetime | None:
 
 
 def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterable[str], plural: str) -> tuple[str, ...]:
-    wanted = tuple(dict.fromkeys(codes))
+    unique_codes = tuple(dict.fromkeys(codes))
     scope = (missing("parent_id"),) if kind is Plan else ()
-    by_code = {record.code: record.id for record in reader.tx.find(kind, within("code", wanted), *scope)}
-    if len(by_code) != len(wanted):
-        raise NotFound(plural, next(code for code in wanted if code not in by_code))
-    return tuple(by_code[code] for code in wanted)
+    by_code = {record.code: record.id for record in reader.tx.find(kind, within("code", unique_codes), *scope)}
+    if len(by_code) != len(unique_codes):
+        raise NotFound(plural, next(code for code in unique_codes if code not in by_code))
+    return tuple(by_code[code] for code in unique_codes)
 
 
 def _targets(reader: Reader, request: Maybe[CouponTargets]) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def _checked(reader: Reader, coupon: Coupon, request: CouponInput) -> Coupon:
     problems = coupon_problems(coupon)
     if request.reusable is None:
         problems["reusable"] = ["value_is_reserved"]
-    other = reader.tx.first(Coupon, eq("code", coupon.code)) if coupon.code else None
-    if other is not None and other.id != coupon.id:
+    holder = reader.tx.first(Coupon, eq("code", coupon.code)) if coupon.code else None
+    if holder is not None and holder.id != coupon.id:
         problems["code"] = ["value_already_exist"]
     if problems:
         raise Invalid(problems)

@@ -89,9 +89,9 @@ def list_all(reader: Reader, options: CustomerFilters, paging: Paging) -> Page[C
     return reader.page(Customer, *conditions, paging=paging)
 
 
-def _filled(column: str, wanted: str) -> Condition:
+def _filled(column: str, value: str) -> Condition:
     filled = all_of(present(column), ne(column, ""))
-    return filled if wanted == "true" else negate(filled)
+    return filled if value == "true" else negate(filled)
 
 
 def _problems(options: CustomerFilters) -> dict[str, object]:

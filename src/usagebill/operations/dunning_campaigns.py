@@ -155,8 +155,8 @@ def _thresholds(sent: Sequence[DunningThresholdInput]) -> tuple[DunningThreshold
 
 def _check(reader: Reader, campaign: DunningCampaign) -> None:
     problems = campaign_errors(campaign)
-    other = reader.tx.first(DunningCampaign, eq("code", campaign.code)) if campaign.code else None
-    if other is not None and other.id != campaign.id:
+    holder = reader.tx.first(DunningCampaign, eq("code", campaign.code)) if campaign.code else None
+    if holder is not None and holder.id != campaign.id:
         problems["code"] = ["value_already_exist"]
     if problems:
         raise Invalid(problems)

@@ -39,13 +39,13 @@ def chase(work: Work, task: ChaseCustomer) -> None:
     campaign = None if customer is None else applicable_campaign(work, customer)
     if customer is None or campaign is None:
         return
-    known = progress_of(work, customer.id)
-    if next_run_at(campaign, known, work.now) > work.now:
+    current = progress_of(work, customer.id)
+    if next_run_at(campaign, current, work.now) > work.now:
         watch(work, customer.id)
         return
     invoices = overdue_invoices(work, customer.id)
     balances = overdue_balances(invoices)
-    progress = known or DunningProgress(
+    progress = current or DunningProgress(
         id=work.new_id(),
         organization_id=work.organization.id,
         customer_id=customer.id,
@@ -56,7 +56,7 @@ def chase(work: Work, task: ChaseCustomer) -> None:
     if not currencies:
         return
     progress = attempted(progress, currencies, work.now)
-    if known is None:
+    if current is None:
         work.tx.insert(progress)
     else:
         work.tx.replace(progress)

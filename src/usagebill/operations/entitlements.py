@@ -144,12 +144,12 @@ def remove_privilege_from_plan(work: Work, code: str, feature_code: str, privile
     item = get_of_plan(work, code, feature_code)
     if privilege_code not in item.values:
         raise NotFound("privilege", privilege_code)
-    left = {name: text for name, text in item.values.items() if name != privilege_code}
+    remaining = {name: text for name, text in item.values.items() if name != privilege_code}
     entitlement = plan_entitlement(work, plan.id, item.feature.id)
     if entitlement is not None:
-        work.tx.replace(replace(entitlement, values=left, updated_at=work.now))
+        work.tx.replace(replace(entitlement, values=remaining, updated_at=work.now))
     _tell_of_plan(work, plan)
-    return replace(item, values=left)
+    return replace(item, values=remaining)
 
 
 def list_of_subscription(reader: Reader, external_id: str, options: WhichSubscription) -> list[SubscriptionFeature]:

@@ -137,8 +137,8 @@ def _refuse(work: Work, source: str, part: str, arrival: Arrival, problem: Mappi
 def _note(
     work: Work, source: str, part: str, position: int, checksum: str | None, ingested: Ingested, refused: int
 ) -> None:
-    known = source_of(work, source, part)
-    noted = known or EventSource(
+    existing = source_of(work, source, part)
+    noted = existing or EventSource(
         id=work.new_id(),
         organization_id=work.organization.id,
         source=source,
@@ -155,7 +155,7 @@ def _note(
         refused_count=noted.refused_count + refused,
         updated_at=work.now,
     )
-    if known is None:
+    if existing is None:
         work.tx.insert(noted)
     else:
         work.tx.replace(noted)

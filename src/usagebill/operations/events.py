@@ -292,14 +292,16 @@ def list_or_unbilled(reader: Reader, options: EventListFilters, paging: Paging) 
 
 def list_all(reader: Reader, options: EventFilters, paging: Paging) -> Page[Event]:
     """Events by timestamp, latest first, then by transaction id."""
-    wanted = EventFilter(
+    event_filter = EventFilter(
         code=options.code or None,
         external_subscription_id=options.external_subscription_id or None,
         timestamp_from=_earliest(reader, options),
         timestamp_to=options.timestamp_to or None,
     )
-    items = reader.tx.events.find(wanted, limit=paging.per_page, offset=(paging.page - 1) * paging.per_page)
-    return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=reader.tx.events.count(wanted))
+    items = reader.tx.events.find(event_filter, limit=paging.per_page, offset=(paging.page - 1) * paging.per_page)
+    return Page(
+        items=items, page=paging.page, per_page=paging.per_page, total_count=reader.tx.events.count(event_filter)
+    )
 
 
 def _earliest(reader: Reader, options: EventFilters) -> datetime | None:

@@ -122,8 +122,8 @@ def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
     before = feature_by_code(work, code)
     if before.privilege(privilege_code) is None:
         raise NotFound("privilege", privilege_code)
-    left = tuple(privilege for privilege in before.privileges if privilege.code != privilege_code)
-    feature = replace(before, privileges=left, updated_at=work.now)
+    remaining = tuple(privilege for privilege in before.privileges if privilege.code != privilege_code)
+    feature = replace(before, privileges=remaining, updated_at=work.now)
     work.tx.replace(feature)
     for entitlement in work.tx.find(PlanEntitlement, eq("feature_id", feature.id)):
         if privilege_code in entitlement.values:

@@ -48,12 +48,12 @@ def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationC
     before = {link.id: link for link in customer.integration_customers}
     kept: list[IntegrationCustomer] = []
     for item in sent:
-        known = before.get(item.id) if item.id else None
+        existing = before.get(item.id) if item.id else None
         connection = _named(reader, item)
         if connection is None:
-            link = known
-        elif known is not None:
-            link = _changed(known, customer, connection, item)
+            link = existing
+        elif existing is not None:
+            link = _changed(existing, customer, connection, item)
         else:
             link = _made(reader, customer, connection, item)
         if link is not None:

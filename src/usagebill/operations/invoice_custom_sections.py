@@ -57,9 +57,11 @@ def list_all(reader: Reader, paging: Paging) -> Page[InvoiceCustomSection]:
 
 def ids_of_codes(reader: Reader, codes: Iterable[str]) -> tuple[str, ...]:
     """The ids of the sections with these codes, in order and without repeats; unknown codes are left out."""
-    wanted = tuple(dict.fromkeys(codes))
-    by_code = {section.code: section.id for section in reader.tx.find(InvoiceCustomSection, within("code", wanted))}
-    return tuple(by_code[code] for code in wanted if code in by_code)
+    unique_codes = tuple(dict.fromkeys(codes))
+    by_code = {
+        section.code: section.id for section in reader.tx.find(InvoiceCustomSection, within("code", unique_codes))
+    }
+    return tuple(by_code[code] for code in unique_codes if code in by_code)
 
 
 def create(work: Work, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
@@ -98,8 +100,8 @@ def delete(work: Work, code: str) -> InvoiceCustomSection:
     work.tx.replace(deleted)
     for kind in _SELECTING:
         for holder in work.tx.find(kind, has_item("invoice_custom_section_ids", deleted.id)):
-            left = tuple(id for id in holder.invoice_custom_section_ids if id != deleted.id)
-            work.tx.replace(replace(holder, invoice_custom_section_ids=left))
+            remaining = tuple(id for id in holder.invoice_custom_section_ids if id != deleted.id)
+            work.tx.replace(replace(holder, invoice_custom_section_ids=remaining))
     forget_default_entity(work)
     return deleted
 
@@ -107,8 +109,8 @@ def delete(work: Work, code: str) -> InvoiceCustomSection:
 def _check(reader: Reader, section: InvoiceCustomSection) -> None:
     problems = definition_errors(section)
     if section.code:
-        other = reader.tx.first(InvoiceCustomSection, eq("code", section.code))
-        if other is not None and other.id != section.id:
+        holder = reader.tx.first(InvoiceCustomSection, eq("code", section.code))
+        if holder is not None and holder.id != section.id:
             problems["code"] = ["value_already_exist"]
     if problems:
         raise Invalid(problems)

@@ -56,12 +56,12 @@ def schedule(work: Work, *, of_new: bool = True) -> None:
 
 def clean(work: Work, task: CleanLogs) -> None:
     """Remove the entries that are too old, some thousands at a time."""
-    left = _AT_MOST
+    budget = _AT_MOST
     for kind, kept in _kept(work):
-        while left:
-            old: list[object] = work.tx.find(kind, less("logged_at", work.now - kept), limit=min(left, _TOGETHER))
+        while budget:
+            old: list[object] = work.tx.find(kind, less("logged_at", work.now - kept), limit=min(budget, _TOGETHER))
             if not old:
                 break
             work.tx.delete(*old)
-            left -= len(old)
+            budget -= len(old)
     schedule(work, of_new=False)

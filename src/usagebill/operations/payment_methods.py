@@ -30,10 +30,10 @@ __all__ = [
 
 def keep_method(work: Work, customer: Customer, connection: PaymentConnection, details: MethodDetails) -> PaymentMethod:
     """Store the customer's method with this id at its provider, new or known, as the default."""
-    known = work.tx.first(
+    existing = work.tx.first(
         PaymentMethod, eq("customer_id", customer.id), eq("provider_method_id", details.provider_method_id)
     )
-    if known is None:
+    if existing is None:
         method = PaymentMethod(
             id=work.new_id(),
             organization_id=work.organization.id,
@@ -46,16 +46,16 @@ def keep_method(work: Work, customer: Customer, connection: PaymentConnection, d
         )
         work.tx.insert(method)
     else:
-        method = replace(known, details=details, is_usable=True, updated_at=work.now)
+        method = replace(existing, details=details, is_usable=True, updated_at=work.now)
         work.tx.replace(method)
     return set_default(work, method)
 
 
 def set_default(work: Work, method: PaymentMethod) -> PaymentMethod:
     """Make this method the customer's only default."""
-    for other in methods_of(work, method.customer_id):
-        if other.is_default and other.id != method.id:
-            work.tx.replace(replace(other, is_default=False, updated_at=work.now))
+    for sibling in methods_of(work, method.customer_id):
+        if sibling.is_default and sibling.id != method.id:
+            work.tx.replace(replace(sibling, is_default=False, updated_at=work.now))
     if method.is_default:
         return method
     chosen = replace(method, is_default=True, updated_at=work.now)

@@ -77,9 +77,9 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         raise Invalid(base="missing_payment_provider")
     if connection.traits.charges and not customer.provider_customer_id:
         raise Invalid(base="missing_payment_provider_customer")
-    known = _known_page(work, collectable, connection)
-    if known is not None:
-        return known
+    open_page = _known_page(work, collectable, connection)
+    if open_page is not None:
+        return open_page
     page_id = work.new_id()
     payer = payer_of(work, customer, connection, collectable.currency)
     wanted = CheckoutUrl(

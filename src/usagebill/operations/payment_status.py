@@ -29,14 +29,14 @@ _UPDATED = "invoice.payment_status_updated"
 
 def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
     """Apply a payment event to the invoice, by the table of `payment_states`, and store it."""
-    made = move(invoice.payment_status, event)
+    effect = move(invoice.payment_status, event)
     before = invoice
-    if made.ready is not None:
-        invoice = replace(invoice, ready_for_payment_processing=made.ready)
-    if made.counts:
+    if effect.ready is not None:
+        invoice = replace(invoice, ready_for_payment_processing=effect.ready)
+    if effect.counts:
         invoice = replace(invoice, total_paid_amount_cents=paid_cents(work, invoice.id))
-    if made.status is not None:
-        return set_payment_status(work, invoice, made.status, tells=made.tells is not Telling.NEVER)
+    if effect.status is not None:
+        return set_payment_status(work, invoice, effect.status, tells=effect.tells is not Telling.NEVER)
     if invoice != before:
         invoice = replace(invoice, updated_at=work.now)
         work.tx.replace(invoice)

@@ -62,7 +62,10 @@ def create(work: Work, request: PaymentInput) -> Payment:
     paid_at = _paid_at(work, request.paid_at)
     reference = request.reference or ""
     problems = payment_errors(invoice, amount, reference)
-    if any(asked.payment_status == PaymentStatus.SUCCEEDED for asked in requests_of_invoice(work, invoice.id)):
+    if any(
+        payment_request.payment_status == PaymentStatus.SUCCEEDED
+        for payment_request in requests_of_invoice(work, invoice.id)
+    ):
         problems["base"] = ["payment_request_is_already_succeeded"]
     if problems:
         raise Invalid(problems)

@@ -246,8 +246,8 @@ def _made(work: Work, customer_id: str, act: Callable[[], object]) -> Invoice | 
     """The last of the customer's subscription invoices that `act` makes."""
     before = {invoice.id for invoice in _invoices(work, customer_id)}
     act()
-    made = [invoice for invoice in _invoices(work, customer_id) if invoice.id not in before]
-    return max(made, key=lambda invoice: invoice.id, default=None)
+    created = [invoice for invoice in _invoices(work, customer_id) if invoice.id not in before]
+    return max(created, key=lambda invoice: invoice.id, default=None)
 
 
 def _invoices(work: Work, customer_id: str) -> list[Invoice]:

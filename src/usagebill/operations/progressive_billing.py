@@ -66,10 +66,10 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
     for event in events:
         if event.external_subscription_id:
             sent.setdefault(event.external_subscription_id, []).append(event)
-    wanted = [within("external_id", sent), eq("status", SubscriptionStatus.ACTIVE)]
+    conditions = [within("external_id", sent), eq("status", SubscriptionStatus.ACTIVE)]
     if work.tx.first(Plan, with_thresholds, deleted=True) is None:
-        wanted.append(with_thresholds)
-    for subscription in work.tx.find(Subscription, *wanted):
+        conditions.append(with_thresholds)
+    for subscription in work.tx.find(Subscription, *conditions):
         if applicable_thresholds(work, subscription):
             note_events(work, subscription, sent[subscription.external_id])
             work.schedule(CheckUsageThresholds(subscription_id=subscription.id), work.now)

@@ -254,8 +254,10 @@ def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> boo
     """Whether another charge of the payable is under way, or will follow one that had to be confirmed."""
     if work.tx.jobs.waiting("collect_payment", collectable.id) is not None:
         return True
-    others = work.tx.find(Payment, eq(collectable.column, collectable.id))
-    return any(other.id != failed.id and other.payment_status in LIVE and not other.is_manual for other in others)
+    payments = work.tx.find(Payment, eq(collectable.column, collectable.id))
+    return any(
+        payment.id != failed.id and payment.payment_status in LIVE and not payment.is_manual for payment in payments
+    )
 
 
 def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved) -> str | None:

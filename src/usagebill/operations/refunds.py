@@ -145,9 +145,9 @@ def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None:
         return
-    known = replace(attempt, provider_refund_id=answer.provider_refund_id or attempt.provider_refund_id)
-    work.tx.replace(known)
-    move_refund(work, known, answer.status, answer.refund_status)
+    answered = replace(attempt, provider_refund_id=answer.provider_refund_id or attempt.provider_refund_id)
+    work.tx.replace(answered)
+    move_refund(work, answered, answer.status, answer.refund_status)
 
 
 def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:

@@ -126,12 +126,12 @@ def _order(
     parent: SyncedDocument | None = None,
 ) -> SyncedDocument:
     """Order a push of a record in its current state: at once, or after the document it depends on."""
-    known = document_of(work, connection.id, subject_id)
+    existing = document_of(work, connection.id, subject_id)
     awaits = awaited(parent)
-    if known is None:
+    if existing is None:
         document = _made(work, connection, customer, subject, subject_id, awaits)
     else:
-        document = ordered(known, awaits, work.now)
+        document = ordered(existing, awaits, work.now)
         work.tx.replace(document)
     if awaits is None:
         # Nothing is scheduled if a push is under way or will be retried: the next one has the new version.

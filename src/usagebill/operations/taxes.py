@@ -120,8 +120,8 @@ def delete(work: Work, code: str) -> Tax:
     for plan in work.tx.find(Plan, present("minimum_commitment")):
         commitment = plan.minimum_commitment
         if commitment is not None and tax.id in commitment.tax_ids:
-            left = replace(commitment, tax_ids=_without(commitment.tax_ids, tax.id))
-            work.tx.replace(replace(plan, minimum_commitment=left))
+            detached = replace(commitment, tax_ids=_without(commitment.tax_ids, tax.id))
+            work.tx.replace(replace(plan, minimum_commitment=detached))
     forget_default_entity(work)
     return deleted
 
@@ -131,8 +131,8 @@ def _without(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
 
 
 def _check(reader: Reader, name: str | None, code: str | None, rate: Decimal | None, *, id: str | None) -> None:
-    other = reader.tx.first(Tax, eq("code", code)) if code else None
-    problems = tax_problems(name, code, rate, code_is_taken=other is not None and other.id != id)
+    holder = reader.tx.first(Tax, eq("code", code)) if code else None
+    problems = tax_problems(name, code, rate, code_is_taken=holder is not None and holder.id != id)
     if problems:
         raise Invalid(problems)
 

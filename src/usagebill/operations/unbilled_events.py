@@ -43,7 +43,7 @@ class UnbilledFilters:
 
 def list_all(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[UnbilledEvent]:
     """The events that no charge currently counts, with their reasons, latest first, then by transaction id."""
-    ranges = [wanted for wanted, _ in _ranges(reader, options)]
+    ranges = [event_range for event_range, _ in _ranges(reader, options)]
     place = (paging.page - 1) * paging.per_page
     items: list[UnbilledEvent] = []
     for _, event in reader.tx.events.in_ranges(ranges, limit=paging.per_page, offset=place):
@@ -67,12 +67,12 @@ def tallies(
     Events with uncountable properties are one tally per external subscription id and code, with the latest's reason.
     """
     ranges = _ranges(reader, options or UnbilledFilters())
-    counts = reader.tx.events.count_in_ranges([wanted for wanted, _ in ranges], received_from=received_from)
+    counts = reader.tx.events.count_in_ranges([event_range for event_range, _ in ranges], received_from=received_from)
     counted: Counter[tuple[Reason, str | None, str]] = Counter()
-    for (wanted, reason), count in zip(ranges, counts, strict=True):
+    for (event_range, reason), count in zip(ranges, counts, strict=True):
         if count:
-            known = reason or _reason_of_latest(reader, wanted)
-            counted[known, wanted.external_subscription_id, wanted.code] += count
+            range_reason = reason or _reason_of_latest(reader, event_range)
+            counted[range_reason, event_range.external_subscription_id, event_range.code] += count
     return [
         UnbilledTally(reason, external_id, code, count)
         for (reason, external_id, code), count in sorted(
@@ -81,8 +81,8 @@ def tallies(
     ]
 
 
-def _reason_of_latest(reader: Reader, wanted: EventRange) -> Reason:
-    for _, event in reader.tx.events.in_ranges([wanted], limit=1):
+def _reason_of_latest(reader: Reader, event_range: EventRange) -> Reason:
+    for _, event in reader.tx.events.in_ranges([event_range], limit=1):
         return why_unbilled(reader, event) or Reason.PROPERTY_MISSING
     return Reason.PROPERTY_MISSING
 

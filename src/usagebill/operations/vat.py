@@ -39,23 +39,23 @@ def make_taxes(work: Work) -> None:
     _schedule_rates(work)
 
 
-def _make(work: Work, wanted: EuTax) -> Tax:
-    tax = work.tx.first(Tax, eq("code", wanted.code))
+def _make(work: Work, eu_tax: EuTax) -> Tax:
+    tax = work.tx.first(Tax, eq("code", eu_tax.code))
     if tax is None:
-        made = Tax(
+        created = Tax(
             id=work.new_id(),
             organization_id=work.organization.id,
-            name=wanted.name,
-            code=wanted.code,
-            rate=wanted.rate,
-            description=wanted.description,
+            name=eu_tax.name,
+            code=eu_tax.code,
+            rate=eu_tax.rate,
+            description=eu_tax.description,
             auto_generated=True,
             created_at=work.now,
             updated_at=work.now,
         )
-        work.tx.insert(made)
-        return made
-    restored = replace(tax, name=wanted.name, rate=wanted.rate, description=wanted.description, auto_generated=True)
+        work.tx.insert(created)
+        return created
+    restored = replace(tax, name=eu_tax.name, rate=eu_tax.rate, description=eu_tax.description, auto_generated=True)
     if restored != tax:
         restored = replace(restored, updated_at=work.now)
         work.tx.replace(restored)

@@ -104,9 +104,9 @@ def create(work: Work, request: WalletTransactionInput) -> list[WalletTransactio
     if problems or wallet is None:
         raise Invalid(problems)
     order = _order(work, wallet, request)
-    made = top_up(work, wallet, order)
+    transactions = top_up(work, wallet, order)
     void = _void(work, wallet_by_id(work, wallet.id), request, order)
-    return made if void is None else [*made, void]
+    return transactions if void is None else [*transactions, void]
 
 
 def _sent(reader: Reader, wallet: Wallet | None, request: WalletTransactionInput) -> TopUpRequest:

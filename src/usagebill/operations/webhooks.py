@@ -319,7 +319,7 @@ def signing_key(work: Work) -> SigningKey:
     if key is not None:
         return key
     pair = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
-    made = SigningKey(
+    created = SigningKey(
         id=work.new_id(),
         organization_id=INSTALLATION,
         created_at=work.now,
@@ -330,8 +330,8 @@ def signing_key(work: Work) -> SigningKey:
         .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         .decode(),
     )
-    shared.insert(made)
-    return made
+    shared.insert(created)
+    return created
 
 
 def public_key(work: Work) -> str:

@@ -66,9 +66,9 @@ def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: t
 
 def named_entities(reader: Reader, codes: Iterable[str]) -> list[str]:
     """The ids of the billing entities with these codes, archived or not. Raises `NotFound` for unknown codes."""
-    wanted = set(codes)
-    entities = reader.tx.find(BillingEntity, within("code", wanted), deleted=True)
-    if unknown := wanted - {entity.code for entity in entities}:
+    unique_codes = set(codes)
+    entities = reader.tx.find(BillingEntity, within("code", unique_codes), deleted=True)
+    if unknown := unique_codes - {entity.code for entity in entities}:
         raise NotFound("billing_entity", min(unknown))
     return [entity.id for entity in entities]
 

@@ -42,10 +42,10 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     if not periods:
         return None
     ids = [period.invoice_id for period in periods]
-    made = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
+    invoices = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
     place = _place(reader, invoice)
-    ahead = {candidate.id: _ahead(reader, candidate) for candidate in made}
-    standing = [candidate for candidate in made if ahead[candidate.id].stands and ahead[candidate.id].place < place]
+    ahead = {candidate.id: _ahead(reader, candidate) for candidate in invoices}
+    standing = [candidate for candidate in invoices if ahead[candidate.id].stands and ahead[candidate.id].place < place]
     if not standing:
         return None
     last = max(standing, key=lambda candidate: (ahead[candidate.id].place, candidate.created_at, candidate.id))

@@ -41,8 +41,8 @@ def taxes_for(
 
 def live_taxes(reader: Reader, tax_ids: Iterable[str]) -> list[Tax]:
     """The live taxes among these ids, in that order."""
-    wanted = tuple(tax_ids)
-    if not wanted:
+    ids = tuple(tax_ids)
+    if not ids:
         return []
-    by_id = {tax.id: tax for tax in reader.tx.find(Tax, within("id", wanted))}
-    return [by_id[tax_id] for tax_id in wanted if tax_id in by_id]
+    by_id = {tax.id: tax for tax in reader.tx.find(Tax, within("id", ids))}
+    return [by_id[tax_id] for tax_id in ids if tax_id in by_id]

@@ -46,7 +46,7 @@ def refreshed(reader: Reader, wallet: Wallet) -> Wallet:
         return wallet
     wallets = active_wallets(reader, wallet.customer_id)
     nets = unbilled_nets(reader, customer_of(reader, wallet))
-    return next(other for other in refreshed_wallets(reader, wallets, nets) if other.id == wallet.id)
+    return next(active for active in refreshed_wallets(reader, wallets, nets) if active.id == wallet.id)
 
 
 def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[UnbilledKey, Decimal]) -> list[Wallet]:

@@ -51,8 +51,8 @@ def past(reader: Reader, external_customer_id: str, options: PastUsageOptions, p
         if metric is None:
             raise NotFound("billable_metric", options.billable_metric_code)
     customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
-    wanted = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
-    limit = min(wanted, MOST_PER_PAGE)
+    per_page = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
+    limit = min(per_page, MOST_PER_PAGE)
     if customer is None:
         return Page(items=(), page=paging.page, per_page=limit, total_count=0)
     conditions = (

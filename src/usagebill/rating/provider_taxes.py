@@ -58,7 +58,7 @@ def question(
     """The request to `connection` about `items` of the customer, dated as `invoice`, or today without one."""
     today = local_date(reader.now, ZoneInfo(timezone(customer, entity_of(reader, customer))))
     link = next((link for link in customer.integration_customers if link.connection_id == connection.id), None)
-    asked = TaxQuestion(
+    tax_question = TaxQuestion(
         purpose=purpose,
         document_id=document_id,
         number=number,
@@ -74,7 +74,7 @@ def question(
         items=items,
         request_id=request_id,
     )
-    return TaxRequest(connection=connection, question=asked)
+    return TaxRequest(connection=connection, question=tax_question)
 
 
 def _answer_now(

@@ -226,9 +226,9 @@ def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[Av
         if coupon is None:
             raise LookupError(f"no coupon {applied.coupon_id}")
         counted = applied.frequency == CouponFrequency.ONCE and applied.percentage_rate is None
-        left = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
+        remaining = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
         available.append(
-            AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)
+            AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=remaining or 0)
         )
     return available
 

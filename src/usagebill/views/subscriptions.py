@@ -136,14 +136,14 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
 def created_subscription_view(reader: Reader, subscription: Subscription) -> CreatedSubscriptionView:
     """The created subscription, with the authorization, if one was requested."""
     shown = CreatedSubscriptionView(subscription=subscription_and_plan_view(reader, subscription))
-    asked = reader.answered(authorization_question(subscription.customer_id))
-    if asked is not None and isinstance(asked.request, Authorize) and isinstance(asked.answer, Authorized):
+    outcome = reader.answered(authorization_question(subscription.customer_id))
+    if outcome is not None and isinstance(outcome.request, Authorize) and isinstance(outcome.answer, Authorized):
         shown["authorization"] = {
-            "payment_provider_code": asked.request.payer.connection_code,
-            "provider_payment_id": asked.answer.provider_payment_id,
-            "status": asked.answer.status,
-            "amount_cents": asked.request.amount_cents,
-            "amount_currency": asked.request.currency,
+            "payment_provider_code": outcome.request.payer.connection_code,
+            "provider_payment_id": outcome.answer.provider_payment_id,
+            "status": outcome.answer.status,
+            "amount_cents": outcome.request.amount_cents,
+            "amount_currency": outcome.request.currency,
         }
     return shown
 

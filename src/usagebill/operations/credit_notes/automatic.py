@@ -132,14 +132,14 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     total; a requested amount shrinks by the cents that the rounding of earlier notes took too much.
     """
     reason, text = CreditNoteReason.OTHER, f"Credit note created due to voided invoice {invoice.id}"
-    made = []
+    notes = []
     balance = balance_of(work, invoice)
     wanted = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)
     whole = balance.worth(balance.creditable_items())
     if wanted.total > 0:
         shares = proportional_items(balance.creditable_cents_by_fee(), wanted.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
-        made.append(make(work, balance, items, wanted, reason=reason, description=text, checked=True))
+        notes.append(make(work, balance, items, requested, reason=reason, description=text, checked=True))
         balance = balance_of(work, invoice)
     left = Parts(credit=balance.remainder.total_cents)
     if round_cents(balance.creditable()) > 0 and left.total > 0:

@@ -147,12 +147,12 @@ def make(
     note_id = work.new_id()
     stored = tuple(_stored_item(work, invoice, fee, amount) for fee, amount in items)
     result = balance.credited(items, stored, now=work.now, new_id=work.new_id)
-    asked = Parts(credit=result.total_cents) if parts is None else parts
+    requested = Parts(credit=result.total_cents) if parts is None else parts
     if checked:
-        request = within_parts(asked, balance.remainder)
+        request = within_parts(requested, balance.remainder)
         result = within(request, result, balance.remainder)
     else:
-        request = fitting_parts(balance, asked, result)
+        request = fitting_parts(balance, requested, result)
         result = fitted_to(request, result)
     parties = parties_of(work, invoice)
     position = balance.next_position

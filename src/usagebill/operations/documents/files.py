@@ -205,11 +205,11 @@ def _made(work: Work, subject: S, kinds: Sequence[DocumentKind]) -> S:
         if content:
             id = _kept(work, subject, kind, content)
             pdf_id, xml_id = (id, xml_id) if kind == DocumentKind.PDF else (pdf_id, id)
-    made = replace(subject, pdf_id=pdf_id, xml_id=xml_id)
-    work.tx.replace(made)
+    complete = replace(subject, pdf_id=pdf_id, xml_id=xml_id)
+    work.tx.replace(complete)
     if pdf_id != subject.pdf_id:
-        _tell(work, made)
-    return made
+        _tell(work, complete)
+    return complete
 
 
 def _tell(work: Work, made: Documented) -> None:

@@ -42,10 +42,12 @@ def prepare(
 
     The current addresses of billing entity and customer are used.
     """
-    made = overdue_email(work, task, pay_url_of) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
-    if isinstance(made, Unsent):
+    email = (
+        overdue_email(work, task, pay_url_of) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
+    )
+    if isinstance(email, Unsent):
         work.tx.jobs.complete(job)
-    return made
+    return email
 
 
 def _email(work: Work, task: SendEmail) -> Email | Unsent:

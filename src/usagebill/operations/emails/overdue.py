@@ -56,7 +56,7 @@ def overdue_email(
     language = customer.document_locale or entity.document_locale
     locale = written(language, work.settings.document_formats)
     words = words_of(locale)
-    asked = {part.invoice_id: part.amount_cents for part in parts_of_request(work, request)}
+    requested_cents = {part.invoice_id: part.amount_cents for part in parts_of_request(work, request)}
     title = one_line(words.overdue_email.format(entity=entity.name))
     text, page = overdue_texts(
         words,
@@ -68,7 +68,7 @@ def overdue_email(
         invoices=[
             OverdueInvoice(
                 number=invoice.number,
-                due=money_text(asked[invoice.id], request.currency, locale),
+                due=money_text(requested_cents[invoice.id], request.currency, locale),
                 url=document_url(work, invoice.pdf_id),
             )
             for invoice in invoices

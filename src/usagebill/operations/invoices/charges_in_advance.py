@@ -100,8 +100,8 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
     """
     if event.external_subscription_id is None:
         return []
-    known = work.tx.find(Subscription, eq("external_id", event.external_subscription_id))
-    subscription = subscription_at(known, event.timestamp, event.created_at)
+    subscriptions = work.tx.find(Subscription, eq("external_id", event.external_subscription_id))
+    subscription = subscription_at(subscriptions, event.timestamp, event.created_at)
     if subscription is None:
         return []
     definition = plan_definition(work, subscription.plan_id)

@@ -160,11 +160,11 @@ def copy_subscriptions(
 
     Subscriptions not among `contracts` are looked up; so are `periods`, unless passed.
     """
-    known = {contract.subscription.id: contract for contract in contracts}
+    by_subscription = {contract.subscription.id: contract for contract in contracts}
     if periods is None:
         periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     for period in periods:
-        contract = known.get(period.subscription_id) or _contract(work, period)
+        contract = by_subscription.get(period.subscription_id) or _contract(work, period)
         if contract is not None:
             shown = contract_view(work, contract)
             plan = contract.plan if contract.plan.id == period.plan_id else find_plan(work, period.plan_id)

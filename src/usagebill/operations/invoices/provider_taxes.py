@@ -177,7 +177,7 @@ _PREPARE = {
 # Answers
 
 
-def conclude(work: Work, job: Job, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
+def conclude(work: Work, job: Job, task: AskTaxProvider, request: TaxRequest, answer: Answer) -> None:
     """Act on a response. Without one, the request is retried before the failure is shown."""
     work.tx.jobs.complete(job)
     if task.subject is TaxSubject.INVOICE and _waiting(work, task) is None:
@@ -185,7 +185,7 @@ def conclude(work: Work, job: Job, task: AskTaxProvider, asked: TaxRequest, answ
         return
     if isinstance(answer, ProviderFailure) and _asked_again(work, task, answer):
         return
-    _CONCLUDE[task.subject](work, task, asked, answer)
+    _CONCLUDE[task.subject](work, task, request, answer)
 
 
 def _asked_again(work: Work, task: AskTaxProvider, failure: ProviderFailure) -> bool:
@@ -205,7 +205,7 @@ def _asked_again(work: Work, task: AskTaxProvider, failure: ProviderFailure) -> 
     return True
 
 
-def _conclude_invoice(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
+def _conclude_invoice(work: Work, task: AskTaxProvider, request: TaxRequest, answer: Answer) -> None:
     waiting = _waiting(work, task)
     if waiting is None:
         return
@@ -213,14 +213,14 @@ def _conclude_invoice(work: Work, task: AskTaxProvider, asked: TaxRequest, answe
     invoice = replace(invoice, error_details=without(invoice.error_details, TAX_ERROR))
     if isinstance(answer, ProviderTaxes):
         fees = _provided(work, _fees(work, invoice.id), answer)
-        invoice = replace(invoice, tax_connection_id=asked.connection.id)
-        _note_customer(work, customer, asked, answer)
+        invoice = replace(invoice, tax_connection_id=request.connection.id)
+        _note_customer(work, customer, request, answer)
         step = Step.STAY if invoice.status == InvoiceStatus.DRAFT else Step.ISSUE
         taxed = record(work, taxed_bill(work, invoice, fees, provided=True, step=step))
         if step is Step.STAY:
             _ready(work, taxed)
     elif isinstance(answer, ProviderFailure):
-        _fail(work, invoice, customer, asked.connection, answer)
+        _fail(work, invoice, customer, request.connection, answer)
 
 
 def _provided(reader: Reader, fees: Sequence[Fee], answer: ProviderTaxes) -> list[Fee]:
@@ -228,19 +228,19 @@ def _provided(reader: Reader, fees: Sequence[Fee], answer: ProviderTaxes) -> lis
     return [provider_taxed(fee, taxes[fee.id], reader.now, reader.new_id) for fee in fees]
 
 
-def _note_customer(work: Work, customer: Customer, asked: TaxRequest, answer: ProviderTaxes) -> None:
+def _note_customer(work: Work, customer: Customer, request: TaxRequest, answer: ProviderTaxes) -> None:
     """Store the provider's id of the customer, and clear its tax errors."""
     links = customer.integration_customers
-    if answer.customer_id and asked.question.purpose is Purpose.FINALIZED:
+    if answer.customer_id and request.question.purpose is Purpose.FINALIZED:
         links = tuple(
             replace(link, external_customer_id=answer.customer_id)
-            if link.connection_id == asked.connection.id
+            if link.connection_id == request.connection.id
             else link
             for link in links
         )
-    known = replace(customer, integration_customers=links, tax_error=None)
-    if known != customer:
-        work.tx.replace(known)
+    updated = replace(customer, integration_customers=links, tax_error=None)
+    if updated != customer:
+        work.tx.replace(updated)
 
 
 def _ready(work: Work, draft: Invoice) -> None:
@@ -285,29 +285,29 @@ def retry_limited(work: Work, task: RetryLimitedTaxes) -> None:
     wait_again(work, invoice)
 
 
-def _conclude_fee(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
+def _conclude_fee(work: Work, task: AskTaxProvider, request: TaxRequest, answer: Answer) -> None:
     fee = work.tx.get(Fee, task.subject_id)
     if fee is None or fee.invoice_id is not None:
         return
     if isinstance(answer, ProviderTaxes):
         work.tx.replace(replace(_provided(work, [fee], answer)[0], updated_at=work.now))
     elif isinstance(answer, ProviderFailure):
-        work.emit("fee.tax_provider_error", partial(fee_tax_error, fee, asked.connection, answer), fee.id)
+        work.emit("fee.tax_provider_error", partial(fee_tax_error, fee, request.connection, answer), fee.id)
 
 
-def _conclude_void(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
+def _conclude_void(work: Work, task: AskTaxProvider, request: TaxRequest, answer: Answer) -> None:
     invoice = work.tx.get(Invoice, task.subject_id)
     if invoice is None or not isinstance(answer, ProviderFailure):
         return
-    other = withdrawal_after(asked.question.purpose, answer)
-    if other is not None:
-        ask_about(work, TaxSubject.VOID, invoice.id, purpose=other)
+    withdrawal = withdrawal_after(request.question.purpose, answer)
+    if withdrawal is not None:
+        ask_about(work, TaxSubject.VOID, invoice.id, purpose=withdrawal)
         return
     kept = without(invoice.error_details, TAX_VOIDING_ERROR)
     work.tx.replace(replace(invoice, error_details=(*kept, _detail(work, TAX_VOIDING_ERROR, answer))))
 
 
-def _conclude_credit_note(work: Work, task: AskTaxProvider, asked: TaxRequest, answer: Answer) -> None:
+def _conclude_credit_note(work: Work, task: AskTaxProvider, request: TaxRequest, answer: Answer) -> None:
     note = work.tx.get(CreditNote, task.subject_id)
     if note is not None and isinstance(answer, ProviderFailure):
         kept = without(note.error_details, TAX_ERROR)

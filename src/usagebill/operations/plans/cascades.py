@@ -87,8 +87,8 @@ def cascade_changed_charge(
 
 def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeChange]) -> None:
     """Pass changes of a plan's fixed charges on to its overrides, and record their subscriptions' new units."""
-    wanted = tuple(changes)
-    if not wanted:
+    changes_of_plan = tuple(changes)
+    if not changes_of_plan:
         return
     for child in overrides_of(work, plan):
         by_parent = {
@@ -96,7 +96,7 @@ def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeC
         }
         at_once: list[FixedCharge] = []
         next_period: list[FixedCharge] = []
-        for change in wanted:
+        for change in changes_of_plan:
             changed = _cascaded(work, child, change, by_parent)
             if changed is not None:
                 (at_once if change.immediately else next_period).append(changed)

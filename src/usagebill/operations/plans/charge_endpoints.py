@@ -181,8 +181,8 @@ def update_filter(
     charge, before = get_filter(work, code, charge_code, filter_id)
     after = changed_filter(work, charge, before, request)
     check_filters(charge, metric_of(work, charge), [after])
-    others = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
-    filters = charge.filters if after == before else (*others, after)
+    siblings = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
+    filters = charge.filters if after == before else (*siblings, after)
     return _write_filters(work, charge, filters, cascade=value_or(request.cascade_updates, False)), after
 
 
@@ -192,8 +192,8 @@ def delete_filter(
 ) -> tuple[Charge, ChargeFilter]:
     """Remove a filter from a charge. Raises `NotFound`."""
     charge, removed = get_filter(work, code, charge_code, filter_id)
-    left = [charge_filter for charge_filter in charge.filters if charge_filter.id != removed.id]
-    return _write_filters(work, charge, left, cascade=_wanted(options)), removed
+    remaining = [charge_filter for charge_filter in charge.filters if charge_filter.id != removed.id]
+    return _write_filters(work, charge, remaining, cascade=_wanted(options)), removed
 
 
 def list_fixed_charges(reader: Reader, code: str, paging: Paging) -> Page[FixedCharge]:

@@ -132,8 +132,8 @@ def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
 
 def refuse_taken_code(reader: Reader, plan: Plan) -> None:
     """Raises `Invalid` if another catalog plan has the plan's code."""
-    other = reader.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
-    if other is not None and other.id != plan.id:
+    holder = reader.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
+    if holder is not None and holder.id != plan.id:
         raise Invalid(code="value_already_exist")
 
 

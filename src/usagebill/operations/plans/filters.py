@@ -91,20 +91,20 @@ def merged_filters(
     A filter with the values of an existing one replaces its name and properties as a whole; others are new. Existing
     ones that are not sent are removed. Raises `Invalid`.
     """
-    wanted = tuple(sent)
-    for position, request in enumerate(wanted):
+    items = tuple(sent)
+    for position, request in enumerate(items):
         with placed(f"filters[{position}]"):
             sent_values(request)
-    left: dict[Hashable, deque[ChargeFilter]] = {}
+    unmatched: dict[Hashable, deque[ChargeFilter]] = {}
     for charge_filter in charge.filters:
-        left.setdefault(identity(charge_filter.values), deque()).append(charge_filter)
+        unmatched.setdefault(identity(charge_filter.values), deque()).append(charge_filter)
     merged = []
-    for request in wanted:
+    for request in items:
         fresh = new_filter(reader, charge, request)
-        alike = left.get(identity(fresh.values))
+        alike = unmatched.get(identity(fresh.values))
         if alike:
-            known = alike.popleft()
-            fresh = replace(fresh, id=known.id, created_at=known.created_at)
+            existing = alike.popleft()
+            fresh = replace(fresh, id=existing.id, created_at=existing.created_at)
         merged.append(fresh)
     check_number_of_filters(merged)
     for position, charge_filter in enumerate(merged):

@@ -49,6 +49,6 @@ def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
     plan = plan_by_code(work, code)
     if plan.metadata is None:
         raise NotFound("metadata", key)
-    left = {name: value for name, value in plan.metadata.items() if name != key}
-    work.tx.replace(replace(plan, metadata=left, updated_at=work.now))
-    return left
+    remaining = {name: value for name, value in plan.metadata.items() if name != key}
+    work.tx.replace(replace(plan, metadata=remaining, updated_at=work.now))
+    return remaining

@@ -46,8 +46,8 @@ class Overridden:
 def is_units_only(request: PlanOverridesInput) -> bool:
     """Whether only units of fixed charges are sent, which does not require an override."""
     items = value_or(request.fixed_charges, ())
-    others = {name for name, value in changes(request).items() if value is not None} - {"fixed_charges"}
-    return bool(items) and not others and all(set(changes(item)) <= _UNITS_ONLY for item in items)
+    other_fields = {name for name, value in changes(request).items() if value is not None} - {"fixed_charges"}
+    return bool(items) and not other_fields and all(set(changes(item)) <= _UNITS_ONLY for item in items)
 
 
 def apply_overrides(

@@ -88,15 +88,15 @@ def _is_listed(items: object) -> bool:
     return is_given(items) and items is not None
 
 
-def _metric(reader: Reader, request: ChargeInput, known: Mapping[str, Charge]) -> BillableMetric:
-    existing = known.get(request.id) if request.id else None
+def _metric(reader: Reader, request: ChargeInput, by_id: Mapping[str, Charge]) -> BillableMetric:
+    existing = by_id.get(request.id) if request.id else None
     return (
         metric_of(reader, existing) if existing and not request.billable_metric_id else metric_of_item(reader, request)
     )
 
 
-def _add_on(reader: Reader, request: FixedChargeInput, known: Mapping[str, FixedCharge]) -> AddOn | None:
-    return None if request.id and request.id in known else add_on_of_item(reader, request)
+def _add_on(reader: Reader, request: FixedChargeInput, by_id: Mapping[str, FixedCharge]) -> AddOn | None:
+    return None if request.id and request.id in by_id else add_on_of_item(reader, request)
 
 
 def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) -> Plan:

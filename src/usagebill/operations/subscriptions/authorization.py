@@ -63,7 +63,7 @@ def authorize(work: Work, subscription: Subscription, sent: AuthorizationInput) 
     The hold is released at once, by a job that is stored before Stripe is asked, so that a crash leaves no hold behind.
     Raises `StripeRequired`, `Invalid` without a method, and `AuthorizationRefused`.
     """
-    wanted = check_authorization(sent)
+    amount = check_authorization(sent)
     customer = customer_of(work, subscription)
     connection = payment_connection_of(work, customer)
     if connection is None or not connection.traits.authorizes:
@@ -72,9 +72,9 @@ def authorize(work: Work, subscription: Subscription, sent: AuthorizationInput) 
         raise Invalid(payment_method_id=NO_METHOD)
     request = Authorize(
         key=authorization_key(customer.id, work.actor.request_id or work.new_id()),
-        amount_cents=wanted.cents,
-        currency=wanted.currency,
-        payer=payer_of(work, customer, connection, wanted.currency),
+        amount_cents=amount.cents,
+        currency=amount.currency,
+        payer=payer_of(work, customer, connection, amount.currency),
         metadata={"svc_customer_id": customer.id, "svc_organization_id": customer.organization_id},
         provider_method_id=_method_id(work, subscription, customer),
     )
@@ -85,19 +85,19 @@ def authorize(work: Work, subscription: Subscription, sent: AuthorizationInput) 
         provider_customer_id=customer.provider_customer_id,
         since=work.now,
     )
-    asked = work.asked(
+    outcome = work.asked(
         authorization_question(customer.id),
         connection,
         request,
         first=lambda earlier: earlier.schedule(release, earlier.now + RELEASE_AFTER),
     )
-    assert isinstance(asked.request, Authorize)
-    if isinstance(asked.answer, ProviderFailure):
-        raise _refusal(connection, asked.answer)
-    assert isinstance(asked.answer, Authorized)
-    if asked.answer.status not in HELD:
-        raise _refusal(connection, _not_held(asked.answer))
-    held = replace(release, subject_id=asked.request.key, provider_payment_id=asked.answer.provider_payment_id)
+    assert isinstance(outcome.request, Authorize)
+    if isinstance(outcome.answer, ProviderFailure):
+        raise _refusal(connection, outcome.answer)
+    assert isinstance(outcome.answer, Authorized)
+    if outcome.answer.status not in HELD:
+        raise _refusal(connection, _not_held(outcome.answer))
+    held = replace(release, subject_id=outcome.request.key, provider_payment_id=outcome.answer.provider_payment_id)
     work.cancel(held)
     work.schedule(held, work.now)
 

@@ -50,8 +50,8 @@ def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> lis
 
 def get_of_status(reader: Reader, external_id: str, status: object = None) -> Subscription:
     """The subscription with this external id and status (by default active). Raises `NotFound`."""
-    wanted = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
-    by_external_id = find_by_external_id(reader, external_id, wanted)
+    wanted_status = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
+    by_external_id = find_by_external_id(reader, external_id, wanted_status)
     if not by_external_id:
         raise NotFound("subscription", external_id)
     return by_external_id[0]

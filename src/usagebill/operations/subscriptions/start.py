@@ -51,8 +51,8 @@ def note_units(work: Work, contract: Contract) -> None:
     if subscription.started_at is None:
         return
     day = local_date(subscription.started_at, zone)
-    known: Sequence[FixedChargeUnits] = work.tx.find(FixedChargeUnits, eq("subscription_id", subscription.id))
-    begun = {entry.fixed_charge_id for entry in known if local_date(entry.effective_at, zone) == day}
+    entries: Sequence[FixedChargeUnits] = work.tx.find(FixedChargeUnits, eq("subscription_id", subscription.id))
+    begun = {entry.fixed_charge_id for entry in entries if local_date(entry.effective_at, zone) == day}
     for charge in plan_definition(work, subscription.plan_id, contract.plan).fixed_charges:
         if charge.id not in begun:
             work.tx.insert(
@@ -115,4 +115,4 @@ def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
         eq("on_termination_invoice", TerminationInvoice.GENERATE),
         present("terminated_at"),
     )
-    return [other.terminated_at for other in ended if other.terminated_at is not None]
+    return [subscription.terminated_at for subscription in ended if subscription.terminated_at is not None]

@@ -133,9 +133,9 @@ def _metric_ids(reader: Reader, sent: Maybe[AppliesToInput]) -> tuple[str, ...] 
 
 def metric_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...] | None:
     """The ids of the metrics with these codes, without repeats; None if one of them is unknown."""
-    wanted = tuple(dict.fromkeys(codes))
-    ids = {metric.code: metric.id for metric in reader.tx.find(BillableMetric, within("code", wanted))}
-    return tuple(ids[code] for code in wanted) if len(ids) == len(wanted) else None
+    unique_codes = tuple(dict.fromkeys(codes))
+    ids = {metric.code: metric.id for metric in reader.tx.find(BillableMetric, within("code", unique_codes))}
+    return tuple(ids[code] for code in unique_codes) if len(ids) == len(unique_codes) else None
 
 
 def _drafted(work: Work, customer: Customer | None, request: WalletInput, metric_ids: tuple[str, ...]) -> Wallet:
@@ -185,10 +185,10 @@ def entity_by_code(reader: Reader, code: str) -> BillingEntity:
 
 def is_code_taken(reader: Reader, wallet: Wallet) -> bool:
     """Whether another active wallet of the customer has the wallet's code."""
-    others = reader.tx.find(
+    holders = reader.tx.find(
         Wallet, eq("customer_id", wallet.customer_id), eq("status", WalletStatus.ACTIVE), eq("code", wallet.code)
     )
-    return any(other.id != wallet.id for other in others)
+    return any(holder.id != wallet.id for holder in holders)
 
 
 def _free_code(reader: Reader, wallet: Wallet) -> str:

@@ -34,7 +34,7 @@ def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
 
     The invoice of purchased ones follows right after. Raises `Invalid` if they break the limits of the wallet.
     """
-    made: list[WalletTransaction] = []
+    transactions: list[WalletTransaction] = []
     paid_cents, paid_credits = whole_cent_credits(order.paid, wallet.rate_amount, wallet.currency)
     if paid_cents > 0:
         problem = None if order.ignore_limits else limit_code(wallet, order.paid)
@@ -43,17 +43,17 @@ def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
         purchase = new_transaction(
             wallet, order, TransactionKind.PURCHASED, paid_cents, paid_credits, id=work.new_id(), now=work.now
         )
-        made.append(keep(work, replace(purchase, payment_method=order.payment_method)))
-        tell_transaction(work, "wallet_transaction.created", made[-1])
+        transactions.append(keep(work, replace(purchase, payment_method=order.payment_method)))
+        tell_transaction(work, "wallet_transaction.created", transactions[-1])
         work.schedule(InvoiceTopUp(customer_id=wallet.customer_id, wallet_transaction_id=purchase.id), work.now)
     granted_cents, granted_credits = whole_cent_credits(order.granted, wallet.rate_amount, wallet.currency)
     if granted_cents > 0:
         grant = new_transaction(
             wallet, order, TransactionKind.GRANTED, granted_cents, granted_credits, id=work.new_id(), now=work.now
         )
-        made.append(keep(work, grant))
+        transactions.append(keep(work, grant))
         bring_in(work, grant)
-    return made
+    return transactions
 
 
 def queue_top_up(work: Work, wallet: Wallet, order: TopUp, due_at: datetime) -> None:

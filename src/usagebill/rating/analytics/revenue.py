@@ -131,9 +131,9 @@ def invoiced_usage(reader: Reader, options: AnalyticsFilters) -> list[InvoicedUs
     on_invoice = related(
         Invoice, "invoice_id", missing("payment_dispute_lost_at"), eq("self_billed", False), *scope.of_invoice()
     )
-    wanted = eq("fee_type", FeeType.CHARGE), *scope.of_record(entity=None), on_invoice
+    conditions = eq("fee_type", FeeType.CHARGE), *scope.of_record(entity=None), on_invoice
     rows = []
-    for group in reader.tx.grouped(Fee, keys, ["amount_cents", "precise_coupons_amount_cents"], *wanted):
+    for group in reader.tx.grouped(Fee, keys, ["amount_cents", "precise_coupons_amount_cents"], *conditions):
         month = scope.month(group.key[0])
         if month is not None:
             rows.append(

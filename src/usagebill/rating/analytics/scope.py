@@ -67,10 +67,10 @@ def scope_of(reader: Reader, options: AnalyticsFilters) -> Scope:
     """The scope of the request. Raises `Invalid` for a number of months below zero."""
     last = month_of(reader.now.astimezone(UTC).date())
     months = months_between(reader.organization.created_at.astimezone(UTC).date(), last)
-    wanted = value_or(options.months, len(months))
-    if not limits.MONTHS.holds(wanted):
+    count = value_or(options.months, len(months))
+    if not limits.MONTHS.holds(count):
         raise Invalid(months="value_is_out_of_range")
-    months = months[-max(wanted, 1) :]
+    months = months[-max(count, 1) :]
     customer_ids = None
     if options.external_customer_id:
         named = reader.tx.find(Customer, eq("external_id", options.external_customer_id), deleted=True)

@@ -173,10 +173,10 @@ def usage(reader: Reader, options: UsageFilters) -> list[UsageOfMetric]:
     """
     result = _Usage(_periods(reader, options))
     metrics = {metric.id: metric for metric in reader.tx.find(BillableMetric, *_of_metric(options), deleted=True)}
-    wanted = frozenset(metrics)
-    _count_billed(reader, options, wanted, result)
-    _count_in_advance(reader, options, wanted, result)
-    _count_running(reader, options, wanted, result)
+    metric_ids = frozenset(metrics)
+    _count_billed(reader, options, metric_ids, result)
+    _count_in_advance(reader, options, metric_ids, result)
+    _count_running(reader, options, metric_ids, result)
     rows = [
         UsageOfMetric(
             start=period.start,
@@ -448,8 +448,8 @@ def _quiet(
     codes = sorted({metric.code for _, metric in charged})
     external_id = subscription.external_id
     for code in codes:
-        asked = EventQuery(code=code, external_subscription_id=external_id, earliest=instants[0], latest=instants[-1])
-        if reader.tx.events.size(asked, at_most=_MOST_COUNTED) >= _MOST_COUNTED:
+        query = EventQuery(code=code, external_subscription_id=external_id, earliest=instants[0], latest=instants[-1])
+        if reader.tx.events.size(query, at_most=_MOST_COUNTED) >= _MOST_COUNTED:
             return loud
     steps = list(pairwise(instants))
     ranges = [

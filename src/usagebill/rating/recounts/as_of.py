@@ -102,12 +102,12 @@ def has_moved(reader: Reader, period: BillingPeriod) -> bool:
 
 def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) -> bool:
     """Whether another subscription of the same id has begun since `at`, right where this one ends or begins."""
-    others = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
+    subscriptions = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     return any(
-        other.id != subscription.id
-        and other.created_at >= at
-        and share_second(subscription.terminated_at, other.started_at)
-        for other in others
+        follower.id != subscription.id
+        and follower.created_at >= at
+        and share_second(subscription.terminated_at, follower.started_at)
+        for follower in subscriptions
     )
 
 
@@ -120,7 +120,7 @@ def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | No
 def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:
     """Whether other invoices or fees of the customer have changed since `at`."""
     of_customer = eq("customer_id", invoice.customer_id)
-    others = reader.tx.find(Invoice, of_customer, ne("id", invoice.id), at_most("created_at", at))
-    if any(is_changed_beside(other, invoice, at) for other in others):
+    invoices = reader.tx.find(Invoice, of_customer, ne("id", invoice.id), at_most("created_at", at))
+    if any(is_changed_beside(other, invoice, at) for other in invoices):
         return True
     return reader.tx.first(Fee, of_customer, at_least("deleted_at", at), deleted=True) is not None
