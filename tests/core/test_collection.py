@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.core.builders import invoice, parties
 
-from usagebill.core.collection import FIRST_ATTEMPT_DELAY, first_charge_delay, is_collected_on_issue
+from usagebill.core.collection import FIRST_ATTEMPT_DELAY, first_charge_delay, is_collected_on_issue, is_open_to_payment
 
 LINKED = {"payment_connection_id": "connection"}
 
@@ -42,3 +42,18 @@ def test_only_the_first_charge_waits_for_a_customer_who_may_pay_on_a_page(
 ) -> None:
     waiting = invoice(payment_attempts=attempts)
     assert first_charge_delay(waiting, is_urgent=is_urgent, has_pages=has_pages) == delay
+
+
+@pytest.mark.parametrize(
+    ("status", "payment_status", "is_open"),
+    [
+        ("finalized", "pending", True),
+        ("finalized", "failed", True),
+        ("open", "pending", True),
+        ("finalized", "succeeded", False),
+        ("draft", "pending", False),
+        ("voided", "pending", False),
+    ],
+)
+def test_an_issued_unpaid_invoice_is_open_to_payment(status: str, payment_status: str, is_open: bool) -> None:
+    assert is_open_to_payment(invoice(status=status, payment_status=payment_status)) is is_open

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.builders import invoice
+from tests.core.builders import invoice, note
 
 from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.content import Content, Party
@@ -17,6 +17,7 @@ from usagebill.core.emails import (
     addresses,
     email_texts,
     file_name,
+    gives_nothing,
     is_sent_on_issue,
     list_problems,
     message_id,
@@ -153,3 +154,21 @@ def test_every_language_says_all_of_it(locale: str) -> None:
 )
 def test_invoices_that_ask_for_nothing_are_not_sent(invoice_type: str, cents: int, is_sent: bool) -> None:
     assert is_sent_on_issue(invoice(invoice_type=invoice_type, fees_amount_cents=cents)) is is_sent
+
+
+@pytest.mark.parametrize(
+    ("credit_status", "refund_cents", "offset_cents", "nothing"),
+    [
+        ("available", 0, 0, False),
+        ("voided", 0, 0, True),
+        ("voided", 1, 0, False),
+        ("voided", 0, 1, False),
+    ],
+)
+def test_a_voided_note_that_gave_credit_only_gives_nothing(
+    credit_status: str, refund_cents: int, offset_cents: int, nothing: bool
+) -> None:
+    voided = note(
+        "note", 0, credit_status=credit_status, refund_amount_cents=refund_cents, offset_amount_cents=offset_cents
+    )
+    assert gives_nothing(voided) is nothing

@@ -10,7 +10,14 @@ from tests.core.builders import NOW, invoice, note
 
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.payment_receipts import remaining_cents
-from usagebill.core.payments import Payment, is_refund_due, money_back_word, payment_event, refunded_payment
+from usagebill.core.payments import (
+    Payment,
+    is_refund_due,
+    is_under_way,
+    money_back_word,
+    payment_event,
+    refunded_payment,
+)
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 
@@ -119,3 +126,18 @@ def test_a_refund_is_paid_back_once_and_not_after_a_lost_dispute(
     refunding = note("note", 0, refund_amount_cents=refund_cents, refund_status=refund_status)
     credited = invoice(payment_dispute_lost_at=NOW if is_disputed else None)
     assert is_refund_due(refunding, credited) is is_due
+
+
+@pytest.mark.parametrize(
+    ("status", "unanswered", "moves_money"),
+    [
+        (ChargeStatus.PROCESSING, False, True),
+        (ChargeStatus.PENDING, True, True),
+        (ChargeStatus.PENDING, False, False),
+        (ChargeStatus.FAILED, False, False),
+    ],
+)
+def test_a_charge_is_under_way_while_its_provider_has_it_or_has_not_answered(
+    status: ChargeStatus, unanswered: bool, moves_money: bool
+) -> None:
+    assert is_under_way(payment(payment_status=status, unanswered=unanswered)) is moves_money

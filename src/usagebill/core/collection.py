@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from usagebill.core.customers import Customer
-from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, VISIBLE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.life_cycle import NOT_COLLECTABLE, NOT_TO_BE_PAID, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import PaymentMethodChoice
@@ -27,6 +27,7 @@ __all__ = [
     "first_charge_delay",
     "first_email",
     "is_collected_on_issue",
+    "is_open_to_payment",
     "retry_delay",
 ]
 
@@ -175,3 +176,8 @@ def display_name(customer: Customer) -> str | None:
 def first_email(addresses: str | None) -> str | None:
     """The first of several comma-separated addresses."""
     return (addresses or "").split(",")[0].strip() or None
+
+
+def is_open_to_payment(invoice: Invoice) -> bool:
+    """Whether an invoice may still be collected on request: it is no draft, not voided and not paid."""
+    return invoice.status not in NOT_COLLECTABLE and invoice.payment_status != PaymentStatus.SUCCEEDED

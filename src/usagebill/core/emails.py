@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from usagebill.core.contacts import is_email, normalized_email
+from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import Words
@@ -28,6 +29,7 @@ __all__ = [
     "addresses",
     "email_texts",
     "file_name",
+    "gives_nothing",
     "is_sent_on_issue",
     "list_problems",
     "message_id",
@@ -229,3 +231,8 @@ def _listed(words: Words, invoices: Sequence[OverdueInvoice]) -> str:
 def is_sent_on_issue(invoice: Invoice) -> bool:
     """Whether an issued invoice is worth an e-mail: not if its fees are zero, or were already paid one by one."""
     return invoice.invoice_type != InvoiceType.ADVANCE_CHARGES and invoice.fees_amount_cents != 0
+
+
+def gives_nothing(note: CreditNote) -> bool:
+    """Whether a note gave credit only and has been voided, like the remainder of a voided invoice: no e-mail is due."""
+    return note.credit_status == CreditStatus.VOIDED and note.refund_amount_cents + note.offset_amount_cents == 0

@@ -29,6 +29,7 @@ __all__ = [
     "RefundAttempt",
     "SurplusBack",
     "is_refund_due",
+    "is_under_way",
     "money_back_word",
     "payment_by_hand",
     "payment_errors",
@@ -286,3 +287,8 @@ def is_refund_due(note: CreditNote, invoice: Invoice) -> bool:
     """Whether the note's refund is still to be paid back: never for an invoice whose dispute the customer won."""
     is_open = note.refund_amount_cents > 0 and note.refund_status != PaymentStatus.SUCCEEDED
     return is_open and invoice.payment_dispute_lost_at is None
+
+
+def is_under_way(payment: Payment) -> bool:
+    """Whether a live charge may be moving money: its provider has not answered, or is processing it."""
+    return payment.unanswered or payment.payment_status == ChargeStatus.PROCESSING

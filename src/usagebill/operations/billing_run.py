@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from usagebill.core.contracts import Contract
-from usagebill.core.days import local_date
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.periods import opens_interval
 from usagebill.core.sharing import sharing
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
@@ -65,7 +63,5 @@ def _grouped(contracts: Iterable[Contract]) -> list[list[Entry]]:
 def _gives_way(reader: Reader, contract: Contract) -> bool:
     """Whether a scheduled downgrade replaces the subscription now, because its interval is over."""
     following = successor_of(reader, contract.subscription)
-    if following is None or following.status != SubscriptionStatus.PENDING:
-        return False
-    periods = contract.cycle()
-    return opens_interval(periods, local_date(reader.now, periods.tz))
+    is_scheduled = following is not None and following.status == SubscriptionStatus.PENDING
+    return is_scheduled and contract.opens_interval_at(reader.now)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import LIVE, Payment
+from usagebill.core.payments import LIVE, Payment, is_under_way
 from usagebill.core.provider_requests import PayableType
-from usagebill.core.statuses import ChargeStatus
 from usagebill.storage.conditions import any_of, asc, eq, present, within
 from usagebill.work import Reader
 
@@ -63,8 +62,7 @@ def charge_beside(reader: Reader, payable_type: PayableType, payable_id: str) ->
         return None
     either = any_of(within("invoice_id", invoices), within("payment_request_id", requests))
     live = reader.tx.find(Payment, either, present("connection_id"), within("payment_status", LIVE))
-    under_way = (payment for payment in live if payment.unanswered or payment.payment_status == ChargeStatus.PROCESSING)
-    return next(under_way, None)
+    return next((payment for payment in live if is_under_way(payment)), None)
 
 
 def requests_of_invoice(reader: Reader, invoice_id: str) -> list[PaymentRequest]:

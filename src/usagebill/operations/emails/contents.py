@@ -6,14 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.words import words_of
-from usagebill.core.emails import Attachment, Email, EmailSubject, addresses, email_texts, file_name, one_line
+from usagebill.core.emails import (
+    Attachment,
+    Email,
+    EmailSubject,
+    addresses,
+    email_texts,
+    file_name,
+    gives_nothing,
+    one_line,
+)
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
@@ -54,7 +63,7 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
     subject = _subject(work, task)
     if subject is None or not _still_stands(subject):
         return Unsent(reason="it is finalized no more")
-    if not task.asked and isinstance(subject, CreditNote) and _gives_nothing(subject):
+    if not task.asked and isinstance(subject, CreditNote) and gives_nothing(subject):
         return Unsent(reason="what it gave was voided")
     entity = entity_of_subject(work, subject)
     sender = sender_of(work, entity)
@@ -129,12 +138,6 @@ def _files(work: Work, subject: Documented) -> dict[str, bytes]:
         if invoice.status == InvoiceStatus.FINALIZED:
             files[file_name("invoice", invoice.number)] = invoice_pdf(work, invoice.id)
     return files
-
-
-def _gives_nothing(note: CreditNote) -> bool:
-    """Whether a note gave credit only and has been voided, like the remainder of a voided invoice."""
-    beside_credit = note.refund_amount_cents + note.offset_amount_cents
-    return note.credit_status == CreditStatus.VOIDED and beside_credit == 0
 
 
 def note_reached(work: Work, job: Job, task: SendEmail, reached: Sequence[str]) -> None:

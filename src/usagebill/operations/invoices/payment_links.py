@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from usagebill.core.collection import is_open_to_payment
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed
-from usagebill.core.invoices.life_cycle import NOT_COLLECTABLE
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_requests import PayableType
-from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.operations.payables import find_payable
 from usagebill.operations.payment_orders import order_payment
@@ -37,7 +36,7 @@ def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
     Raises `NotFound`, and `NotAllowed` for a draft, voided or paid invoice, and while a charge is under way.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
+    if not is_open_to_payment(invoice):
         raise NotAllowed("invalid_status", f"{invoice.status}, its payment {invoice.payment_status}")
     if not invoice.ready_for_payment_processing:
         raise NotAllowed("payment_processor_is_currently_handling_payment")
@@ -66,7 +65,7 @@ def page_of_invoice(work: Work, invoice: Invoice) -> PaymentPage:
         raise Invalid(base="no_linked_payment_provider")
     if customer.payment_provider == "gocardless":
         raise Invalid(base="invalid_payment_provider")
-    if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
+    if not is_open_to_payment(invoice):
         raise Invalid(base="invalid_invoice_status_or_payment_status")
     collectable = find_payable(work, PayableType.INVOICE, invoice.id)
     if collectable is None or collectable.due_cents == 0:
