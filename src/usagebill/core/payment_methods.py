@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["BY_HAND", "PaidBy", "PaymentMethodChoice", "chosen_method", "first_named", "is_payment_method"]
+__all__ = [
+    "BY_HAND",
+    "STRIPE_TYPES",
+    "PaidBy",
+    "PaymentMethodChoice",
+    "are_valid_types",
+    "chosen_method",
+    "first_named",
+    "is_payment_method",
+    "types_need_set_up",
+]
 
 
 class PaidBy(StrEnum):
@@ -66,3 +76,29 @@ def first_named(choices: Iterable[PaymentMethodChoice | None]) -> PaymentMethodC
     """The first choice that names a method or payment by hand; None if all leave it to the customer's default."""
     named = (choice for choice in choices if choice is not None and (choice.is_by_hand or choice.id is not None))
     return next(named, None)
+
+
+# The method types of Stripe, and those that the customer does not have to set up.
+STRIPE_TYPES = (
+    "card",
+    "sepa_debit",
+    "us_bank_account",
+    "bacs_debit",
+    "link",
+    "boleto",
+    "crypto",
+    "customer_balance",
+)
+_WITHOUT_SET_UP = ("crypto", "customer_balance")
+
+
+def are_valid_types(types: Iterable[str]) -> bool:
+    """Whether a customer at Stripe may have these method types: a balance only alone, a link only beside cards."""
+    chosen = set(types)
+    is_alone = "customer_balance" not in chosen or len(chosen) == 1
+    return chosen <= set(STRIPE_TYPES) and is_alone and ("link" not in chosen or "card" in chosen)
+
+
+def types_need_set_up(types: Iterable[str]) -> bool:
+    """Whether a customer at Stripe with these method types (by default cards) has one to set up on a page."""
+    return any(type not in _WITHOUT_SET_UP for type in tuple(types) or ("card",))

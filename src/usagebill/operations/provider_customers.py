@@ -7,6 +7,7 @@ from functools import partial
 
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
+from usagebill.core.payment_methods import are_valid_types, types_need_set_up
 from usagebill.core.payment_providers import KINDS, PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
@@ -20,19 +21,6 @@ from usagebill.views.payment_providers import customer_error_view
 from usagebill.work import Reader, Work
 
 __all__ = ["ProviderLinkInput", "ask_setup", "follow_link", "linked", "tell_created", "tell_error"]
-
-# The method types of Stripe, and those that the customer does not have to set up.
-STRIPE_METHODS = (
-    "card",
-    "sepa_debit",
-    "us_bank_account",
-    "bacs_debit",
-    "link",
-    "boleto",
-    "crypto",
-    "customer_balance",
-)
-_NO_SET_UP = ("crypto", "customer_balance")
 
 
 @Input
@@ -48,9 +36,7 @@ class ProviderLinkInput:
 
 def needs_set_up(customer: Customer) -> bool:
     """Whether the customer has to set up a method on a page before it can be charged."""
-    return customer.payment_provider != "stripe" or any(
-        method not in _NO_SET_UP for method in customer.provider_payment_methods or ("card",)
-    )
+    return customer.payment_provider != "stripe" or types_need_set_up(customer.provider_payment_methods)
 
 
 def linked(reader: Reader, before: Customer | None, customer: Customer, sent: ProviderLinkInput) -> Customer:
@@ -62,13 +48,13 @@ def linked(reader: Reader, before: Customer | None, customer: Customer, sent: Pr
     if not is_given(sent.payment_provider):
         return _changed(customer, sent) if customer.payment_connection_id is not None else customer
     kind = value_or(sent.payment_provider, None)
-    synced, theirs = bool(value_or(sent.sync_with_provider, False)), value_or(sent.provider_customer_id, None)
+    synced, provider_id = bool(value_or(sent.sync_with_provider, False)), value_or(sent.provider_customer_id, None)
     if not kind:
         return unlinked(customer)
     same = before is not None and before.payment_provider == kind
     if same and (not sent.payment_provider_code or sent.payment_provider_code == customer.payment_provider_code):
         return _changed(customer, sent)
-    if not synced and not theirs:
+    if not synced and not provider_id:
         # The customer's id there is unknown.
         return customer if before is None or kind in KINDS else unlinked(customer)
     connection = named_connection(reader, kind, value_or(sent.payment_provider_code, None))
@@ -89,16 +75,10 @@ def _changed(customer: Customer, sent: ProviderLinkInput) -> Customer:
         customer = replace(customer, sync_with_provider=value_or(sent.sync_with_provider, None))
     methods = value_or(sent.provider_payment_methods, None)
     if methods and customer.payment_provider == "stripe":
-        _check_methods(methods)
+        if not are_valid_types(methods):
+            raise Invalid(provider_payment_methods="value_is_invalid")
         customer = replace(customer, provider_payment_methods=tuple(dict.fromkeys(methods)))
     return customer
-
-
-def _check_methods(methods: tuple[str, ...]) -> None:
-    known = all(method in STRIPE_METHODS for method in methods)
-    alone = "customer_balance" not in methods or len(set(methods)) == 1
-    if not known or not alone or ("link" in methods and "card" not in methods):
-        raise Invalid(provider_payment_methods="value_is_invalid")
 
 
 _TOLD = (

@@ -31,7 +31,7 @@ from usagebill.core.payment_notices import (
     why_not_recorded,
 )
 from usagebill.core.payment_providers import PaymentConnection
-from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import LIVE, NoticeStatus, Payment, PaymentMethod, ProviderNotice, RefundAttempt
 from usagebill.core.provider_requests import (
     AccountReady,
@@ -252,7 +252,7 @@ def _settle(work: Work, collectable: Collectable, payment: Payment) -> None:
 
 def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> bool:
     """Whether another charge of the payable is under way, or will follow one that had to be confirmed."""
-    if work.tx.jobs.waiting("collect_payment", collectable.id) is not None:
+    if work.tx.jobs.waiting(CollectPayment.kind, collectable.id) is not None:
         return True
     payments = work.tx.find(Payment, eq(collectable.column, collectable.id))
     return any(

@@ -34,7 +34,7 @@ def applicable_campaign(reader: Reader, customer: Customer) -> DunningCampaign |
 
 
 def progress_of(reader: Reader, customer_id: str) -> DunningProgress | None:
-    """How often campaigns have asked the customer to pay; None if never."""
+    """The customer's dunning progress: its attempts by currency; None before the first."""
     return reader.tx.first(DunningProgress, eq("customer_id", customer_id))
 
 

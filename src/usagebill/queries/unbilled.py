@@ -122,7 +122,7 @@ def _closings(reader: Reader, subscription: Subscription) -> tuple[Closing, ...]
 
 
 def _counted_at(reader: Reader, invoice: Invoice) -> datetime:
-    """What the invoice counts had been received by then."""
+    """The instant by which the events that the invoice counts had been received."""
     if invoice.tax_status is not None:
         # It waited for its taxes after it had been counted.
         fee = reader.tx.first(Fee, eq("invoice_id", invoice.id), order=[desc("created_at")], deleted=True)

@@ -396,7 +396,7 @@ def _read_usages(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Start:
-    """Where the usage of a part starts: its levels and, for usage so far, what was billed in advance, by group."""
+    """The starting point of a part's usage, by group: levels and, for usage so far, rows of the ledger in advance."""
 
     part: ChargePart
     keys: tuple[str, ...]

@@ -69,6 +69,6 @@ def units_changed(
     )
     for subscription in living:
         for fixed_charges, immediately in groups:
-            theirs = [charge for charge in fixed_charges if charge.id not in subscription.fixed_charge_units]
-            if theirs:
-                units_of_subscription_changed(work, plan, subscription, theirs, immediately=immediately)
+            inherited = [charge for charge in fixed_charges if charge.id not in subscription.fixed_charge_units]
+            if inherited:
+                units_of_subscription_changed(work, plan, subscription, inherited, immediately=immediately)

@@ -42,7 +42,7 @@ class EventBilling:
 
 
 def event_billing(reader: Reader, subscription: Subscription, at: datetime) -> EventBilling:
-    """How an event at `at` is billed, for a subscription that has started."""
+    """The contract, plan and charges period that bill an event at `at`; the subscription must have started."""
     contract = contract_of(reader, subscription)
     periods = cycle_at(contract, at)
     boundaries = running_boundaries(reader, contract, periods, at)
