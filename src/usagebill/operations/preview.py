@@ -31,7 +31,11 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, Invoi
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start
 from usagebill.core.periods.calendar import BillingTime
-from usagebill.core.periods.schedule import ending_at_instant, next_close, trial_end_run
+from usagebill.core.periods.schedule import (
+    end_before_run,
+    next_close,
+    trial_end_before_run,
+)
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import preview_problem
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
@@ -227,9 +231,7 @@ def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:
     if subscription.ending_at is None:
         return None
     zone = zone_of(work, customer_of(work, subscription))
-    if local_date(subscription.ending_at, zone) > local_date(_next_run(work, subscription), zone):
-        return None
-    return max(ending_at_instant(subscription.ending_at, zone), work.now)
+    return end_before_run(subscription.ending_at, _next_run(work, subscription), work.now, zone)
 
 
 def _trial_end_before(work: Work, subscription: Subscription, run: datetime) -> datetime | None:
@@ -238,8 +240,7 @@ def _trial_end_before(work: Work, subscription: Subscription, run: datetime) -> 
     ends_at = end_of_trial(work, subscription, plan.trial_period) if plan.pay_in_advance else None
     if ends_at is None or subscription.trial_ended_at is not None:
         return None
-    noticed = trial_end_run(max(ends_at, work.now))
-    return noticed if noticed < run else None
+    return trial_end_before_run(ends_at, run, work.now)
 
 
 def _made(work: Work, customer_id: str, act: Callable[[], object]) -> Invoice | None:

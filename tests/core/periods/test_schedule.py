@@ -15,6 +15,7 @@ from usagebill.core.periods.schedule import (
     activation_at,
     billing_days,
     draft_finalization_at,
+    end_before_run,
     ending_at_instant,
     gate_expiry_at,
     is_billing_day,
@@ -24,6 +25,7 @@ from usagebill.core.periods.schedule import (
     next_termination_alert,
     overdue_at,
     termination_alerts,
+    trial_end_before_run,
     trial_end_run,
 )
 
@@ -251,3 +253,50 @@ def test_billing_days_since_the_start(until: str, days: int) -> None:
 def test_which_period_closes_next(plan: str, started_at: str, now: str, billed_on: date | None, closes: str) -> None:
     of = cycle(plan, started_at)
     assert next_close(of, instant(now), billed_on=billed_on, known_since=of.started_at) == instant(closes)
+
+
+RUN = datetime(2024, 3, 1, 0, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ending_at", "now", "ends"),
+    [
+        # Before the run, and on its very day.
+        (
+            datetime(2024, 2, 20, 15, tzinfo=UTC),
+            datetime(2024, 2, 10, tzinfo=UTC),
+            datetime(2024, 2, 20, 0, 5, tzinfo=UTC),
+        ),
+        (
+            datetime(2024, 3, 1, 15, tzinfo=UTC),
+            datetime(2024, 2, 10, tzinfo=UTC),
+            datetime(2024, 3, 1, 0, 5, tzinfo=UTC),
+        ),
+        (datetime(2024, 3, 2, tzinfo=UTC), datetime(2024, 2, 10, tzinfo=UTC), None),
+        # Overdue: it ends now.
+        (datetime(2024, 2, 9, 15, tzinfo=UTC), datetime(2024, 2, 10, tzinfo=UTC), datetime(2024, 2, 10, tzinfo=UTC)),
+    ],
+)
+def test_an_end_by_the_day_of_the_next_run_comes_first(
+    ending_at: datetime, now: datetime, ends: datetime | None
+) -> None:
+    assert end_before_run(ending_at, RUN, now, UTC) == ends
+
+
+@pytest.mark.parametrize(
+    ("trial_end", "now", "billed_at"),
+    [
+        (
+            datetime(2024, 2, 20, 15, tzinfo=UTC),
+            datetime(2024, 2, 10, tzinfo=UTC),
+            datetime(2024, 2, 20, 15, 35, tzinfo=UTC),
+        ),
+        (datetime(2024, 2, 9, tzinfo=UTC), datetime(2024, 2, 10, tzinfo=UTC), datetime(2024, 2, 10, 0, 35, tzinfo=UTC)),
+        # The run of 00:10 precedes minute 35.
+        (datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 2, 10, tzinfo=UTC), None),
+    ],
+)
+def test_the_end_of_a_trial_is_billed_unless_a_run_comes_first(
+    trial_end: datetime, now: datetime, billed_at: datetime | None
+) -> None:
+    assert trial_end_before_run(trial_end, RUN, now) == billed_at

@@ -20,6 +20,7 @@ __all__ = [
     "change_follow_up_at",
     "draft_finalization_at",
     "dunning_run_at",
+    "end_before_run",
     "ending_at_instant",
     "gate_expiry_at",
     "is_billing_day",
@@ -31,6 +32,7 @@ __all__ = [
     "overdue_at",
     "run_is_past",
     "termination_alerts",
+    "trial_end_before_run",
     "trial_end_run",
 ]
 
@@ -154,6 +156,22 @@ def ending_at_instant(ending_at: datetime, tz: tzinfo) -> datetime:
 def trial_end_run(trial_end: datetime) -> datetime:
     """When the end of a trial is processed and billed: minute 35 at or after it."""
     return _hourly(trial_end, _TRIAL_END)
+
+
+def end_before_run(ending_at: datetime, run: datetime, now: datetime, tz: tzinfo) -> datetime | None:
+    """When a subscription ends instead of being billed by the next `run`, now at the earliest; None if it ends later.
+
+    An end on the local day of the run comes first.
+    """
+    if local_date(ending_at, tz) > local_date(run, tz):
+        return None
+    return max(ending_at_instant(ending_at, tz), now)
+
+
+def trial_end_before_run(trial_end: datetime, run: datetime, now: datetime) -> datetime | None:
+    """When the end of a trial is billed, now at the earliest; None if the next `run` comes first."""
+    noticed = trial_end_run(max(trial_end, now))
+    return noticed if noticed < run else None
 
 
 def draft_finalization_at(expected_finalization_date: date) -> datetime:
