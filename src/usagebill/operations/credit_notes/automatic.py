@@ -134,15 +134,17 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     reason, text = CreditNoteReason.OTHER, f"Credit note created due to voided invoice {invoice.id}"
     notes = []
     balance = balance_of(work, invoice)
-    wanted = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)
+    requested = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)
     whole = balance.worth(balance.creditable_items())
-    if wanted.total > 0:
-        shares = proportional_items(balance.creditable_cents_by_fee(), wanted.total, whole)
+    if requested.total > 0:
+        shares = proportional_items(balance.creditable_cents_by_fee(), requested.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
         notes.append(make(work, balance, items, requested, reason=reason, description=text, checked=True))
         balance = balance_of(work, invoice)
-    left = Parts(credit=balance.remainder.total_cents)
-    if round_cents(balance.creditable()) > 0 and left.total > 0:
+    remainder = Parts(credit=balance.remainder.total_cents)
+    if round_cents(balance.creditable()) > 0 and remainder.total > 0:
         creditable = balance.creditable_items()
-        made.append(make(work, balance, creditable, left, reason=reason, description=text, checked=True, void=True))
-    return made
+        notes.append(
+            make(work, balance, creditable, remainder, reason=reason, description=text, checked=True, void=True)
+        )
+    return notes
