@@ -34,6 +34,7 @@ __all__ = [
     "is_bounded",
     "multiply",
     "multiply_add",
+    "multiply_add_exactly",
     "multiply_exactly",
     "parse_decimal",
     "parse_json_fraction",
@@ -68,14 +69,15 @@ _ROUNDING = Context(prec=100_000, Emin=-999_999, Emax=999_999, traps=[InvalidOpe
 
 # The project's arithmetic, never a float's nor cut at the 28 digits of the default context: the exact `left + right`
 # and `left - right`; `left * right` and `left * right + addend` in the context above; and `left / right` with 100
-# significant digits, which raises `decimal.DivisionByZero` on a zero divisor. `multiply_exactly` is for sums of the
-# longest values, which may have more than 100 digits. Bound methods, as they price every unit
-# of usage.
+# significant digits, which raises `decimal.DivisionByZero` on a zero divisor. `multiply_exactly` and
+# `multiply_add_exactly` are for sums of the longest values, which may have more than 100 digits. Bound methods, as they
+# price every unit of usage.
 add = _SUMS.add
 subtract = _SUMS.subtract
 multiply = CONTEXT.multiply
 multiply_add = CONTEXT.fma
 multiply_exactly = _SUMS.multiply
+multiply_add_exactly = _SUMS.fma
 divide = CONTEXT.divide
 
 

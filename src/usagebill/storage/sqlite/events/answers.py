@@ -20,7 +20,7 @@ import msgspec
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import EventScope
-from usagebill.core.numbers import CONTEXT, ZERO, add, multiply
+from usagebill.core.numbers import CONTEXT, ZERO, add, multiply, multiply_add_exactly
 from usagebill.storage.event_queries import Arrival, Counted, CountedAs, EventQuery, Group
 from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.sqlite.events.rows import member_in
@@ -36,6 +36,7 @@ __all__ = [
     "places_sql",
     "prepare_numbers",
     "rows_sql",
+    "weights_sql",
 ]
 
 MILLION: Final = 1_000_000
@@ -57,17 +58,19 @@ class _ExactSum:
         return str(self._sum)
 
 
-class _ExactMoment:
-    """The sum of numbers, each times its instant in microseconds."""
+class _ExactWeights:
+    """The sum of numbers, and of each times its instant in microseconds: a JSON array of two texts."""
 
     def __init__(self) -> None:
-        self._sum = ZERO
+        self._change = self._moment = ZERO
 
     def step(self, text: str, at: int) -> None:
-        self._sum = add(self._sum, multiply(Decimal(text), Decimal(at)))
+        value = Decimal(text)
+        self._change = add(self._change, value)
+        self._moment = multiply_add_exactly(value, at, self._moment)
 
     def finalize(self) -> str:
-        return str(self._sum)
+        return f'["{self._change}","{self._moment}"]'
 
 
 class _ExactMax:
@@ -103,7 +106,7 @@ def prepare_numbers(connection: sqlite3.Connection) -> None:
     """Register the SQL functions of these queries on `connection`."""
     # The types of `sqlite3` know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
-    connection.create_aggregate("exact_moment", 2, _ExactMoment)  # type: ignore[arg-type]
+    connection.create_aggregate("exact_weights", 2, _ExactWeights)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
     connection.create_function("member_in", 2, member_in, deterministic=True)
     connection.create_function("exact_product", 2, _exact_product, deterministic=True)
@@ -378,13 +381,10 @@ class Selection:
         held_from = self._question.held_from
         return "timestamp" if held_from is None else f"max(timestamp, {microseconds(held_from)})"
 
-    def is_number(self, field: str | None) -> str:
-        """See `EventSql.is_number`."""
-        return self.query.is_number(field)
 
-    def number(self, field: str | None) -> str:
-        """See `EventSql.number`."""
-        return self.query.number(field)
+def weights_sql(aggregate: str) -> tuple[str, str]:
+    """The columns of the change and of the moment, both of one `exact_weights`, which SQLite computes once."""
+    return f"{aggregate} ->> 0", f"{aggregate} ->> 1"
 
 
 def places_sql(count: int) -> str:
@@ -563,12 +563,11 @@ def _unique_count(selection: Selection, field: str | None) -> dict[Group, Aggreg
 
 
 def _weighted_sum(selection: Selection, field: str | None) -> dict[Group, AggregateResult]:
-    number, is_number = selection.number(field), selection.is_number(field)
+    number, is_number = selection.query.number(field), selection.query.is_number(field)
     numbers = f"FILTER (WHERE {is_number})"
     by_group = selection.per_group(
         f"COUNT(*) {numbers}",
-        f"exact_sum({number}) {numbers}",
-        f"exact_moment({number}, {selection.held_at}) {numbers}",
+        *weights_sql(f"exact_weights({number}, {selection.held_at}) {numbers}"),
         f"MAX(timestamp) {numbers}",
         selection.amounts(is_number),
         counting=is_number,

@@ -20,6 +20,7 @@ from usagebill.storage.sqlite.events.answers import (
     Selection,
     from_millionths,
     places_sql,
+    weights_sql,
 )
 from usagebill.storage.sqlite.events.filter_positions import positions_of, positions_sql
 from usagebill.storage.sqlite.events.filter_values import counts_of
@@ -216,7 +217,7 @@ class Spread:
         counted = f" WHERE {counting}" if self._groups else ""
         in_order = " ORDER BY MIN(timestamp), MIN(sequence)" if self._groups else ""
         columns_by_name = {"short": short, "long": long}
-        columns_by_name |= {"number": self.selection.number(field), "held_at": self.selection.held_at}
+        columns_by_name |= {"number": self.selection.query.number(field), "held_at": self.selection.held_at}
         columns_by_name |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
         # Unnamed columns would still be read for every event. A query needs a column, and the sequence is free.
         named = " ".join((*columns, counted, in_order, "sequence"))
@@ -354,7 +355,7 @@ def _latest_cells(spread: Spread) -> dict[Place, Cell]:
     cells: dict[Place, Cell] = {}
     last_at: dict[Place, int] = {}
     columns = ("COUNT(*)", selection.amounts(), "MAX(timestamp)")
-    is_number = selection.is_number(question.field_name)
+    is_number = selection.query.is_number(question.field_name)
     for places, (count, amount, at) in spread.grouped(*columns, counting="1", condition=is_number):
         if not count:
             continue
@@ -385,10 +386,10 @@ def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping
 
 def _weighted_cells(spread: Spread) -> dict[Place, Cell]:
     cells: dict[Place, Cell] = {}
-    columns = ("COUNT(*)", spread.selection.amounts(), "exact_sum(number)", "exact_moment(number, held_at)")
+    columns = ("COUNT(*)", spread.selection.amounts(), *weights_sql("exact_weights(number, held_at)"))
     field = spread.question.field_name
     rows = spread.grouped(
-        *columns, "MAX(timestamp)", counting="1", field=field, condition=spread.selection.is_number(field)
+        *columns, "MAX(timestamp)", counting="1", field=field, condition=spread.selection.query.is_number(field)
     )
     for places, (count, amount, change, moment, last_at) in rows:
         if not count:

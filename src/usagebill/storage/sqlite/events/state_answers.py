@@ -392,7 +392,7 @@ def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
     short, long = spread.selection.numbers(shape.field)
     read = {"timestamp": "timestamp", "sequence": "sequence"}
     if shape.kind == WEIGHTED_NUMBERS:
-        short, long = "NULL", spread.selection.number(shape.field)
+        short, long = "NULL", spread.selection.query.number(shape.field)
         read["held_at"] = spread.selection.held_at
     elif shape.kind == PRICED_NUMBERS:
         read["price"] = "precise_total_amount_cents"

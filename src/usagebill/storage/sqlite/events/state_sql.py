@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from usagebill.storage.sqlite.events.answers import BILLION, EventSql
+from usagebill.storage.sqlite.events.answers import BILLION, EventSql, weights_sql
 from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
 from usagebill.storage.usage_series import AGES, COUNT, NUMBERS, PRICED_NUMBERS, VALUES, WEIGHTED_NUMBERS, Shape
 
@@ -105,8 +105,7 @@ _KEPT_OF: Final[Mapping[str, Mapping[str, str]]] = {
         **_COUNTED,
         "n": "0",
         "longs": "COUNT(*)",
-        "rest": "exact_sum(long)",
-        "moment": "exact_moment(long, timestamp)",
+        **dict(zip(("rest", "moment"), weights_sql("exact_weights(long, timestamp)"), strict=True)),
     },
 }
 
