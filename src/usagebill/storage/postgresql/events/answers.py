@@ -107,22 +107,19 @@ def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[tup
     buckets: Buckets = {}
     positions: dict[tuple[str | None, ...], tuple[int, ...]] = {}
     for row in rows:
-        group, decisive, rest = row[:groups], row[groups : groups + len(keys)], row[groups + len(keys) :]
-        if filters is None:
-            at: tuple[int, ...] = (0,)
-        elif (known := positions.get(decisive)) is not None:
-            at = known
-        else:
-            at = positions[decisive] = filters.of_values(decisive)
-        for position in at:
+        group, decisive = row[:groups], row[groups : groups + len(keys)]
+        timestamp, sequence, *columns = row[groups + len(keys) :]
+        first = (timestamp, sequence)
+        if decisive not in positions:
+            positions[decisive] = (0,) if filters is None else filters.of_values(decisive)
+        for position in positions[decisive]:
             bucket = buckets.setdefault(position, {})
-            first = (rest[0], rest[1])
             partial = bucket.get(group)
             if partial is None:
                 partial = bucket[group] = PartialAggregate(first)
             elif first < partial.first:
                 partial.first = first
-            _merge(aggregation, partial, rest[2:])
+            _merge(aggregation, partial, columns)
     return buckets
 
 
@@ -253,33 +250,33 @@ def _latest_sql(names: Sequence[str], source: str, value: str, among: Sequence[s
     )
 
 
-def _merge(aggregation: CountedAs, partial: PartialAggregate, row: tuple[Any, ...]) -> None:
-    count, amount, *said = row
+def _merge(aggregation: CountedAs, partial: PartialAggregate, columns: Sequence[Any]) -> None:
+    count, amount, *values = columns
     partial.count += count
     if amount is not None:
         partial.amount = add(partial.amount, amount)
     match aggregation:
         case CountedAs.COUNT:
-            pass  # the count is all there is
+            pass  # the count is all
         case CountedAs.SUM:
-            partial.units = add(partial.units, said[0])
+            partial.units = add(partial.units, values[0])
         case CountedAs.WEIGHTED_SUM:
-            change, moment, last_at = said
+            change, moment, last_at = values
             partial.units, partial.moment = add(partial.units, change), add(partial.moment, moment)
             partial.last_at = last_at if partial.last_at is None else max(partial.last_at, last_at)
         case CountedAs.MAX:
-            partial.largest = said[0] if partial.largest is None else max(partial.largest, said[0])
+            partial.largest = values[0] if partial.largest is None else max(partial.largest, values[0])
         case CountedAs.LATEST:
-            place = (said[0], said[1], said[2])
-            if partial.latest is None or place > partial.latest:
-                partial.latest, partial.units = place, said[3]
-        case CountedAs.UNIQUE_COUNT if len(said) == 1:
-            partial.distinct += said[0]
+            timestamp, created_at, id, units = values
+            if partial.latest is None or (timestamp, created_at, id) > partial.latest:
+                partial.latest, partial.units = (timestamp, created_at, id), units
+        case CountedAs.UNIQUE_COUNT if len(values) == 1:
+            partial.distinct += values[0]
         case CountedAs.UNIQUE_COUNT:
-            place, value = (said[0], said[1], said[2]), said[4]
-            known = partial.values.get(value)
-            if known is None or place > known[0]:
-                partial.values[value] = place, said[3] == Operation.ADD.value
+            timestamp, created_at, id, operation, value = values
+            place, latest = (timestamp, created_at, id), partial.values.get(value)
+            if latest is None or place > latest[0]:
+                partial.values[value] = place, operation == Operation.ADD.value
         case _:
             assert_never(aggregation)
 

@@ -194,7 +194,7 @@ class StateAnswers:
             series, question, [(start * width, (end + 1) * width - 1) for start, end in stretches]
         ):
             self._events(sql.add(" UNION ALL "), question, filters, shape, source)
-        said = {
+        aggregate = {
             CountedAs.COUNT: "",
             CountedAs.SUM: ", SUM(total)",
             CountedAs.MAX: ", MAX(top)",
@@ -204,7 +204,7 @@ class StateAnswers:
         paid = "SUM(paid)" if question.amounts else "NULL::numeric"
         rows = self._connection.execute(
             f"SELECT {''.join(f'{name}, ' for name in names)}MIN(first_at), MIN(first_sequence), SUM(n)::bigint,"
-            f" {paid}{said} FROM ({sql.text}) rows{grouped_by(names)} HAVING SUM(n) > 0",
+            f" {paid}{aggregate} FROM ({sql.text}) rows{grouped_by(names)} HAVING SUM(n) > 0",
             sql.values,
         )
         buckets = merged(question, filters, rows, len(question.group_keys))
