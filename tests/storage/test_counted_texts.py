@@ -261,10 +261,18 @@ class _History:
     def check(self) -> None:
         newest = (desc("created_at"),)
         latest = (desc("issuing_date"), desc("created_at"))
+        conditions: list[Condition]
         bounds, tier = self.data.draw(_BOUNDS), self.data.draw(_TIERS)
+        for wanted in (None, "FR"):
+            conditions = [*([eq("country", wanted)] if wanted else []), *_of_tier(tier)]
+            self._holds(Customer, conditions, newest, self.matching_customers("", wanted, tier))
+        for wanted in (None, "USD"):
+            conditions = [within("status", VISIBLE), *([eq("currency", wanted)] if wanted else [])]
+            conditions += [*bounds, *_of_tier(tier)]
+            self._holds(Invoice, conditions, latest, self.matching_invoices("", wanted, bounds, tier))
         for term in _TERMS:
             for country in (None, "FR"):
-                conditions: list[Condition] = [
+                conditions = [
                     contains(_SEARCHED, term),
                     *([eq("country", country)] if country else []),
                 ]

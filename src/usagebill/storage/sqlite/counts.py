@@ -214,11 +214,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
         remaining += [bound for several in bounds.values() for bound in several]
     bounded: list[Compare] = []
     for column, several in bounds.items() if len(bounds) == 1 and span is None else ():
-        span = range_span(table, column, several)
-        if span is None:
-            remaining += several
-        else:
-            bounded = several
+        span, bounded = range_span(table, column, several), several
     return Counted(" AND ".join(tests) or "1", tuple(values), tuple(answered), span, is_own, tuple(bounded)), remaining
 
 

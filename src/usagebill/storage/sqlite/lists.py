@@ -62,7 +62,7 @@ class Lists:
         self._organization_id = organization_id
         self._flush = flush
         self._counted: dict[tuple[object, type, tuple[Condition, ...]], int] = {}
-        self._found_sets: dict[tuple[object, type, str, tuple[Condition, ...]], Found | None] = {}
+        self._found_sets: dict[tuple[object, type, str | None, tuple[Condition, ...]], Found | None] = {}
         self._counted_texts: dict[tuple[object, type, Condition], int | None] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
@@ -82,15 +82,18 @@ class Lists:
         counts, remaining = part
         if not remaining:
             return self._size(kind, counts).matching
+        number = self._number_of_item(kind, counts, remaining)
+        if number is not None:
+            return number
         searched = search_of(kind, counts, remaining)
         number = None if searched is None else self._number_of_search(kind, counts, remaining, searched)
         if number is not None:
             return number
         if len(remaining) == 1 and counts.span is None:
             size = self._size(kind, counts)
-            having = self._having(kind, remaining[0]) if size.matching == size.all else None
+            having = self._found(kind, remaining[0]) if size.matching == size.all else None
             if having is not None:
-                return size.all - having if isinstance(remaining[0], Negate) else having
+                return having
             beside = self._counted_beside_text(kind, counts, remaining[0], size)
             if beside is not None:
                 return beside
@@ -115,11 +118,13 @@ class Lists:
         counts, remaining = part
         if remaining:
             item = item_query(kind, remaining[0]) if len(remaining) == 1 and counts.span is None else None
-            if item is not None and item.value is not None:
-                return self._of_item(kind, item, counts, limit, offset)
-            page = self._of_sets(kind, conditions, counts, remaining, order, limit, offset)
+            page = None
+            if item is None or item.value is None or self._number_of_item(kind, counts, remaining) is None:
+                page = self._of_sets(kind, conditions, counts, remaining, order, limit, offset)
             if page is not None:
                 return page
+            if item is not None and item.value is not None:
+                return self._of_item(kind, item, counts, limit, offset)
             if len(remaining) == 1 and counts.span is None:
                 page = self._of_search(kind, remaining[0], conditions, counts, order, limit, offset)
                 if page is not None:
@@ -187,24 +192,13 @@ class Lists:
                 f"SELECT coalesce(SUM(n), 0) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}",
                 (self._organization_id, ranged, *values, *counts.values),
             ).fetchone()[0]
-        for cut in span.cuts:
-            within += self._counted_one_by_one(kind, counts.conditions, span.column, cut)
-        return Size(within, all_shown)
+        return Size(within + self._counted_in_cuts(kind, counts, span), all_shown)
 
-    def _counted_one_by_one(
-        self,
-        kind: type,
-        conditions: Sequence[Condition],
-        column: str = "",
-        cut: Sequence[tuple[str, object]] = (),
-    ) -> int:
+    def _counted_one_by_one(self, kind: type, conditions: Sequence[Condition]) -> int:
         if is_nothing(conditions):
             return 0
         where, values = self._where(kind, conditions)
         where += self._shown(kind, conditions)
-        for test, value in cut:
-            where += f" AND t.{quoted(column)} {test}"
-            values.append(value)
         counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
         return int(counted.fetchone()[0])
 
@@ -238,6 +232,18 @@ class Lists:
         having = self._found(kind, search)
         return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
 
+    def _number_of_item(self, kind: type, counts: Counted, remaining: Sequence[Condition]) -> int | None:
+        """The number of listed records that have an item, or lack it; None if there are other conditions."""
+        if len(remaining) > 1 or counts.span is not None:
+            return None
+        condition = remaining[0]
+        item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
+        size = None if item is None else self._size(kind, counts)
+        if item is None or size is None or size.matching != size.all:
+            return None
+        having = item.count(self._connection, self._organization_id)
+        return size.all - having if isinstance(condition, Negate) else having
+
     def _number_of_search(
         self, kind: type, counts: Counted, remaining: Sequence[Condition], searched: TextSearch
     ) -> int | None:
@@ -252,13 +258,17 @@ class Lists:
             if size.matching == size.all:
                 whole = count_common_within(connection, kind, remaining[0], counts, organization_id)
                 if whole is not None:
-                    return whole + self._counted_in_cuts(kind, counts, remaining[0], counts.span)
+                    return whole + self._counted_in_cuts(kind, counts, counts.span, remaining[0])
         sets = self._sets(kind, searched)
         return None if sets is None else sets.number
 
-    def _counted_in_cuts(self, kind: type, counts: Counted, search: Condition, span: Span) -> int:
-        source, values = self._by_range(kind, (*counts.conditions, search), counts)
+    def _counted_in_cuts(self, kind: type, counts: Counted, span: Span, *more: Condition) -> int:
+        """The number of matching records in the slots that the bounds of the range cut."""
+        conditions = (*counts.conditions, *more)
+        if not span.cuts or is_nothing(conditions):
+            return 0
         number = 0
+        source, values = self._by_range(kind, conditions, counts)
         for cut in span.cuts:
             sql = f"SELECT COUNT(*) FROM {source}" + "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
             number += self._connection.execute(sql, (*values, *(value for _, value in cut))).fetchone()[0]
@@ -299,15 +309,6 @@ class Lists:
     def _counted_by_facets(self, kind: type, counts: Counted, search: Condition, sign: str = "") -> int:
         source, values = self._by_facets(kind, counts, search, sign)
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
-
-    def _having(self, kind: type, condition: Condition) -> int | None:
-        """The number of listed records that have the item or text of the condition (if negated, that of the inner one);
-        None without an index.
-        """
-        item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
-        if item is not None:
-            return item.count(self._connection, self._organization_id)
-        return self._found(kind, condition)
 
     def _found(self, kind: type, condition: Condition) -> int | None:
         """The number of listed records that contain the text of the condition; None without an index."""
@@ -425,8 +426,11 @@ class Lists:
         """The page of a search with other filters; None if so many records match that a walk soon fills it."""
         searched = search_of(kind, counts, remaining)
         matching = 0 if searched is None else self.count(kind, conditions)
-        if searched is None or is_common(matching, self._size(kind, _UNFILTERED).all):
+        if searched is None:
             return None
+        if is_common(matching, self._size(kind, _UNFILTERED).all):
+            # A walk that tests no texts or items is fast anyway.
+            return None if looks_up(remaining) else self._walked(kind, conditions, order, limit, offset)
         sets = self._sets(kind, searched) if matching > offset else Found(0, ())
         if sets is None:
             return None

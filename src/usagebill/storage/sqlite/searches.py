@@ -65,11 +65,11 @@ _COMPARED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A search: the text, the part of other conditions that counts can answer, the bounds of ranges, and items that
-    must be present (or, if False, absent).
+    """A search: the text, if any, the part of other conditions that counts can answer, the bounds of ranges, and items
+    that must be present (or, if False, absent).
     """
 
-    text: str
+    text: str | None
     counts: Counted
     bounds: tuple[Compare, ...]
     items: tuple[tuple[ItemQuery, bool], ...]
@@ -90,11 +90,14 @@ class Found:
 
 
 def search_of(kind: type, counts: Counted, remaining: Sequence[Condition]) -> TextSearch | None:
-    """The search with `counts` and the `remaining` conditions; None if they are not a single search with filters."""
+    """The search with `counts` and the `remaining` conditions, with or without a text; None if they are something else,
+    or no sets are kept of the kind.
+    """
     if not counts.own or (counts.span is not None and not counts.bounds):
         return None
     listing = table_of(kind).listing
-    assert listing is not None
+    if listing is None or not listing.searched:
+        return None
     texts: list[str] = []
     bounds = list(counts.bounds)
     items: list[tuple[ItemQuery, bool]] = []
@@ -114,9 +117,9 @@ def search_of(kind: type, counts: Counted, remaining: Sequence[Condition]) -> Te
             bounds.append(condition)
         else:
             return None
-    if len(texts) != 1:
+    if len(texts) > 1:
         return None
-    return TextSearch(texts[0], counts, tuple(bounds), tuple(items), tuple(conditions))
+    return TextSearch(texts[0] if texts else None, counts, tuple(bounds), tuple(items), tuple(conditions))
 
 
 # Matching
@@ -128,8 +131,10 @@ def find(connection: sqlite3.Connection, kind: type, search: TextSearch, organiz
     up_to = counted_up_to(connection, table)
     if up_to is None:
         return None
-    place = common_place(connection, table, search.text)
-    if place is not None:
+    place = None if search.text is None else common_place(connection, table, search.text)
+    if search.text is None:
+        bits = (1 << up_to + 1) - 1
+    elif place is not None:
         bits = bits_of(connection, table, [place_set(place)], up_to)
     else:
         bits = _with_text(connection, table, search.text, organization_id, up_to)
@@ -206,7 +211,8 @@ def _matching(
         return bits
     if bits.bit_count() <= _READ:
         return _read(connection, table, bits, search.bounds, codes)
-    if not every or not is_counted:
+    # Slots contain counted records only.
+    if not every or not (is_counted or search.bounds):
         bits &= bits_of(connection, table, map(code_set, codes), up_to)
     surely = possibly = bits
     for column in dict.fromkeys(bound.column for bound in search.bounds):

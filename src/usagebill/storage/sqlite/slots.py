@@ -274,17 +274,16 @@ def key_span(condition: Compare | Within) -> Span | None:
     return Span(condition.column, (("slot IN (SELECT item.value FROM json_each(?) item)", listed),), ())
 
 
-def range_span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | None:
+def range_span(table: Table, column: str, bounds: Sequence[Compare]) -> Span:
+    """The span that all of these bounds leave."""
     kind = range_kind(table, column)
-    lowest = [bound.value for bound in bounds if bound.operator == ">="]
-    highest = [bound.value for bound in bounds if bound.operator == "<="]
-    if len(lowest) > 1 or len(highest) > 1:
-        return None
+    lowest: Any = max((bound.value for bound in bounds if bound.operator == ">="), default=None)  # type: ignore[type-var]
+    highest: Any = min((bound.value for bound in bounds if bound.operator == "<="), default=None)  # type: ignore[type-var]
     nothing = (("slot < ?", ""), ("slot > ?", ""))
-    if lowest and highest and lowest[0] > highest[0]:  # type: ignore[operator]
+    if lowest is not None and highest is not None and lowest > highest:
         return Span(column, nothing, ())
-    lower = _lower(kind, lowest[0]) if lowest else None
-    upper = _upper(kind, highest[0]) if highest else None
+    lower = None if lowest is None else _lower(kind, lowest)
+    upper = None if highest is None else _upper(kind, highest)
     if lower and upper and lower.cut and upper.cut and lower.at == upper.at:
         # Both cut the same slot, so none is between them.
         return Span(column, nothing, ((lower.cut[0], upper.cut[1]),))

@@ -174,15 +174,15 @@ def _looked_at(
 
 
 def looked_at_sql(
-    kind: type, text: str, conditions: Sequence[Condition], organization_id: str, up_to: int
+    kind: type, text: str | None, conditions: Sequence[Condition], organization_id: str, up_to: int
 ) -> Iterator[tuple[str, list[Any]]]:
-    """The new and changed records that match, as `x`: sources with their values. Separate queries, because for a union
-    SQLite builds a table and reads all texts to join it.
+    """The new and changed records that match, and contain the text, if any, as `x`: sources with their values. Separate
+    queries, because for a union SQLite builds a table and reads all texts to join it.
     """
     table = table_of(kind)
     name = table.name
     where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
-    tests = contained(searched_texts(table, "x", "c"), text, values)
+    tests = "1" if text is None else contained(searched_texts(table, "x", "c"), text, values)
     joins = f'{texts_join(table, "x")} CROSS JOIN "{name}" t ON t.id = x.id{where} AND x.shown = 1 AND ({tests})'
     yield f'FROM "{name}_common_changed" h CROSS JOIN "{name}_texts" x ON x.sequence = h.sequence{joins}', values
     yield f'FROM "{name}_texts" x{joins} AND x.sequence > ?', [*values, up_to]
