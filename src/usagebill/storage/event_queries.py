@@ -72,7 +72,8 @@ class Counted:
 class StateFault:
     """Running states of an external subscription and a code that differ from a count of its events.
 
-    `kind` says what they keep: a count, numbers or values; `differing` how many of them differ.
+    `kind` says what they keep: a count, numbers, weighted or priced numbers, or values; `differing` how many of them
+    differ.
     """
 
     external_subscription_id: str
