@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 from enum import Enum, StrEnum
+from typing import assert_never
 
 from usagebill.core.days import local_date
 
@@ -74,14 +75,18 @@ class InvoiceDates:
 
 def issuing_offset(occasion: Occasion, settings: DatingSettings) -> int:
     """Days from the local date of billing to the issuing date."""
-    if occasion is Occasion.IMMEDIATE:
-        return 0
-    if occasion is Occasion.SUBSCRIPTION:
-        return settings.grace_period
-    ends = settings.anchor is IssuingDateAnchor.CURRENT_PERIOD_END
-    if settings.adjustment is IssuingDateAdjustment.KEEP_ANCHOR or (ends and settings.grace_period == 0):
-        return -1 if ends else 0
-    return settings.grace_period
+    match occasion:
+        case Occasion.IMMEDIATE:
+            return 0
+        case Occasion.SUBSCRIPTION:
+            return settings.grace_period
+        case Occasion.PERIODIC:
+            ends = settings.anchor is IssuingDateAnchor.CURRENT_PERIOD_END
+            if settings.adjustment is IssuingDateAdjustment.KEEP_ANCHOR or (ends and settings.grace_period == 0):
+                return -1 if ends else 0
+            return settings.grace_period
+        case _:
+            assert_never(occasion)
 
 
 def _grace(occasion: Occasion, settings: DatingSettings) -> int:

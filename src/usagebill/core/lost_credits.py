@@ -1,4 +1,4 @@
-"""Lost credits: what an ended wallet spent on invoices that are not to be paid any more, and did not get back."""
+"""Lost credits: credits that an ended wallet spent on invoices that are no longer to be paid, and did not get back."""
 
 from __future__ import annotations
 

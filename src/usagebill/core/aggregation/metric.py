@@ -77,11 +77,11 @@ def round_units(units: Decimal, metric: Metric) -> Decimal:
     Applied after aggregation and proration, per filter and group, before pricing; never to single events that are
     billed in advance.
     """
-    if metric.rounding_function is None:
+    function = metric.rounding_function
+    if function is None:
         return units
     places = min(metric.rounding_precision or 0, _MOST_PLACES)
     exponent = units.as_tuple().exponent
     if isinstance(exponent, int) and -exponent <= places:
         return units
-    function = metric.rounding_function
-    return units if function is None else ROUNDINGS[function](units, places)
+    return ROUNDINGS[function](units, places)
