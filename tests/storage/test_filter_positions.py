@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from usagebill.storage.usage_series import shape_of
 
 KINDS = ("count_agg", "sum_agg", "max_agg", "latest_agg", "unique_count_agg")
 QUESTION = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
+BEGINS = second(0)
 # Several keys, overlapping values, and one filter that takes events of another.
 FILTERS = (
     ChargeFilter("1", {"user": ("u1", "u2"), "region": ("eu",)}),
@@ -46,8 +49,15 @@ def filled(store: SqliteStore, count: int = 400) -> Organization:
     return organization
 
 
-def append(organization: Organization, first: int, count: int) -> None:
-    """Events a minute apart, each of its own user if its number is even."""
+def append(
+    organization: Organization,
+    first: int,
+    count: int,
+    *,
+    begins: datetime = BEGINS,
+    apart: timedelta = timedelta(minutes=1),
+) -> None:
+    """Events that are received a minute apart, each of its own user if its number is even."""
     organization.append(
         *(
             event(
@@ -59,7 +69,8 @@ def append(organization: Organization, first: int, count: int) -> None:
                     "region": ("eu", "us", "ap", "zz")[number % 7 % 4],
                     "tier": "ab"[number % 3 % 2],
                 },
-                at=second(60 * number),
+                at=begins + number * apart,
+                received=second(60 * number),
             )
             for number in range(first, first + count)
         )
@@ -105,6 +116,49 @@ def test_states_by_filters_answer_as_the_events_do(
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
+@pytest.mark.parametrize("aggregation_type", KINDS[:4])
+def test_periods_of_any_length_are_answered_as_from_events(store: SqliteStore, aggregation_type: str) -> None:
+    organization, index = new_organization(store), FilterIndex(FILTERS, {})
+    begins = datetime(1969, 9, 1, tzinfo=UTC)
+    # A year, on both sides of 1970.
+    append(organization, 0, 350, begins=begins, apart=timedelta(hours=25))
+    question = replace(QUESTION, aggregation_type=aggregation_type)
+    tallies(organization, question, index)
+    roll_up(store)
+    numbers = Random(1)
+    for _ in range(40):
+        start = begins + timedelta(minutes=numbers.randrange(500_000))
+        varied = replace(
+            question,
+            earliest=numbers.choice((None, start)),
+            latest=numbers.choice((None, start + timedelta(days=numbers.choice((1, 9, 17, 31, 100, 365))))),
+            known_at=numbers.choice((None, None, second(60 * numbers.randrange(350)))),
+        )
+        assert tallies(organization, varied, index) == counted(store, organization, varied, index)
+    # The widest slices are used.
+    right = tallies(organization, question, index)
+    store._writer.execute(f"DELETE FROM usage_states WHERE series > {3 * 2**40} AND dims = '[\"3\"]'")
+    store._writer.commit()
+    assert tallies(organization, question, index) != right
+
+
+def test_of_events_at_one_instant_each_filter_has_the_latest_of_its_own(store: SqliteStore) -> None:
+    organization, index = filled(store, 20), FilterIndex(FILTERS, {})
+    users = ("u1", "u2", "u3", "u2", "nobody")
+    organization.append(
+        *(
+            event(organization.id, number, {"value": number, "user": user, "region": "eu"}, at=second(5_000))
+            for number, user in enumerate(users, 100)
+        )
+    )
+    question = replace(QUESTION, aggregation_type="latest_agg")
+    for _ in ("events", "states"):
+        latest = tallies(organization, question, index)
+        assert {position: latest[position][()].units for position in (0, 1, 4)} == {0: 103, 1: 103, 4: 104}
+        assert latest == counted(store, organization, question, index)
+        roll_up(store)
+
+
 @pytest.mark.parametrize("aggregation_type", ["count_agg", "sum_agg", "unique_count_agg"])
 def test_answers_come_from_the_states(store: SqliteStore, aggregation_type: str) -> None:
     organization, index = filled(store), FilterIndex(FILTERS, {})
@@ -125,8 +179,8 @@ def test_there_is_a_state_for_each_filter_however_many_values_there_are(store: S
     dims = store._writer.execute("SELECT DISTINCT dims FROM usage_states ORDER BY dims").fetchall()
     # Two filters share some events.
     assert dims == [('["0"]',), ('["0,1"]',), ('["1"]',), ('["2"]',), ('["3"]',), ('["4"]',)]
-    # 7 hours, their day, and one slice of 8 days and of 64.
-    assert rows(store, "usage_states") <= 6 * (7 + 3)
+    # 7 hours, their day, and one slice of 4, of 16 and of 64 days.
+    assert rows(store, "usage_states") <= 6 * (7 + 4)
 
 
 def test_other_filters_have_another_series_and_equal_ones_the_same(store: SqliteStore) -> None:

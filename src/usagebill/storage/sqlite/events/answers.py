@@ -19,7 +19,7 @@ import msgspec
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
-from usagebill.core.filters import EventScope
+from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add, multiply, multiply_add_exactly
 from usagebill.storage.event_queries import Arrival, Counted, CountedAs, EventQuery, Group
 from usagebill.storage.event_rows import instant, microseconds
@@ -120,6 +120,8 @@ class EventSql:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
+        # Filters that SQL functions look up by their numbers, as long as the query exists.
+        self.filters: list[FilterIndex] = []
 
     def bind(self, value: Any) -> str:
         """A parameter for `value`; equal values share one."""
@@ -198,7 +200,7 @@ class _ColumnSql(EventSql):
     """Parts of the same query, for rows with the texts of properties in columns."""
 
     def __init__(self, shared: EventSql, columns: Mapping[str, str]) -> None:
-        self.values, self._names = shared.values, shared._names
+        self.values, self._names, self.filters = shared.values, shared._names, shared.filters
         self._columns = columns
 
     def text(self, key: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, assert_never
@@ -133,7 +133,7 @@ class Spread:
             self._join_values()
         else:
             texts = [] if selection.positions else [selection.query.text(key) for key in filters.keys]
-            self._columns.append(selection.positions or positions_sql(selection.query, definition, texts))
+            self._columns.append(selection.positions or positions_sql(selection.query, filters, texts))
         self._count = self._groups + len(self._columns)
         self._places: dict[tuple[Any, ...], tuple[Place, ...]] = {}
 
@@ -370,18 +370,46 @@ def _latest_cells(spread: Spread) -> dict[Place, Cell]:
 
 def fill_in_latest(spread: Spread, cells: Mapping[Place, Cell], last_at: Mapping[Place, int]) -> None:
     """Set the latest value of each cell, from an event at the instant `last_at`."""
-    selection = spread.selection
-    values = selection.query.json(sorted(set(last_at.values())))
-    # Joined, so that each instant is looked up in the index: as a condition it would be tested on every event.
-    instants = f"(SELECT value AS instant FROM json_each({values})) CROSS JOIN events INDEXED BY events_usage"
-    of_instants = selection.among_events(instants, "timestamp = instant")
-    few = Spread(of_instants, spread.question, spread.filters, spread.definition)
-    for places, (at, short, long) in few.events("timestamp", *selection.numbers(spread.question.field_name)):
-        if short is None and long is None:
+    places_at: dict[int, list[Place]] = {}
+    for place, at in last_at.items():
+        places_at.setdefault(at, []).append(place)
+    events = _at_instants(spread.selection, places_at)
+    short, long = spread.selection.numbers(spread.question.field_name)
+    values: dict[int, list[Decimal]] = {at: [] for at in places_at}
+    for at, *number in events.rows(f"SELECT timestamp, {short}, {long} FROM {events.source}{events.where}"):
+        values[at] += _latest_values(*number)
+    several = []
+    for at, at_instant in values.items():
+        if len(at_instant) > 1:
+            several.append(at)
             continue
-        for place in places:
-            if at == last_at[place]:
-                cells[place].rest = max(from_millionths(short) if long is None else Decimal(long), ZERO)
+        # A single event is the latest of all of them.
+        for value in at_instant:
+            for place in places_at[at]:
+                cells[place].rest = value
+    if not several:
+        return
+    few = Spread(_at_instants(spread.selection, several), spread.question, spread.filters, spread.definition)
+    for places, (at, *number) in few.events("timestamp", short, long):
+        for value in _latest_values(*number):
+            for place in places:
+                if at == last_at[place]:
+                    cells[place].rest = value
+
+
+def _at_instants(selection: Selection, instants: Iterable[int]) -> Selection:
+    """The query over the events at some instants, in microseconds."""
+    values = selection.query.json(sorted(instants))
+    # Joined, so that each instant is looked up in the index: as a condition it would be tested on every event.
+    joined = f"(SELECT value AS instant FROM json_each({values})) CROSS JOIN events INDEXED BY events_usage"
+    return selection.among_events(joined, "timestamp = instant")
+
+
+def _latest_values(short: int | None, long: str | None) -> list[Decimal]:
+    """The value that an event's number counts as; none if it has no number."""
+    if short is None and long is None:
+        return []
+    return [max(from_millionths(short) if long is None else Decimal(long), ZERO)]
 
 
 def _weighted_cells(spread: Spread) -> dict[Place, Cell]:

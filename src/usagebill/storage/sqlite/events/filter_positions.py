@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.sqlite.events.answers import EventSql
@@ -27,9 +28,15 @@ def positions_of(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def positions_sql(query: EventSql, definition: str, texts: Sequence[str]) -> str:
+# Filters of queries that exist, by their numbers: a definition would be read for each event.
+_filters: WeakValueDictionary[int, FilterIndex] = WeakValueDictionary()
+
+
+def positions_sql(query: EventSql, filters: FilterIndex, texts: Sequence[str]) -> str:
     """SQL for the text of an event's positions; `texts` is SQL for its values of the keys of the filters."""
-    return f"filter_positions({query.bind(definition)}, {', '.join(texts)})"
+    query.filters.append(filters)
+    _filters[id(filters)] = filters
+    return f"filter_positions({query.bind(id(filters))}, {', '.join(texts)})"
 
 
 def prepare_positions(connection: sqlite3.Connection) -> None:
@@ -37,5 +44,10 @@ def prepare_positions(connection: sqlite3.Connection) -> None:
     connection.create_function("filter_positions", -1, _positions, deterministic=True)
 
 
-def _positions(definition: str, *texts: str | None) -> str:
-    return ",".join(map(str, index_of(definition).of_values(texts)))
+def _positions(number: int, *texts: str | None) -> str:
+    return _text_of(_filters[number].of_values(texts))
+
+
+@lru_cache(maxsize=10_000)
+def _text_of(positions: tuple[int, ...]) -> str:
+    return ",".join(map(str, positions))

@@ -44,7 +44,7 @@ __all__ = ["StateAnswers"]
 
 # If more slices of a width than this need narrower ones, all of them use narrower ones.
 _OPENED_AT_MOST: Final = 20
-# Slices wider than this are only used for periods of at least twice their width.
+# Slices wider than this are only used for periods of at least their width.
 _WIDE: Final = DAY
 
 _Series = tuple[int, int]  # its id, and the width of its slices
@@ -195,7 +195,7 @@ class StateAnswers:
         slices = [
             (number, wider)
             for number, wider in slices_of(id, width, shape)
-            if wider <= _WIDE or 2 * wider <= bounds.latest - bounds.earliest
+            if wider <= max(_WIDE, bounds.latest - bounds.earliest)
         ]
         slots: list[str] = []
         ranges = [(bounds.earliest, bounds.latest)]

@@ -14,12 +14,13 @@ __all__ = ["KEPT", "STATE_COLUMNS", "fresh_sql", "widened_sql"]
 
 def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
     """The query for the states of the events of `source`."""
-    filter_keys = () if shape.filters is None else index_of(shape.filters).keys
+    filters = None if shape.filters is None else index_of(shape.filters)
+    filter_keys = () if filters is None else filters.keys
     texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate((*filter_keys, *shape.keys))]
     keys = [f"key_{place}" for place in range(len(texts))]
     dims = keys[len(filter_keys) :]
-    if shape.filters is not None:
-        dims.insert(0, positions_sql(query, shape.filters, keys[: len(filter_keys)]))
+    if filters is not None:
+        dims.insert(0, positions_sql(query, filters, keys[: len(filter_keys)]))
     read = _read(query, shape)
     slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}"
     if shape.kind == VALUES:
@@ -43,7 +44,7 @@ def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: st
         f" {spoken} AS spoken FROM ({rows}) WHERE {_COUNTING[shape.kind]} GROUP BY {', '.join(by)}"
     )
     # Events that the same filters price may have any values.
-    return states if shape.filters is None else f"SELECT series, slot, {_MERGED} FROM ({states}) GROUP BY 1, 2, 3, 4"
+    return states if filters is None else f"SELECT series, slot, {_MERGED} FROM ({states}) GROUP BY 1, 2, 3, 4"
 
 
 def _read(query: EventSql, shape: Shape) -> dict[str, str]:

@@ -6,8 +6,8 @@ order of storing, so that everything up to `usage_rolled_up` is in them and the 
 A new series takes part from then on; what was stored before is added slice by slice, and until that is done the series
 answers nothing.
 
-Hourly series are also kept by day, so that an answer need not add up a month of hours; keyed series also by 8 and 64
-days, so that it need not add up a month of days per key (`slices_of`).
+Hourly series are also kept by day, so that an answer need not add up a month of hours; keyed series also by
+wider slices, so that it need not add up a month of days per key (`slices_of`).
 
 Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and events are
 counted until the series are rebuilt.
@@ -66,10 +66,12 @@ __all__ = [
 _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
-FORM: Final = 4
-# Wider slices of series that have keys. Each width is a multiple of the one before.
+FORM: Final = 5
+# Wider slices of series that have keys, and of those by filters, whose slices have few states. Each width is a multiple
+# of the one before.
 _WIDER: Final = (8 * DAY, 64 * DAY)
-# Ids of series are below this. Wider slices are stored under the id plus this (8 days) or twice this (64 days).
+_WIDER_BY_FILTERS: Final = (4 * DAY, 16 * DAY, 64 * DAY)
+# Ids of series are below this. Wider slices are stored under the id plus this, twice this and so on.
 _IDS: Final = 2**40
 # Up to this many series of a shape each query the new events; with more, series are looked up per event.
 _ONE_BY_ONE: Final = 4
@@ -145,9 +147,13 @@ def slices_of(id: int, width: int, shape: Shape) -> list[tuple[int, int]]:
         return slices
     if width == HOUR:
         slices.append((days_of(id), DAY))
-    if shape.is_keyed:
-        slices += [(id + place * _IDS, wider) for place, wider in enumerate(_WIDER, 1)]
-    return slices
+    return slices + [(id + place * _IDS, wider) for place, wider in enumerate(_wider_of(shape), 1)]
+
+
+def _wider_of(shape: Shape) -> Sequence[int]:
+    if shape.filters is not None:
+        return _WIDER_BY_FILTERS
+    return _WIDER if shape.keys else ()
 
 
 # The id of a series whose slices are kept under a number.
@@ -419,9 +425,8 @@ def _merge(connection: sqlite3.Connection, shape: Shape, fresh: str) -> None:
     if shape.kind == VALUES:
         return
     _add(connection, f"({widened_sql(fresh, '-series', DAY)})")
-    if shape.is_keyed:
-        for place, wider in enumerate(_WIDER, 1):
-            _add(connection, f"({widened_sql(fresh, f'series + {place * _IDS}', wider)})")
+    for place, wider in enumerate(_wider_of(shape), 1):
+        _add(connection, f"({widened_sql(fresh, f'series + {place * _IDS}', wider)})")
 
 
 def _merged(column: str, function: str) -> str:
