@@ -3,9 +3,9 @@
     python -m benchmarks.postgresql                     # 20,000 events, 1,000 subscriptions; a server started here
     python -m benchmarks.postgresql 100000 300          # any numbers
     python -m benchmarks.postgresql --workers 2         # as many processes on one database, beside one alone
-    python -m benchmarks.postgresql --growth 10000      # an invoice of so many subscriptions beside one of 1,000
-    python -m benchmarks.postgresql --usage 1000000     # current usage at so many events beside 10,000
-    python -m benchmarks.postgresql --lists 100000      # lists, filters and searches of so many rows beside SQLite's
+    python -m benchmarks.postgresql --growth 10000      # an invoice with 10,000 subscriptions beside one with 1,000
+    python -m benchmarks.postgresql --usage 1000000     # current usage at 1,000,000 events beside 10,000
+    python -m benchmarks.postgresql --lists 100000      # lists, filters and searches of 100,000 rows beside SQLite's
     python -m benchmarks.postgresql --url postgresql:// # any of these on your server, in new databases
 
 Events are ingested 1,000 at a time, as the HTTP API does, beside a bare COPY of the same rows into the same table with

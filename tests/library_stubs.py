@@ -30,7 +30,7 @@ __all__ = ["generated"]
 PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
 _NESTED = r"\b(\w+(?:Fields|Properties|Choice|Number)|Number|SectionChoice|PreviewSubscriptions|Cascade|MetadataPair)\b"
 RELATED_TYPES = {"fees": "list[Fee]", "charges": "tuple[Charge, ...]", "fixed_charges": "tuple[FixedCharge, ...]"}
-FIELDS_HEAD = '''"""What is nested in the arguments of the library, as types: `charge: ChargeFields = {...}`.
+FIELDS_HEAD = '''"""Types of nested arguments of the library: `charge: ChargeFields = {...}`.
 
 Made from the reference by `python -m tests.library_stubs`.
 """

@@ -15,7 +15,7 @@ from usagebill.work import Answers, DrawingWanted, ProviderAnswer, ProviderWante
 __all__ = ["answering"]
 
 T = TypeVar("T")
-# How many tax requests one unit of work may make.
+# The most tax requests of one unit of work.
 _MOST_QUESTIONS = 20
 
 

@@ -51,7 +51,7 @@ __all__ = ["Billing"]
 
 T = TypeVar("T")
 
-# How many jobs share one commit.
+# The most jobs that share one commit.
 _BATCH = 50
 # The seconds that a batch may hold the write lock: if no writer of this process is waiting (waiters of other processes
 # cannot be seen), and if one is.

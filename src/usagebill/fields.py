@@ -1,4 +1,4 @@
-"""What is nested in the arguments of the library, as types: `charge: ChargeFields = {...}`.
+"""Types of nested arguments of the library: `charge: ChargeFields = {...}`.
 
 Made from the reference by `python -m tests.library_stubs`.
 """

@@ -142,7 +142,7 @@ def _reference(request: CheckoutUrl) -> str:
 
 
 def _named(transaction: Json) -> NamedPayable | None:
-    """What was paid, from the metadata or, on accounts that do not return it, from the reference."""
+    """The paid record, from the metadata or, on accounts that do not return it, from the reference."""
     meta = value(transaction, "meta")
     named = named_payable(meta if isinstance(meta, dict) else {})
     if named.payable_id is not None:

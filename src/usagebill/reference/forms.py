@@ -1,4 +1,4 @@
-"""Which objects of answers are other forms of one object: a summary, a message, a draft."""
+"""Objects of answers that are other forms of an object: a summary, a message, a draft."""
 
 from __future__ import annotations
 

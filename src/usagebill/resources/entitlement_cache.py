@@ -49,7 +49,7 @@ class EntitlementCache:
         self._known = _Known(commits=-1, version=-1, check_at=0.0)
 
     def of(self, external_subscription_id: str) -> Entitled:
-        """What the active subscription with this external id is entitled to. Raises `NotFound`."""
+        """The entitlements of the active subscription with this external id. Raises `NotFound`."""
         known = self._known
         if known.commits != self._runner.entitling_commits or known.check_at <= self._seconds():
             known = self._checked(known)

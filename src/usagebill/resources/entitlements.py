@@ -58,7 +58,7 @@ class Entitlements(Resource):
         self._cache = EntitlementCache(runner)
 
     def of(self, external_subscription_id: str) -> Entitled:
-        """What the active subscription with this external id is entitled to: feature -> privilege -> value.
+        """The entitlements of the active subscription with this external id: feature -> privilege -> value.
 
         Values are `int`, `bool` or `str`, and cannot be changed. A program may call this on every request: it costs a
         microsecond while nothing changes, sees changes by this process at once, and those by other processes within two

@@ -51,7 +51,7 @@ def source_name(path: Path) -> str:
 
 
 def length_of(path: Path) -> int:
-    """How many lines or rows a file has, for the progress bar."""
+    """The number of lines or rows of a file, for the progress bar."""
     if path.suffix == ".parquet":
         return int(_parquet(path).metadata.num_rows)
     with path.open("rb") as raw:
@@ -85,7 +85,7 @@ def take_file(
 
 
 def _start(path: Path, noted: EventSource | None) -> int:
-    """How many lines or rows were ingested before; 0 if the file has changed before that place."""
+    """The number of lines or rows ingested before; 0 if the file has changed before that place."""
     if noted is None or noted.checksum is None:
         return 0
     checksum = _whole_checksum(path) if path.suffix == ".parquet" else _checksum_of_lines(path, noted.position)

@@ -52,7 +52,7 @@ class JetStreamConsumer:
         await self._connection.close()
 
     async def poll(self, seconds: float) -> Outcome:
-        """Ingest what arrives within so many seconds, at most a batch, and acknowledge it.
+        """Ingest the messages that arrive within this many seconds, at most a batch, and acknowledge them.
 
         If the events cannot be stored, the messages are returned to the broker at once and the problem is raised.
         """

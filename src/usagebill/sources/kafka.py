@@ -59,7 +59,7 @@ class KafkaConsumer:
         self._consumer.close()
 
     def poll(self, seconds: float) -> Outcome:
-        """Ingest what arrives within so many seconds, at most a batch, and commit its offsets.
+        """Ingest the messages that arrive within this many seconds, at most a batch, and commit their offsets.
 
         If the events cannot be stored, the partitions are rewound and the problem is raised.
         """

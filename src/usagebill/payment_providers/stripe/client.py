@@ -96,7 +96,7 @@ def _failure(said: Said) -> ProviderFailure:
     message = text(error, "message") or f"Stripe answered {said.status}"
     shown = parse_json(encode_json(said.json)) if isinstance(said.json, dict) else {}
     if isinstance(value(shown, "error", "payment_intent"), dict):
-        # It is a credential: whoever has it can act on the intent.
+        # It is a credential for acting on the intent.
         shown["error"]["payment_intent"].pop("client_secret", None)
     details = {
         "code": code,
