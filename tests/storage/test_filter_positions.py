@@ -20,7 +20,7 @@ from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.events import bucket_answers, state_answers, states
 from usagebill.storage.usage_series import shape_of
 
-KINDS = ("count_agg", "sum_agg", "max_agg", "latest_agg", "unique_count_agg")
+KINDS = ("count_agg", "sum_agg", "max_agg", "latest_agg", "unique_count_agg", "weighted_sum_agg")
 QUESTION = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
 BEGINS = second(0)
 # Several keys, overlapping values, and one filter that takes events of another.
