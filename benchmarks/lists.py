@@ -139,6 +139,7 @@ FILTERS = (
     "credit_notes?external_customer_id=cust-{n}",
     "customers/cust-{n}/credit_notes",
     "credit_notes?issuing_date_from=2023-01-01",
+    "credit_notes?issuing_date_to=2022-06-15",
     "credit_notes?amount_from=4711",
     "credit_notes?amount_from=10000&amount_to=10100",
     "credit_notes?amount_from=4711&currency=EUR",

@@ -37,7 +37,7 @@ from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
-from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
+from usagebill.storage.sqlite.slots import Span, range_kind, slot_bounds, span_parts
 from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within
 from usagebill.storage.sqlite.texts import count_found, count_together, is_broad, searched_together, searches_broadly
 from usagebill.storage.tables import table_of
@@ -152,6 +152,10 @@ class Lists:
             if counts.own and has_facets(table):
                 return self._of_facets(kind, counts, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+        if size.matching < size.all and self._is_skewed(kind, counts.bounds):
+            page = self._of_sets(kind, conditions, counts, (), order, limit, offset)
+            if page is not None:
+                return page
         if guides(size, entries):
             return self._guided(kind, conditions, counts, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
@@ -428,13 +432,20 @@ class Lists:
         matching = 0 if searched is None else self.count(kind, conditions)
         if searched is None:
             return None
-        if is_common(matching, self._size(kind, _UNFILTERED).all):
+        if not self._is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, _UNFILTERED).all):
             # A walk that tests no texts or items is fast anyway.
             return None if looks_up(remaining) else self._walked(kind, conditions, order, limit, offset)
         sets = self._sets(kind, searched) if matching > offset else Found(0, ())
         if sets is None:
             return None
         return page_of(self._connection, kind, searched, sets, order, self._organization_id, limit, offset)
+
+    def _is_skewed(self, kind: type, bounds: Sequence[Compare]) -> bool:
+        """Whether the matching records may all be old, far down the list: other dates than its own follow its order."""
+        table = table_of(kind)
+        assert table.listing is not None
+        column = table.listing.order[0].column
+        return any(bound.column != column and range_kind(table, bound.column) != "cents" for bound in bounds)
 
     def _of_facets(
         self,
