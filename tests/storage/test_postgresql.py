@@ -508,6 +508,43 @@ def test_the_server_looks_at_its_tables_when_an_organization_has_come_to_many_ev
         store.close()
 
 
+def counted_by_the_server(url: str, table: str) -> int:
+    """The number of rows that the server plans with; 0 or less before the first ANALYZE of any."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT reltuples::int FROM pg_class WHERE relname = %s", (table,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_the_server_looks_at_a_table_that_has_doubled() -> None:
+    with temporary_database(server_url()) as url:
+        # A single session: the server learns of its changes once it is told to flush them.
+        store = PostgresStore(url, connections=1)
+        tenant = new_tenant(store)
+
+        def worked() -> int:
+            """The rows that the server plans with after a worker has looked."""
+            store.ask(lambda connection: connection.execute("SELECT pg_stat_force_next_flush()"))
+            another = PostgresStore(url)
+            another.roll_up_usage()
+            another.close()
+            return counted_by_the_server(url, "jobs")
+
+        def schedule(first: int, count: int) -> None:
+            jobs = [tenant.job(f"job {first + number}") for number in range(count)]
+            assert tenant.write(lambda tx: tx.jobs.add(*jobs))
+
+        schedule(0, 900)
+        assert worked() <= 0
+        schedule(900, 300)
+        assert worked() == 1_200
+        schedule(1_200, 1_000)
+        assert worked() == 1_200
+        schedule(2_200, 300)
+        assert worked() == 2_500
+        store.close()
+
+
 def test_an_older_database_is_brought_forward_with_its_rows() -> None:
     with new_database() as url:
         store = PostgresStore(url)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -348,12 +349,12 @@ class PostgresStore:
     def roll_up_usage(self) -> bool:
         """Do one slice of the work on running states, for the organization that is furthest behind.
 
-        The server's statistics are also renewed if they miss an organization with many events.
+        The server's statistics are also renewed if they miss an organization with many events or most rows of a table.
         """
         if self._read_only:
             return False
-        if self._statistics.is_time and self.ask(self._statistics.are_behind):
-            self.transact(self._statistics.renew)
+        if self._statistics.is_time and (stale := self.ask(self._statistics.stale_tables)):
+            self.transact(partial(self._statistics.renew, tables=stale))
         organization_id = self.ask(lambda connection: behind(connection, self.missing_series))
         if organization_id is None:
             return False
