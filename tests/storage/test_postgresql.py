@@ -517,7 +517,8 @@ def counted_by_the_server(url: str, table: str) -> int:
 
 
 def test_the_server_looks_at_a_table_that_has_doubled() -> None:
-    with temporary_database(server_url()) as url:
+    # A database that is used again remembers what it counted before.
+    with new_database() as url:
         # A single session: the server learns of its changes once it is told to flush them.
         store = PostgresStore(url, connections=1)
         tenant = new_tenant(store)
