@@ -362,6 +362,7 @@ TABLES_OF_VERSIONS = {
     41: "d49cad5af3891063",
     42: "83a9ad6f345ffa7c",
     43: "63d804483c69b119",
+    44: "d4815ad4b0e8cecb",
 }
 
 

@@ -41,8 +41,9 @@ class Listing:
     """How records of a kind are listed, in `order`; the id breaks ties, smallest first.
 
     `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
-    another record; a list can be limited to the records of one, by an index in list order. `shown` is the condition for
-    a record to be listed at all; deleted records never are. `lead` is the facet that most lists filter by.
+    another record; a list can be limited to the records of one, by an index in list order. `valued` are required texts
+    with many values, each with an index in list order, which is by day. `shown` is the condition for a record to be
+    listed at all; deleted records never are. `lead` is the facet that most lists filter by.
     `searched_with` is the record that most searches cover besides the columns `searched`.
     """
 
@@ -50,6 +51,7 @@ class Listing:
     facets: tuple[Facet, ...] = ()
     ranges: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    valued: tuple[str, ...] = ()
     shown: Condition | None = None
     lead: str | None = None
     searched: tuple[str, ...] = ()

@@ -501,6 +501,7 @@ TABLES: tuple[Table, ...] = (
             order=(desc("logged_at"),),
             facets=("http_method", "http_status", "api_version"),
             ranges=("logged_at",),
+            valued=("request_path", "client"),
         ),
     ),
     Table(

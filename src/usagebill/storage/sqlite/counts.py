@@ -1,10 +1,10 @@
 """Counts: the number of records in lists, kept by facet and range, so that no list counts its records one by one.
 
 `<table>_counts` has a number for each combination of facets that occurs (`storage.listings`): one in total, one for
-each slot of each range (a day, or amounts with the same first three digits), and one for each record that a key names.
-There are wider slots too (months and years, amounts with the same first two digits or the same first one), so that a
-long range adds up few. Counts are written with the records (`kept`). Slots that a bound cuts in two are counted in the
-table itself.
+each slot of each range (a day, or amounts with the same first three digits), one for each record that a key names, and
+one for each value of a valued column, in total and by day (`value_counts`). There are wider slots too (months and
+years, amounts with the same first two digits or the same first one), so that a long range adds up few. Counts are
+written with the records (`kept`). Slots that a bound cuts in two are counted in the table itself.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from usagebill.storage.sqlite.slots import (
     range_span,
     slot_of_level,
 )
+from usagebill.storage.sqlite.value_counts import by_day, is_by_day, is_counted_value, value_slot_sql
 from usagebill.storage.tables import Table, table_of
 
 __all__ = [
@@ -168,6 +169,8 @@ class Counted:
     own: bool
     # The bounds of the range, unless the span is a key's.
     bounds: tuple[Compare, ...] = ()
+    # The condition on a valued column, which is among the conditions too. The span is of the list's order, if any.
+    value: Compare | Within | None = None
 
 
 def _flat(conditions: Sequence[Condition], facets: Sequence[Facet]) -> Iterator[Condition]:
@@ -190,6 +193,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
     remaining: list[Condition] = []
     bounds: dict[str, list[Compare]] = {}
     span: Span | None = None
+    value: Compare | Within | None = None
     is_own = True
     for condition in _flat(conditions, listing.facets):
         sought: list[Any] = []
@@ -208,14 +212,21 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
         elif span is None and isinstance(condition, (Compare, Within)) and condition.column in listing.keys:
             span = key_span(condition)
             remaining += [condition] if span is None else []
+        elif value is None and isinstance(condition, (Compare, Within)) and is_counted_value(table, condition):
+            value = condition
         else:
             remaining.append(condition)
     if len(bounds) > 1 or (bounds and span is not None):
         remaining += [bound for several in bounds.values() for bound in several]
+    if value is not None and (remaining or span is not None):
+        remaining.append(value)
+        value = None
+    answered += [] if value is None else [value]
     bounded: list[Compare] = []
     for column, several in bounds.items() if len(bounds) == 1 and span is None else ():
         span, bounded = range_span(table, column, several), several
-    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(answered), span, is_own, tuple(bounded)), remaining
+    facets = " AND ".join(tests) or "1"
+    return Counted(facets, tuple(values), tuple(answered), span, is_own, tuple(bounded), value), remaining
 
 
 def _is_own(table: Table, condition: Condition) -> bool:
@@ -303,7 +314,7 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     carried: list[str] = []
     for facet in listing.facets:
         carried += [facet] if isinstance(facet, str) else _columns(facet)
-    carried += listing.ranges
+    carried += (*listing.ranges, *listing.valued)
     if listing.shown is not None:
         carried += _columns(listing.shown)
     sorted_by = {"id", *(item.column for item in listing.order)}
@@ -348,7 +359,8 @@ def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 def _ranges(table: Table) -> tuple[str, ...]:
     """The range keys of counts: each range, and '' unless a range covers all records."""
     assert table.listing is not None
-    kept = (*table.listing.ranges, *table.listing.keys)
+    valued = [key for column in table.listing.valued for key in (column, by_day(column))]
+    kept = (*table.listing.ranges, *table.listing.keys, *valued)
     return kept if whole_range(table) else ("", *kept)
 
 
@@ -362,15 +374,19 @@ def whole_range(table: Table) -> str:
 
 
 def _is_counted(table: Table, row: str, ranged: str) -> str:
-    present = f" AND {row}.{quoted(ranged)} IS NOT NULL" if ranged and is_nullable(table.kind, ranged) else ""
+    assert table.listing is not None
+    ranges = (*table.listing.ranges, *table.listing.keys)
+    present = f" AND {row}.{quoted(ranged)} IS NOT NULL" if ranged in ranges and is_nullable(table.kind, ranged) else ""
     return shown_sql(table, row) + present
 
 
 def _counted_columns(table: Table, row: str, number: str, ranged: str) -> str:
     assert table.listing is not None
     slots = "'', ''"
-    if ranged in table.listing.keys:
+    if ranged in (*table.listing.keys, *table.listing.valued):
         slots = f"'{ranged}', {row}.{quoted(ranged)}"
+    elif is_by_day(table, ranged):
+        slots = f"'{ranged}', {value_slot_sql(table, ranged, row)}"
     elif ranged:
         slots = f"level.ranged, {slot_of_level(range_kind(table, ranged), f'{row}.{quoted(ranged)}')}"
     stored = "".join(f", {_stored(table, facet, row)}" for facet in table.listing.facets)
@@ -416,7 +432,7 @@ def add_counts_sql(table: Table) -> Iterator[str]:
 def counted_columns(table: Table) -> list[str]:
     """The columns that counts depend on."""
     assert table.listing is not None
-    return list(dict.fromkeys((*_watched(table), *table.listing.ranges, *table.listing.keys)))
+    return list(dict.fromkeys((*_watched(table), *table.listing.ranges, *table.listing.keys, *table.listing.valued)))
 
 
 def _watched(table: Table) -> list[str]:

@@ -13,15 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from usagebill.storage.conditions import (
+    AllOf,
     Compare,
     Condition,
-    Item,
     Negate,
     Order,
     Related,
     Search,
-    Within,
-    eq,
 )
 from usagebill.storage.record_sql import bounded, kinds_in, quoted
 from usagebill.storage.sqlite.counts import (
@@ -34,12 +32,14 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import ItemQuery, item_query
+from usagebill.storage.sqlite.list_conditions import by_range, driven_where, is_skewed, partial_index_sql, resolved
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
-from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
+from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
-from usagebill.storage.sqlite.slots import Span, range_kind, slot_bounds, span_parts
+from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
 from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within
 from usagebill.storage.sqlite.texts import count_found, count_together, is_broad, searched_together, searches_broadly
+from usagebill.storage.sqlite.value_counts import count_value, days_of_value, has_pattern, with_values
 from usagebill.storage.tables import table_of
 
 __all__ = ["Lists"]
@@ -48,8 +48,6 @@ __all__ = ["Lists"]
 _PARTS = 20
 # The counts of a list without filters.
 _UNFILTERED = Counted("1", (), (), None, True)
-# Up to this many ids of other records are looked up first, so that an index can give the order of the list.
-_IDS = 10
 
 
 class Lists:
@@ -64,6 +62,7 @@ class Lists:
         self._counted: dict[tuple[object, type, tuple[Condition, ...]], int] = {}
         self._found_sets: dict[tuple[object, type, str | None, tuple[Condition, ...]], Found | None] = {}
         self._counted_texts: dict[tuple[object, type, Condition], int | None] = {}
+        self._matched_values: dict[tuple[object, type, tuple[Condition, ...]], list[Condition]] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
         """The number of live records that match."""
@@ -146,13 +145,22 @@ class Lists:
             # The whole list: there are no further conditions.
             conditions = ()
         entries = min((offset + limit) * size.all // size.matching, size.all)
+        if counts.value is not None and size.matching < size.all:
+            return self._of_value(kind, conditions, counts, size, order, limit, offset)
         if size.matching < size.all and gathers(size.matching, entries):
             if counts.span is not None:
-                return self._gathered(kind, self._resolved(conditions), order, limit, offset, counts.span.column)
+                return self._gathered(
+                    kind,
+                    self._resolved(conditions),
+                    order,
+                    limit,
+                    offset,
+                    counts.span.column,
+                )
             if counts.own and has_facets(table):
                 return self._of_facets(kind, counts, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
-        if size.matching < size.all and self._is_skewed(kind, counts.bounds):
+        if size.matching < size.all and is_skewed(kind, counts.bounds):
             page = self._of_sets(kind, conditions, counts, (), order, limit, offset)
             if page is not None:
                 return page
@@ -173,7 +181,17 @@ class Lists:
         if any(isinstance(condition, Related) and condition.column in listing.keys for condition in part[1]):
             conditions = self._resolved(conditions)
             part = counted(kind, conditions)
+        elif has_pattern(kind, part[1]):
+            conditions = self._with_values(kind, conditions)
+            part = counted(kind, conditions)
         return conditions, part
+
+    def _with_values(self, kind: type, conditions: Sequence[Condition]) -> list[Condition]:
+        # As for counts.
+        key = getattr(self._connection, "total_changes", None), kind, tuple(conditions)
+        if key[0] is None or key not in self._matched_values:
+            self._matched_values[key] = with_values(self._connection, kind, conditions, self._organization_id)
+        return self._matched_values[key]
 
     # Counting
 
@@ -187,6 +205,10 @@ class Lists:
             f" FROM {self._counts_sql(kind)}",
             (*counts.values, self._organization_id, whole_range(table_of(kind))),
         ).fetchone()
+        if counts.value is not None:
+            facets = counts.facets, counts.values
+            whole = count_value(self._connection, table_of(kind), counts.value, span, facets, self._organization_id)
+            return Size(whole if span is None else whole + self._counted_in_cuts(kind, counts, span), all_shown)
         if span is None:
             return Size(matching, all_shown)
         within = 0
@@ -201,29 +223,10 @@ class Lists:
     def _counted_one_by_one(self, kind: type, conditions: Sequence[Condition]) -> int:
         if is_nothing(conditions):
             return 0
-        where, values = self._where(kind, conditions)
-        where += self._shown(kind, conditions)
+        where, values = driven_where(self._connection, kind, conditions, self._organization_id)
+        where += partial_index_sql(kind, conditions)
         counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
         return int(counted.fetchone()[0])
-
-    def _where(self, kind: type, conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
-        """The WHERE clause for all matches, driven by one index of texts or items."""
-        items = [item for condition in conditions if (item := item_query(kind, condition)) is not None]
-        lookups = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
-        if is_narrowed(kind, conditions) or len(lookups) + bool(items) < 2:
-            gathered = not is_narrowed(kind, conditions)
-            return where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
-        fewest = min((item.count(self._connection, self._organization_id) for item in items), default=FEW)
-        # Pieces of text first: whole texts, like countries, may have many records.
-        lookups.sort(key=lambda condition: type(condition) is not Search)
-        leader = next(
-            (condition for condition in lookups if not is_broad(self._connection, kind, [condition], fewest)), None
-        )
-        if leader is None:
-            leader = next((c for c in conditions if item_query(kind, c) is not None), lookups[0])
-        followers = [condition for condition in conditions if condition is not leader]
-        where, values = where_sql(kind, followers, self._organization_id, False, gathered=False)
-        return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
 
     def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
         """The number of records that match a filter and contain an uncounted text; None if it is cheaper to test the
@@ -300,16 +303,6 @@ class Lists:
             return False
         return searches_broadly(self._connection, kind, remaining[0], self._size(kind, counts).matching)
 
-    def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
-        """The records within a range, by an index that the planner would not choose, and the values."""
-        table = table_of(kind)
-        assert counts.span is not None
-        assert table.listing is not None
-        in_order = counts.span.column == table.listing.order[0].column
-        index = f"{table.name}_listed" if in_order else f"{table.name}_ranged_{counts.span.column}"
-        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
-        return f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}', values
-
     def _counted_by_facets(self, kind: type, counts: Counted, search: Condition, sign: str = "") -> int:
         source, values = self._by_facets(kind, counts, search, sign)
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
@@ -333,13 +326,6 @@ class Lists:
 
     # Pages
 
-    def _shown(self, kind: type, conditions: Sequence[Condition]) -> str:
-        """The condition of a partial index, repeated literally so that SQLite uses the index."""
-        table = table_of(kind)
-        if table.listing is None or counted(kind, conditions) is None:
-            return ""
-        return f" AND {shown_sql(table, 't')}"
-
     def _gathered(
         self,
         kind: type,
@@ -352,8 +338,8 @@ class Lists:
         if is_nothing(conditions):
             return []
         table = table_of(kind)
-        where, values = self._where(kind, conditions)
-        where += self._shown(kind, conditions)
+        where, values = driven_where(self._connection, kind, conditions, self._organization_id)
+        where += partial_index_sql(kind, conditions)
         # The planner does not know how few records are within a range, so the index is forced.
         index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
         return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
@@ -432,7 +418,7 @@ class Lists:
         matching = 0 if searched is None else self.count(kind, conditions)
         if searched is None:
             return None
-        if not self._is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, _UNFILTERED).all):
+        if not is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, _UNFILTERED).all):
             # A walk that tests no texts or items is fast anyway.
             return None if looks_up(remaining) else self._walked(kind, conditions, order, limit, offset)
         sets = self._sets(kind, searched) if matching > offset else Found(0, ())
@@ -440,12 +426,28 @@ class Lists:
             return None
         return page_of(self._connection, kind, searched, sets, order, self._organization_id, limit, offset)
 
-    def _is_skewed(self, kind: type, bounds: Sequence[Compare]) -> bool:
-        """Whether the matching records may all be old, far down the list: other dates than its own follow its order."""
-        table = table_of(kind)
-        assert table.listing is not None
-        column = table.listing.order[0].column
-        return any(bound.column != column and range_kind(table, bound.column) != "cents" for bound in bounds)
+    def _of_value(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        counts: Counted,
+        size: Size,
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+    ) -> list[str]:
+        """The page of the records with some values of a column, each of which has an index in list order."""
+        entries = min((offset + limit) * size.all // size.matching, size.all)
+        is_alone = counts.facets == "1" and isinstance(counts.value, Compare)
+        read = self._size(kind, replace(counts, facets="1", values=(), span=None, bounds=())).matching
+        having = self._size(kind, replace(counts, value=None, span=None, bounds=())).matching
+        if counts.own and counts.value is not None and having <= min(read, FEW) and not is_alone:
+            return self._of_facets(kind, counts, order, limit, offset, AllOf((counts.value, *counts.bounds)))
+        if is_alone or gathers(read, entries):
+            return self._gathered(kind, conditions, order, limit, offset)
+        if guides(size, entries):
+            return self._guided(kind, conditions, counts, order, limit, offset)
+        return self._walked(kind, conditions, order, limit, offset)
 
     def _of_facets(
         self,
@@ -521,12 +523,17 @@ class Lists:
             return self._guided_past(kind, conditions, counts, order, limit)
         if span is not None and (span.column != first.column or span.cuts):
             return self._walked(kind, conditions, order, limit, offset)
-        tests, values = slot_tests(() if span is None else span.slots)
-        slots = self._connection.execute(
-            f"SELECT slot, SUM(n) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}"
-            f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
-            (self._organization_id, first.column, *values, *counts.values),
-        )
+        facets = counts.facets, counts.values
+        slots: Iterable[tuple[Any, int]]
+        if counts.value is not None:
+            slots = days_of_value(self._connection, table_of(kind), counts.value, span, facets, self._organization_id)
+        else:
+            tests, values = slot_tests(() if span is None else span.slots)
+            slots = self._connection.execute(
+                f"SELECT slot, SUM(n) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}"
+                f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
+                (self._organization_id, first.column, *values, *counts.values),
+            )
         reached = 0
         matching: list[object] = []
         for slot, number in slots:
@@ -582,17 +589,7 @@ class Lists:
     # Conditions
 
     def _resolved(self, conditions: Sequence[Condition]) -> list[Condition]:
-        """The conditions, with those on other records replaced by their few ids."""
-        resolved: list[Condition] = []
-        for condition in conditions:
-            resolved.append(condition)
-            if not isinstance(condition, Related) or not is_selective(condition.kind, condition.conditions):
-                continue
-            where, values = where_sql(condition.kind, condition.conditions, self._organization_id, True)
-            rows = self._connection.execute(
-                f"SELECT t.id FROM {quoted(table_of(condition.kind).name)} t{where} LIMIT ?", (*values, _IDS + 1)
-            ).fetchall()
-            if len(rows) <= _IDS:
-                ids = tuple(row[0] for row in rows)
-                resolved[-1] = eq(condition.column, ids[0]) if len(ids) == 1 else Within(condition.column, ids)
-        return resolved
+        return resolved(self._connection, conditions, self._organization_id)
+
+    def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
+        return by_range(kind, conditions, counts, self._organization_id)

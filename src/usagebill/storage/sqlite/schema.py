@@ -46,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 43
+VERSION = 44
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -157,6 +157,11 @@ def _weigh_and_price(connection: sqlite3.Connection) -> None:
             connection.execute(f"ALTER TABLE usage_states ADD COLUMN {column} TEXT")
 
 
+def _count_values(connection: sqlite3.Connection) -> None:
+    """The counts of API logs are rebuilt with those by path and client."""
+    connection.execute("DROP TABLE IF EXISTS api_logs_counts")
+
+
 # version -> the migration of tables other than those of records, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
@@ -165,6 +170,7 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     37: _name_events,
     38: _number_filter_values,
     43: _weigh_and_price,
+    44: _count_values,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {

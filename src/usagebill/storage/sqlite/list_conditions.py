@@ -1,0 +1,88 @@
+"""Conditions of lists as SQL, driven by the index that reads the fewest records."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from usagebill.storage.conditions import Compare, Condition, Item, Related, Search, Within, eq
+from usagebill.storage.record_sql import quoted
+from usagebill.storage.sqlite.counts import Counted, counted, shown_sql
+from usagebill.storage.sqlite.items import item_query
+from usagebill.storage.sqlite.list_costs import FEW
+from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, where_sql
+from usagebill.storage.sqlite.slots import range_kind
+from usagebill.storage.sqlite.texts import is_broad
+from usagebill.storage.tables import table_of
+
+__all__ = ["by_range", "driven_where", "is_skewed", "partial_index_sql", "resolved"]
+
+# Up to this many ids of other records are looked up first, so that an index can give the order of the list.
+_IDS = 10
+
+
+def resolved(connection: sqlite3.Connection, conditions: Sequence[Condition], organization_id: str) -> list[Condition]:
+    """The conditions, with those on other records replaced by their few ids."""
+    conditions_on_ids: list[Condition] = []
+    for condition in conditions:
+        conditions_on_ids.append(condition)
+        if not isinstance(condition, Related) or not is_selective(condition.kind, condition.conditions):
+            continue
+        where, values = where_sql(condition.kind, condition.conditions, organization_id, True)
+        rows = connection.execute(
+            f"SELECT t.id FROM {quoted(table_of(condition.kind).name)} t{where} LIMIT ?", (*values, _IDS + 1)
+        ).fetchall()
+        if len(rows) <= _IDS:
+            ids = tuple(row[0] for row in rows)
+            conditions_on_ids[-1] = eq(condition.column, ids[0]) if len(ids) == 1 else Within(condition.column, ids)
+    return conditions_on_ids
+
+
+def driven_where(
+    connection: sqlite3.Connection, kind: type, conditions: Sequence[Condition], organization_id: str
+) -> tuple[str, list[Any]]:
+    """The WHERE clause for all matches, driven by one index of texts or items."""
+    items = [item for condition in conditions if (item := item_query(kind, condition)) is not None]
+    lookups = [condition for condition in conditions if looks_up([condition]) and type(condition) is not Item]
+    if is_narrowed(kind, conditions) or len(lookups) + bool(items) < 2:
+        gathered = not is_narrowed(kind, conditions)
+        return where_sql(kind, conditions, organization_id, False, gathered=gathered)
+    fewest = min((item.count(connection, organization_id) for item in items), default=FEW)
+    # Pieces of text first: whole texts, like countries, may have many records.
+    lookups.sort(key=lambda condition: type(condition) is not Search)
+    leader = next((condition for condition in lookups if not is_broad(connection, kind, [condition], fewest)), None)
+    if leader is None:
+        leader = next((c for c in conditions if item_query(kind, c) is not None), lookups[0])
+    followers = [condition for condition in conditions if condition is not leader]
+    where, values = where_sql(kind, followers, organization_id, False, gathered=False)
+    return f"{where} AND {condition_sql(kind, leader, 't', values, True)}", values
+
+
+def by_range(
+    kind: type, conditions: Sequence[Condition], counts: Counted, organization_id: str
+) -> tuple[str, list[Any]]:
+    """The records within a range, by an index that the planner would not choose, and the values."""
+    table = table_of(kind)
+    assert counts.span is not None
+    assert table.listing is not None
+    in_order = counts.span.column == table.listing.order[0].column
+    index = f"{table.name}_listed" if in_order else f"{table.name}_ranged_{counts.span.column}"
+    where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
+    return f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}', values
+
+
+def is_skewed(kind: type, bounds: Sequence[Compare]) -> bool:
+    """Whether the matching records may all be old, far down the list: other dates than its own follow its order."""
+    table = table_of(kind)
+    assert table.listing is not None
+    column = table.listing.order[0].column
+    return any(bound.column != column and range_kind(table, bound.column) != "cents" for bound in bounds)
+
+
+def partial_index_sql(kind: type, conditions: Sequence[Condition]) -> str:
+    """The condition of a partial index, repeated literally so that SQLite uses the index."""
+    table = table_of(kind)
+    if table.listing is None or counted(kind, conditions) is None:
+        return ""
+    return f" AND {shown_sql(table, 't')}"
