@@ -382,15 +382,15 @@ class Billing(Resources):
 
         def act(tx: Transaction) -> Batch:
             batch = Batch()
-            start = monotonic()
+            start, spent = monotonic(), 0.0
             self.clock_watch.note(tx, self.clock.now())
             if not immediate:
                 self._rehearsals.recall(tx)
                 tx.jobs.expect(instant, list(ahead))
             while batch.done < _BATCH:
-                spent = monotonic() - start + tx.unsent_seconds
-                # A batch that is slow to begin still runs one job: zero would mean that none was due.
-                if batch.done and (spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
+                before, spent = spent, monotonic() - start + tx.unsent_seconds
+                # The next jobs may take as long as the last. One is run in any case: zero would mean that none was due.
+                if batch.done and (2 * spent - before > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
                     break
                 job = self._rehearsals.claimed(tx, instant, keys, batch, immediate=immediate)
                 if job is None:
