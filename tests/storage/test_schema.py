@@ -363,6 +363,7 @@ TABLES_OF_VERSIONS = {
     42: "83a9ad6f345ffa7c",
     43: "63d804483c69b119",
     44: "d4815ad4b0e8cecb",
+    45: "731286b5dd470c88",
 }
 
 

@@ -424,7 +424,9 @@ TABLES: tuple[Table, ...] = (
             ("invoice_id",),
         ),
         references={"wallet_id": Wallet, "customer_id": Customer},
-        listing=Listing(facets=("status", "transaction_type", "transaction_status"), keys=("wallet_id",)),
+        listing=Listing(
+            facets=("status", "transaction_type", "transaction_status"), keys=("wallet_id",), items=("metadata",)
+        ),
     ),
     Table(
         kind=WalletConsumption,

@@ -2,7 +2,8 @@
 
 For a kind with metadata filters, `<table>_metadata` has a row for each item of each listed record, sorted by key, value
 and list order, so that a page is one read, with the record's place in the text index. `<table>_metadata_counts` has the
-number of records for each key and value, and for each key. Both are written with the records (`kept`).
+number of records for each key and value, and for each key. Both are written with the records (`kept`). If the kind has
+a key, such as the wallet of transactions, both are kept for each of its values, and no number for a key of metadata.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ class ItemQuery:
     column: str
     key: str
     value: str | None
+    # The record whose items they are, if the kind has a key.
+    parent_id: str | None = None
 
     def count(self, connection: sqlite3.Connection, organization_id: str) -> int:
         """The number of records."""
         test, values = (_ANY, ()) if self.value is None else ("?", (self.value,))
         row = connection.execute(
             f'SELECT n FROM "{self.table.name}_{self.column}_counts"'
-            f" WHERE organization_id = ? AND key = ? AND value = {test}",
-            (organization_id, self.key, *values),
+            f" WHERE {self._scope_sql()}key = ? AND value = {test}",
+            (*self._scope(organization_id), self.key, *values),
         ).fetchone()
         return 0 if row is None else int(row[0])
 
@@ -47,8 +50,8 @@ class ItemQuery:
         test, values = ("", ()) if self.value is None else (" AND x.value = ?", (self.value,))
         return (
             f'SELECT x.place AS sequence FROM "{self.table.name}_{self.column}" x'
-            f" WHERE x.organization_id = ? AND x.key = ?{test}",
-            [organization_id, self.key, *values],
+            f" WHERE {self._scope_sql('x.')}x.key = ?{test}",
+            [*self._scope(organization_id), self.key, *values],
         )
 
     def ids(
@@ -70,17 +73,27 @@ class ItemQuery:
             source += f" CROSS JOIN {quoted(self.table.name)} t ON t.id = x.id"
         order = ", ".join([*(f"x.{term}" for term in _order(self.table)), "x.id"])
         rows = connection.execute(
-            f"SELECT x.id FROM {source} WHERE x.organization_id = ? AND x.key = ? AND x.value = ?{where}"
+            f"SELECT x.id FROM {source} WHERE {self._scope_sql('x.')}x.key = ? AND x.value = ?{where}"
             f" ORDER BY {order} LIMIT ? OFFSET ?",
-            (organization_id, self.key, self.value, *values, bounded(limit), bounded(offset)),
+            (*self._scope(organization_id), self.key, self.value, *values, bounded(limit), bounded(offset)),
         )
         return [row[0] for row in rows]
 
+    def _scope_sql(self, row: str = "") -> str:
+        return "".join(f"{row}{column} = ? AND " for column in ("organization_id", *_parents(self.table)))
 
-def item_query(kind: type, condition: Condition) -> ItemQuery | None:
-    """The query for the item in the condition; None without an index for it."""
+    def _scope(self, organization_id: str) -> list[str | None]:
+        return [organization_id, *(self.parent_id for _ in _parents(self.table))]
+
+
+def item_query(kind: type, condition: Condition, parent_id: str | None = None) -> ItemQuery | None:
+    """The query for the item in the condition, among the records of a parent if the kind has a key; None without an
+    index for it.
+    """
     table = table_of(kind)
-    if not isinstance(condition, Item) or table.listing is None or condition.column not in table.listing.items:
+    if table.listing is None or bool(table.listing.keys) is (parent_id is None):
+        return None
+    if not isinstance(condition, Item) or condition.column not in table.listing.items:
         return None
     if isinstance(condition.members, str):
         return None
@@ -90,7 +103,7 @@ def item_query(kind: type, condition: Condition) -> ItemQuery | None:
         return None
     if "value" in members and not isinstance(value, str):
         return None
-    return ItemQuery(table, condition.column, key, value if isinstance(value, str) else None)
+    return ItemQuery(table, condition.column, key, value if isinstance(value, str) else None, parent_id)
 
 
 def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
@@ -99,13 +112,15 @@ def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         name = f"{table.name}_{column}"
         declared = "".join(f", {item} TEXT NOT NULL" for item in _columns(table))
         order = "".join(f", {term}" for term in _order(table))
+        parents = "".join(f", {parent}" for parent in _parents(table))
+        scoped = "".join(f", {parent} TEXT NOT NULL" for parent in _parents(table))
         place = ", place INTEGER NOT NULL" if _place(table) else ""
         yield (
             "table",
             name,
             (
-                f'CREATE TABLE "{name}" (organization_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL'
-                f"{declared}, id TEXT NOT NULL{place}, PRIMARY KEY (organization_id, key, value{order}, id))"
+                f'CREATE TABLE "{name}" (organization_id TEXT NOT NULL{scoped}, key TEXT NOT NULL, value TEXT NOT NULL'
+                f"{declared}, id TEXT NOT NULL{place}, PRIMARY KEY (organization_id{parents}, key, value{order}, id))"
                 " WITHOUT ROWID"
             ),
         )
@@ -114,15 +129,18 @@ def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
             "table",
             counts,
             (
-                f'CREATE TABLE "{counts}" (organization_id TEXT NOT NULL, key TEXT NOT NULL, value NOT NULL,'
-                " n INTEGER NOT NULL, PRIMARY KEY (organization_id, key, value)) WITHOUT ROWID"
+                f'CREATE TABLE "{counts}" (organization_id TEXT NOT NULL{scoped}, key TEXT NOT NULL, value NOT NULL,'
+                f" n INTEGER NOT NULL, PRIMARY KEY (organization_id{parents}, key, value)) WITHOUT ROWID"
             ),
         )
+        new_parents = "".join(f", new.{parent}" for parent in _parents(table))
+        of_key = "" if new_parents else f", (new.organization_id, new.key, {_ANY}, 1)"
         add = (
-            f'INSERT INTO "{counts}" VALUES (new.organization_id, new.key, new.value, 1),'
-            f" (new.organization_id, new.key, {_ANY}, 1) ON CONFLICT DO UPDATE SET n = n + 1;"
+            f'INSERT INTO "{counts}" VALUES (new.organization_id{new_parents}, new.key, new.value, 1){of_key}'
+            " ON CONFLICT DO UPDATE SET n = n + 1;"
         )
-        of_old = f"organization_id = old.organization_id AND key = old.key AND value IN (old.value, {_ANY})"
+        of_parent = "".join(f" AND {parent} = old.{parent}" for parent in _parents(table))
+        of_old = f"organization_id = old.organization_id{of_parent} AND key = old.key AND value IN (old.value, {_ANY})"
         remove = f'UPDATE "{counts}" SET n = n - 1 WHERE {of_old}; DELETE FROM "{counts}" WHERE {of_old} AND n = 0;'
         for event, actions in (("insert", add), ("delete", remove)):
             trigger = f"{name}_{event}"
@@ -137,13 +155,18 @@ def item_columns(table: Table) -> list[str]:
     """The columns that items depend on."""
     if table.listing is None or not table.listing.items:
         return []
-    return [*table.listing.items, *(item.column for item in table.listing.order), *shown_columns(table)]
+    return [
+        *table.listing.items,
+        *table.listing.keys,
+        *(item.column for item in table.listing.order),
+        *shown_columns(table),
+    ]
 
 
 def remove_items_sql(table: Table) -> Iterator[str]:
     """Statements that remove the items of the record with an id."""
     for column in () if table.listing is None else table.listing.items:
-        names = ", ".join(("organization_id", "key", "value", *_columns(table), "id"))
+        names = ", ".join(("organization_id", *_parents(table), "key", "value", *_columns(table), "id"))
         yield (
             f'DELETE FROM "{table.name}_{column}" WHERE ({names}) IN'
             f' (SELECT {_values(table)} FROM "{table.name}" t, {_elements(column)} WHERE t.id = ?)'
@@ -153,14 +176,22 @@ def remove_items_sql(table: Table) -> Iterator[str]:
 def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_each(?))") -> Iterator[str]:
     """Statements that add the items of the records in a JSON list of ids that meet `tests`."""
     for column in () if table.listing is None else table.listing.items:
-        # A key that occurs twice in a record counts once.
+        # A key that occurs twice in a record counts once, unless filters name values only.
+        once = (
+            f" AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')} WHERE earlier.key < item.key"
+            " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
+        )
         yield (
             f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)}{_place(table)} FROM "{table.name}" t,'
             f" {_elements(column)} WHERE {tests} AND {shown_sql(table, 't')}"
-            f" AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')} WHERE earlier.key < item.key"
-            " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
-            " ON CONFLICT DO NOTHING"
+            f"{'' if _parents(table) else once} ON CONFLICT DO NOTHING"
         )
+
+
+def _parents(table: Table) -> list[str]:
+    """The columns with the record that items belong to: none, or the kind's key."""
+    assert table.listing is not None
+    return [quoted(column) for column in table.listing.keys]
 
 
 def _columns(table: Table) -> list[str]:
@@ -179,7 +210,8 @@ def _order(table: Table) -> list[str]:
 def _values(table: Table) -> str:
     order = "".join(f", coalesce(t.{column}, '')" for column in _columns(table))
     key, value = "json_extract(item.value, '$.key')", "json_extract(item.value, '$.value')"
-    return f"t.organization_id, {key}, {value}{order}, t.id"
+    parents = "".join(f", t.{parent}" for parent in _parents(table))
+    return f"t.organization_id{parents}, {key}, {value}{order}, t.id"
 
 
 def _place(table: Table) -> str:

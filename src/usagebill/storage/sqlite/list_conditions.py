@@ -8,15 +8,15 @@ from typing import Any
 
 from usagebill.storage.conditions import Compare, Condition, Item, Related, Search, Within, eq
 from usagebill.storage.record_sql import quoted
-from usagebill.storage.sqlite.counts import Counted, counted, shown_sql
-from usagebill.storage.sqlite.items import item_query
-from usagebill.storage.sqlite.list_costs import FEW
+from usagebill.storage.sqlite.counts import Counted, counted, has_facets, shown_sql
+from usagebill.storage.sqlite.items import ItemQuery, item_query
+from usagebill.storage.sqlite.list_costs import FEW, Size
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, where_sql
 from usagebill.storage.sqlite.slots import range_kind
-from usagebill.storage.sqlite.texts import is_broad
+from usagebill.storage.sqlite.texts import is_broad, searches_broadly
 from usagebill.storage.tables import table_of
 
-__all__ = ["by_range", "driven_where", "is_skewed", "partial_index_sql", "resolved"]
+__all__ = ["by_range", "driven_where", "is_skewed", "item_within", "leads_past_text", "partial_index_sql", "resolved"]
 
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
@@ -86,3 +86,22 @@ def partial_index_sql(kind: type, conditions: Sequence[Condition]) -> str:
     if table.listing is None or counted(kind, conditions) is None:
         return ""
     return f" AND {shown_sql(table, 't')}"
+
+
+def item_within(
+    kind: type, conditions: Sequence[Condition], counts: Counted, remaining: Sequence[Condition]
+) -> ItemQuery | None:
+    """The query for a value of an item among the records of another one; None if there are other conditions."""
+    parents = [condition for condition in conditions if condition not in remaining]
+    if len(remaining) != 1 or counts.facets != "1" or counts.span is None or len(parents) != 1:
+        return None
+    parent_id = parents[0].value if isinstance(parents[0], Compare) else None
+    query = item_query(kind, remaining[0], parent_id) if isinstance(parent_id, str) else None
+    return None if query is None or query.value is None or counts.bounds else query
+
+
+def leads_past_text(connection: sqlite3.Connection, kind: type, counts: Counted, search: Condition, size: Size) -> bool:
+    """Whether more records contain the text than match the filter, or than do not."""
+    if not counts.own or not has_facets(table_of(kind)) or counts.span is not None:
+        return False
+    return searches_broadly(connection, kind, search, min(size.matching, size.all - size.matching))

@@ -32,7 +32,15 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import ItemQuery, item_query
-from usagebill.storage.sqlite.list_conditions import by_range, driven_where, is_skewed, partial_index_sql, resolved
+from usagebill.storage.sqlite.list_conditions import (
+    by_range,
+    driven_where,
+    is_skewed,
+    item_within,
+    leads_past_text,
+    partial_index_sql,
+    resolved,
+)
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
@@ -81,6 +89,8 @@ class Lists:
         counts, remaining = part
         if not remaining:
             return self._size(kind, counts).matching
+        if (within := item_within(kind, conditions, counts, remaining)) is not None:
+            return within.count(self._connection, self._organization_id)
         number = self._number_of_item(kind, counts, remaining)
         if number is not None:
             return number
@@ -115,6 +125,8 @@ class Lists:
         if part is None:
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         counts, remaining = part
+        if (within := item_within(kind, conditions, counts, remaining)) is not None:
+            return within.ids(self._connection, self._organization_id, limit, offset)
         if remaining:
             item = item_query(kind, remaining[0]) if len(remaining) == 1 and counts.span is None else None
             page = None
@@ -232,7 +244,7 @@ class Lists:
         """The number of records that match a filter and contain an uncounted text; None if it is cheaper to test the
         records with the text, which are fewer than those with the filter and those without.
         """
-        if not self._leads_past_text(kind, counts, search, size):
+        if not leads_past_text(self._connection, kind, counts, search, size):
             return None
         if size.matching * 2 <= size.all:
             return self._counted_by_facets(kind, counts, search)
@@ -282,17 +294,10 @@ class Lists:
         return number
 
     def _sets(self, kind: type, searched: TextSearch) -> Found | None:
-        # As for counts.
         key = getattr(self._connection, "total_changes", None), kind, searched.text, searched.conditions
         if key not in self._found_sets:
             self._found_sets[key] = find(self._connection, kind, searched, self._organization_id)
         return self._found_sets[key]
-
-    def _leads_past_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> bool:
-        """Whether more records contain the text than match the filter, or than do not."""
-        if not counts.own or not has_facets(table_of(kind)) or counts.span is not None:
-            return False
-        return searches_broadly(self._connection, kind, search, min(size.matching, size.all - size.matching))
 
     def _leads_past_text_by_range(self, kind: type, counts: Counted, remaining: Sequence[Condition]) -> bool:
         """Whether more records contain the text than are in the query's range of dates or amounts."""
@@ -395,7 +400,7 @@ class Lists:
             if (
                 len(remaining) == 1
                 and size.matching * 2 <= size.all
-                and self._leads_past_text(kind, counts, remaining[0], size)
+                and leads_past_text(self._connection, kind, counts, remaining[0], size)
             ):
                 return self._of_facets(kind, counts, order, limit, offset, remaining[0])
             if self._leads_past_text_by_range(kind, counts, remaining):

@@ -46,7 +46,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 44
+VERSION = 45
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 

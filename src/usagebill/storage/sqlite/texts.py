@@ -398,7 +398,7 @@ def _item_tests(
     kind: type, column: str, members: tuple[tuple[str, object], ...] | str, values: list[Any]
 ) -> tuple[str, str] | None:
     listing = table_of(kind).listing
-    if listing is None or column not in listing.items or isinstance(members, str):
+    if listing is None or column not in listing.items or listing.keys or isinstance(members, str):
         return None
     item = dict(members)
     if not item.keys() <= {"key", "value"} or "key" not in item:
