@@ -332,8 +332,8 @@ _DEEP = (
 )
 
 
-class Asked:
-    """A billing system with its API, and a clock that measures requests."""
+class MeasuredApi:
+    """The API of a billing system, and a clock that measures its requests."""
 
     def __init__(self, billing: Billing, key: str, clock: Callable[[], float]) -> None:
         self._billing = billing
@@ -379,7 +379,7 @@ class Asked:
         return len(page.items), page.total_count
 
 
-class _File(Asked):
+class _File(MeasuredApi):
     def __init__(self, path: Path, rows: int, events: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.with_suffix(".key").exists():

@@ -46,7 +46,7 @@ from benchmarks.current_usage import (
 from benchmarks.current_usage import FEW as FEW_EVENTS
 from benchmarks.list_rows import NOW
 from benchmarks.list_rows import fill as fill_lists
-from benchmarks.lists import FILTERS, LISTS, SEARCHES, Asked
+from benchmarks.lists import FILTERS, LISTS, SEARCHES, MeasuredApi
 from tests.postgresql import started_server
 
 from usagebill import Billing
@@ -304,10 +304,10 @@ def lists_beside_sqlite(url: str, rows: int) -> int:
             Billing(path, clock=ManualClock(NOW)) as on_file,
             Billing(database, clock=ManualClock(NOW)) as on_server,
         ):
-            file, server = (Asked(billing, key, time.perf_counter) for billing in (on_file, on_server))
+            file, server = (MeasuredApi(billing, key, time.perf_counter) for billing in (on_file, on_server))
             print(f"  {'':66} {'rows':>9} {'SQLite':>9} {'PostgreSQL':>10} ms")
             for address in (*LISTS, *FILTERS, *SEARCHES):
-                # Other names in braces are those of records, which `Asked` fills in.
+                # Other names in braces are those of records, which `MeasuredApi` fills in.
                 request = address.replace("{n}", "421")
                 file_ms, _, _ = file.ask(request, 4)
                 server_ms, _, total = server.ask(request, 4)

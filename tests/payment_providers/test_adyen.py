@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.payment_providers.asking import (
+from tests.payment_providers.provider_requests import (
     NO_ANSWER,
     NOW,
     charge,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.payment_providers.asking import charge, connection_to, failure_of, payer, providers, refund
+from tests.payment_providers.provider_requests import charge, connection_to, failure_of, payer, providers, refund
 from tests.payment_servers.localstripe import LocalStripe
 from tests.receiver import Receiver
 from usagebill.core.provider_requests import (

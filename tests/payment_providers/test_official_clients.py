@@ -13,7 +13,7 @@ from Adyen.util import generate_notification_sig, is_valid_hmac_notification
 from gocardless_pro import errors as gocardless_errors
 from gocardless_pro import webhooks as gocardless_webhooks
 
-from tests.payment_providers.asking import NOW, charge, connection_to, providers
+from tests.payment_providers.provider_requests import NOW, charge, connection_to, providers
 from tests.payment_servers.adyen import AdyenServer
 from tests.payment_servers.gocardless import GoCardlessServer
 from tests.payment_servers.stripe import StripeServer

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.payment_providers.asking import (
+from tests.payment_providers.provider_requests import (
     NO_ANSWER,
     NOW,
     charge,
