@@ -222,6 +222,7 @@ def test_what_is_undone_leaves_everything_as_it_was() -> None:
         assert billing.entitlements.of("sub") is before
 
 
+@pytest.mark.slow
 def test_threads_that_ask_while_others_change_never_see_what_was_before_the_last_change(tmp_path: Path) -> None:
     with Billing(tmp_path / "billing.db") as billing:
         fill(billing)

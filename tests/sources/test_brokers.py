@@ -23,6 +23,9 @@ from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.jetstream import JetStreamConsumer
 from usagebill.sources.kafka import KafkaConsumer
 
+# Each of them starts a broker, or waits for what librdkafka fetches in the background.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:

@@ -662,6 +662,7 @@ class EventsContract:
             else:
                 assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("keys", [("model",), ("model", "region")])
     def test_thousands_of_filters_and_of_values_are_no_limit(
         self, organization: Organization, keys: tuple[str, ...]

@@ -380,6 +380,7 @@ def test_a_search_counts_neither_what_is_deleted_nor_what_is_others(
         assert box.get("/customers?search_term=charles")["meta"]["total_count"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [0, 200_000])
 def test_a_search_beside_a_filter_finds_the_same_whichever_is_looked_at(
     many: int, monkeypatch: pytest.MonkeyPatch

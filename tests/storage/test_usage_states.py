@@ -398,6 +398,7 @@ def test_periods_of_any_length_are_answered_as_from_events(few: AnyStore) -> Non
 _WIDER = f"series > {2**40}"
 
 
+@pytest.mark.slow
 def test_long_periods_by_groups_are_answered_from_slices_wider_than_days(eager: None, tmp_path: Path) -> None:
     with opened("sqlite", tmp_path) as store:
         organization, question = over_months(store)

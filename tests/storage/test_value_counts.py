@@ -142,6 +142,7 @@ def logged() -> Iterator[tuple[Tenant, list[ApiLog]]]:
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 20_000])
 @pytest.mark.parametrize("most_values", [2, 20_000])
 def test_logs_by_path_or_client_are_the_same_whichever_way_they_are_read(
