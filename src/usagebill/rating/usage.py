@@ -378,16 +378,16 @@ def _read_usages(
     def count_days(log: EventLog) -> dict[int, dict[Group, tuple[AggregateResult, Usage]]]:
         if log.size(question, at_most=_WORTH_DAYS) < _WORTH_DAYS:
             return count(log)
-        usages: dict[int, dict[Group, tuple[AggregateResult, Usage]]] = {}
+        by_part: dict[int, Mapping[Group, tuple[AggregateResult, Prorated]]] = {}
         for keys, alike in _by_keys(parts, scope).items():
-            by_part = count_by_day(log, replace(question, group_keys=keys), alike, scope.window)
-            for start in starts:
-                if start.part in alike:
-                    usages[start.part.position] = {
-                        group: (tally, _used(charge, metric, tally, proration, scope, start.rows.get(group)))
-                        for group, (tally, proration) in by_part[start.part.position].items()
-                    }
-        return usages
+            by_part |= count_by_day(log, replace(question, group_keys=keys), alike, scope.window)
+        return {
+            start.part.position: {
+                group: (tally, _used(charge, metric, tally, proration, scope, start.rows.get(group)))
+                for group, (tally, proration) in by_part[start.part.position].items()
+            }
+            for start in starts
+        }
 
     facts = ("read", charge, metric, question, [start.known for start in starts], scope.window, scope.current)
     act = count_days if is_sum_of_days(charge, metric) else count

@@ -42,10 +42,9 @@ class Listing:
 
     `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
     another record; a list can be limited to the records of one, by an index in list order, and its items are found
-    within these. `valued` are required texts
-    with many values, each with an index in list order, which is by day. `shown` is the condition for a record to be
-    listed at all; deleted records never are. `lead` is the facet that most lists filter by.
-    `searched_with` is the record that most searches cover besides the columns `searched`.
+    within these. `valued` are required texts with many values, each with an index in list order, which is by day.
+    `shown` is the condition for a record to be listed at all; deleted records never are. `lead` is the facet that most
+    lists filter by. `searched_with` is the record that most searches cover besides the columns `searched`.
     """
 
     order: tuple[Order, ...] = (desc("created_at"),)
