@@ -19,6 +19,7 @@ from usagebill.cli.events import events
 from usagebill.cli.export import export
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
+from usagebill.cli.lists import lists
 from usagebill.cli.migrate import migrate
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
@@ -67,6 +68,7 @@ for command in (
     events,
     event_store,
     usage,
+    lists,
     audit,
     report,
     export,

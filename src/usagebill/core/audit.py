@@ -70,6 +70,7 @@ CHECKS = (
     "wallet_funding",
     "prepaid",
     "usage_states",
+    "list_counts",
     "receipt",
     "payment_request",
     "payment",
@@ -264,9 +265,8 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
         yield _finding("fee", subject, invoice.id, f"{detail} amount_cents", rounded_cents, fee.amount_cents)
     worth = _worth(fee)
     if worth is not None and subtract(worth, Decimal(fee.amount_cents)).copy_abs() > _unit_rounding(fee):
-        yield _finding(
-            "fee", subject, invoice.id, f"{detail} units at their price", round_to(worth, 2), fee.amount_cents
-        )
+        rounded_worth = round_to(worth, 2)
+        yield _finding("fee", subject, invoice.id, f"{detail} units at their price", rounded_worth, fee.amount_cents)
     priced = _priced(fee)
     if priced is not None and subtract(priced, fee.precise_amount_cents).copy_abs() > Decimal("0.00001"):
         precise = round_to(priced, _DECIMALS)

@@ -105,8 +105,8 @@ class _Notes:
 def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
     """Recompute all issued documents from their own records, and report differences.
 
-    With `recount`, each fee is also recounted from its events, plan and days. All findings are counted, `at_most` of
-    them reported in full.
+    So are the kept totals of lists. With `recount`, each fee is also recounted from its events, plan and days. All
+    findings are counted, `at_most` of them reported in full.
     """
     notes = _Notes(at_most, Recounts() if recount else None)
     customer_ids: set[str] = set()
@@ -120,6 +120,7 @@ def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> Audit
         notes.add(_entity_numbers(reader, entity))
     if recount:
         notes.add(_usage_states(reader))
+    notes.add(_list_counts(reader, events=recount))
     return AuditReport(
         customers=notes.customers,
         subscriptions=notes.subscriptions,
@@ -143,6 +144,18 @@ def _usage_states(reader: Reader) -> Iterator[Finding]:
             detail=f"{fault.kind} of {fault.code}",
             expected="what the events come to",
             found=f"{fault.differing} states that differ",
+        )
+
+
+def _list_counts(reader: Reader, *, events: bool) -> Iterator[Finding]:
+    for fault in reader.tx.list_counts.faults(events=events):
+        yield Finding(
+            check="list_counts",
+            subject=f"list of {fault.listed},",
+            subject_id=reader.organization.id,
+            detail=fault.count,
+            expected=str(fault.counted),
+            found=str(fault.kept),
         )
 
 

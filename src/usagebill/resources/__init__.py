@@ -27,6 +27,7 @@ from usagebill.resources.customers import (
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
 from usagebill.resources.keys import ApiKeys
+from usagebill.resources.lists import Lists
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
@@ -58,6 +59,7 @@ class Resources:
     fees: Fees
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices
+    lists: Lists
     organizations: Organizations
     payment_connections: PaymentConnections
     payment_methods: PaymentMethods

@@ -9,9 +9,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from usagebill.storage.conditions import Condition, Order, desc
+from usagebill.storage.conditions import (
+    AllOf,
+    AnyOf,
+    Columns,
+    Compare,
+    Condition,
+    Negate,
+    Null,
+    Order,
+    Related,
+    desc,
+)
 
-__all__ = ["Facet", "Joined", "Listing", "SearchedWith"]
+__all__ = ["CountFault", "Facet", "Joined", "Listing", "SearchedWith", "facet_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class CountFault:
+    """A kept count that differs from a recount of the records.
+
+    `listed` is the table of the list, `count` says which records are counted, `kept` is the number that lists show and
+    `counted` the number that there are.
+    """
+
+    listed: str
+    count: str
+    kept: int
+    counted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +83,28 @@ class Listing:
     searched_with: SearchedWith | None = None
     folded: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
+
+
+def facet_name(facet: Facet) -> str:
+    """The facet in words: its column, or its condition."""
+    match facet:
+        case str():
+            return facet
+        case Joined(_, column, inner):
+            return f"{inner} by {column}"
+        case Null(column, present):
+            return f"{column} is {'present' if present else 'absent'}"
+        case Compare(column, operator, value):
+            return f"{column} {operator} {value!r}"
+        case Columns(left, operator, right):
+            return f"{left} {operator} {right}"
+        case AllOf(conditions):
+            return " and ".join(map(facet_name, conditions))
+        case AnyOf(conditions):
+            return " or ".join(map(facet_name, conditions))
+        case Negate(condition):
+            return f"not {facet_name(condition)}"
+        case Related(_, column, conditions):
+            return " and ".join(f"{facet_name(condition)} by {column}" for condition in conditions)
+        case _:
+            raise TypeError(facet)

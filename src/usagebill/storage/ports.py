@@ -23,6 +23,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
+from usagebill.storage.listings import CountFault
 from usagebill.storage.sums import GroupKey, Sums
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "EventLog",
     "EventStore",
     "JobQueue",
+    "KeptListCounts",
+    "ListCounts",
     "Observation",
     "Page",
     "Snapshot",
@@ -280,6 +283,20 @@ class EventStore(EventLog, Protocol):
         """Mark exactly those events of the code that its metric, which is new or was changed, cannot count."""
 
 
+class ListCounts(Protocol):
+    """The kept numbers of records that lists show as totals, within one organization."""
+
+    def faults(self, *, events: bool = True) -> Iterator[CountFault]:
+        """Kept counts that differ from a recount of the records, and of the `events`."""
+
+
+class KeptListCounts(ListCounts, Protocol):
+    """Counts that can be corrected, as part of the transaction."""
+
+    def recount(self) -> list[str]:
+        """Make the counts of the lists with faults again; returns their tables."""
+
+
 class Observation(Protocol):
     """The queries of a snapshot and their results while something was computed."""
 
@@ -297,6 +314,8 @@ class Snapshot(Protocol):
     def jobs(self) -> WaitingJobs: ...
     @property
     def events(self) -> EventLog: ...
+    @property
+    def list_counts(self) -> ListCounts: ...
 
     def scoped(self, organization_id: str) -> Snapshot:
         """The same snapshot, within one organization."""
@@ -380,6 +399,8 @@ class Transaction(Snapshot, Protocol):
     def jobs(self) -> JobQueue: ...
     @property
     def events(self) -> EventStore: ...
+    @property
+    def list_counts(self) -> KeptListCounts: ...
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         """Record `instant` as the latest clock reading if it is later, or regardless with `even_if_earlier`."""

@@ -23,14 +23,14 @@ from usagebill.storage.conditions import (
     Related,
     Within,
 )
-from usagebill.storage.listings import Joined
+from usagebill.storage.listings import CountFault, Joined, facet_name
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.queries import condition_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
 from usagebill.storage.record_sql import can_be_deleted, implies, quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["COUNT_TABLE", "count_statements", "counted_sql", "recount"]
+__all__ = ["COUNT_TABLE", "PostgresListCounts", "count_statements", "counted_sql", "recount"]
 
 _C: Final = 'text COLLATE "C"'
 COUNT_TABLE: Final = f"""
@@ -153,6 +153,51 @@ def recount(connection: Connection) -> None:
     for table in TABLES:
         if table.listing is not None:
             connection.execute(_count_sql(table, quoted(table.name)))
+
+
+class PostgresListCounts:
+    """See `storage.ports.KeptListCounts`."""
+
+    def __init__(self, connection: Connection, organization_id: str | None) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+
+    def faults(self, *, events: bool = True) -> Iterator[CountFault]:
+        # Events are counted by each list: no number of them is kept.
+        for table in TABLES:
+            if table.listing is None:
+                continue
+            rows = self._connection.execute(
+                "SELECT facets, SUM(kept)::bigint, SUM(counted)::bigint FROM ("
+                "SELECT facets, n AS kept, 0 AS counted FROM list_counts WHERE organization_id = ? AND kind = ?"
+                f' UNION ALL SELECT {_facets_sql(table, "r")} COLLATE "C", 0, COUNT(*) FROM {quoted(table.name)} r'
+                f" WHERE r.organization_id = ? AND {_shown_sql(table, 'r')} GROUP BY 1) c"
+                " GROUP BY facets HAVING SUM(kept) <> SUM(counted) ORDER BY facets",
+                (self._organization_id, table.name, self._organization_id),
+            )
+            for facets, kept, counted in rows:
+                yield CountFault(table.name, _count_name(table, facets), kept, counted)
+
+    def recount(self) -> list[str]:
+        differing = list(dict.fromkeys(fault.listed for fault in self.faults()))
+        for table in TABLES:
+            if table.name in differing:
+                self._connection.execute(
+                    "DELETE FROM list_counts WHERE organization_id = ? AND kind = ?",
+                    (self._organization_id, table.name),
+                )
+                of_organization = f"(SELECT * FROM {quoted(table.name)} WHERE organization_id = ?)"
+                self._connection.execute(_count_sql(table, of_organization), (self._organization_id,))
+        return differing
+
+
+def _count_name(table: Table, values: Sequence[str | None]) -> str:
+    """The count in words: the values of its facets."""
+    parts = [
+        f"{facet_name(facet)}={'none' if value is None else value}"
+        for facet, value in zip(_facets(table), values, strict=True)
+    ]
+    return ", ".join(parts) or "all"
 
 
 # Querying

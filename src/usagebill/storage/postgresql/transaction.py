@@ -15,7 +15,7 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.counts import counted_sql
+from usagebill.storage.postgresql.counts import PostgresListCounts, counted_sql
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.jobs import PostgresJobs
 from usagebill.storage.postgresql.locks import Locked, Locks
@@ -99,6 +99,7 @@ class PostgresTransaction:
             locks.when_taken = self._memory.clear
         self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
         self.events = PostgresEvents(connection, organization_id, self._memory.states, self._memory.senders.clear)
+        self.list_counts = PostgresListCounts(connection, organization_id)
 
     @property
     def organization_id(self) -> str | None:

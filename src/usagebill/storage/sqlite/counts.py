@@ -61,6 +61,7 @@ __all__ = [
     "joined_facets",
     "move_counts_sql",
     "own_facet_values",
+    "recount_sql",
     "referred_columns",
     "shown_columns",
     "shown_sql",
@@ -404,6 +405,18 @@ def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> It
             f'INSERT INTO "{table.name}_counts" SELECT {_counted_columns(table, "t", f"{sign}COUNT(*)", ranged)}'
             f' FROM {source} "{table.name}" t{levels} WHERE {tests} AND {_is_counted(table, "t", ranged)}'
             f" GROUP BY {places} ON CONFLICT DO UPDATE SET n = n + excluded.n"
+        )
+
+
+def recount_sql(table: Table) -> Iterator[str]:
+    """Queries that count the listed records of the organization bound: rows as the counts have them."""
+    assert table.listing is not None
+    places = ", ".join(str(place) for place in range(1, 4 + len(table.listing.facets)))
+    for ranged in _ranges(table):
+        levels = levels_sql(ranged) if ranged in table.listing.ranges else ""
+        yield (
+            f'SELECT {_counted_columns(table, "t", "COUNT(*)", ranged)} FROM "{table.name}" t{levels}'
+            f" WHERE t.organization_id = ? AND {_is_counted(table, 't', ranged)} GROUP BY {places}"
         )
 
 

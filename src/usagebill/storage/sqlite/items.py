@@ -18,7 +18,15 @@ from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["ItemQuery", "add_items_sql", "item_columns", "item_definitions", "item_query", "remove_items_sql"]
+__all__ = [
+    "ItemQuery",
+    "add_items_sql",
+    "item_columns",
+    "item_definitions",
+    "item_query",
+    "recount_items_sql",
+    "remove_items_sql",
+]
 
 # Stands for all values of a key: no text equals it.
 _ANY = "x''"
@@ -176,16 +184,33 @@ def remove_items_sql(table: Table) -> Iterator[str]:
 def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_each(?))") -> Iterator[str]:
     """Statements that add the items of the records in a JSON list of ids that meet `tests`."""
     for column in () if table.listing is None else table.listing.items:
-        # A key that occurs twice in a record counts once, unless filters name values only.
-        once = (
-            f" AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')} WHERE earlier.key < item.key"
-            " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
-        )
         yield (
             f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)}{_place(table)} FROM "{table.name}" t,'
-            f" {_elements(column)} WHERE {tests} AND {shown_sql(table, 't')}"
-            f"{'' if _parents(table) else once} ON CONFLICT DO NOTHING"
+            f" {_elements(column)} WHERE {tests} AND {_kept_sql(table, column)} ON CONFLICT DO NOTHING"
         )
+
+
+def recount_items_sql(table: Table, column: str) -> tuple[str, str]:
+    """The columns that items are counted by, and a query of the items that the records of the organization bound have,
+    each with these columns and its record's `id`.
+    """
+    by = ", ".join((*_parents(table), "key", "value"))
+    names = ", ".join(("organization_id", *_parents(table), "key", "value", *_columns(table), "id"))
+    return by, (
+        f'WITH item_rows ({names}) AS (SELECT DISTINCT {_values(table)} FROM "{table.name}" t, {_elements(column)}'
+        f" WHERE t.organization_id = ? AND {_kept_sql(table, column)}) SELECT {by}, id FROM item_rows"
+    )
+
+
+def _kept_sql(table: Table, column: str) -> str:
+    """Whether an item of a record is kept. A key that occurs twice counts once, unless filters name values only."""
+    if _parents(table):
+        return shown_sql(table, "t")
+    return (
+        f"{shown_sql(table, 't')} AND NOT EXISTS (SELECT 1 FROM {_elements(column, 'earlier')}"
+        " WHERE earlier.key < item.key"
+        " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
+    )
 
 
 def _parents(table: Table) -> list[str]:

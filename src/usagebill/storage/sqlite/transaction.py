@@ -22,6 +22,7 @@ from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.states import is_behind, roll_up
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.kept import Kept
+from usagebill.storage.sqlite.list_counts import SqliteListCounts
 from usagebill.storage.sqlite.lists import Lists
 from usagebill.storage.sqlite.observing import (
     TRACKED,
@@ -187,6 +188,7 @@ class SqliteTransaction:
         self._lists = None if organization_id is None else Lists(connection, organization_id, self._kept.flush)
         self.jobs = SqliteJobs(connection, organization_id)
         self.events = SqliteEvents(connection, organization_id, missing_series)
+        self.list_counts = SqliteListCounts(connection, organization_id, self._kept.flush)
 
     @property
     def organization_id(self) -> str | None:

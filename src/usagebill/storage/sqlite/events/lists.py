@@ -19,10 +19,11 @@ from typing import Any, Final
 
 from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventFilter
-from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
+from usagebill.storage.event_rows import COLUMNS, event_of, instant, microseconds
+from usagebill.storage.listings import CountFault
 from usagebill.storage.record_sql import bounded
 
-__all__ = ["EventLists", "count_all_events", "count_new_events"]
+__all__ = ["EventLists", "count_all_events", "count_new_events", "event_count_faults", "recount_events"]
 
 _HOUR: Final = 3_600_000_000
 # The hour of an event, also before 1970: SQLite divides towards zero.
@@ -42,6 +43,9 @@ _ADD: Final = (
     " ON CONFLICT DO UPDATE SET n = n + excluded.n, first_sequence = min(first_sequence, excluded.first_sequence),"
     " last_sequence = max(last_sequence, excluded.last_sequence)"
 )
+# What counts are kept for: the whole organization, or a subscription.
+_EVERYONE: Final = "''"
+_SUBSCRIBER: Final = "'=' || external_subscription_id"
 _EARLIEST: Final = -(2**62)
 _LATEST: Final = 2**62
 
@@ -105,6 +109,46 @@ def _count_subscription(connection: sqlite3.Connection, organization_id: str, ex
         " WHERE organization_id = ? AND external_subscription_id = ? GROUP BY 1, 3, 4",
         (_own_key(external_subscription_id), organization_id, external_subscription_id),
     )
+
+
+def event_count_faults(connection: sqlite3.Connection, organization_id: str) -> Iterator[CountFault]:
+    """The counts of an organization's events that differ from the events up to the last one counted."""
+    counted = f"SELECT {{}}, {_SLOT}, code, 0, COUNT(*) FROM events e WHERE organization_id = ? AND +sequence <= ?"
+    has_counts = (
+        " AND EXISTS (SELECT 1 FROM event_counts c WHERE c.organization_id = e.organization_id"
+        " AND c.external_subscription_id = '=' || e.external_subscription_id)"
+    )
+    rows = connection.execute(
+        "SELECT counted_as, slot, code, SUM(kept) AS kept, SUM(counted) AS counted FROM ("
+        " SELECT external_subscription_id AS counted_as, slot, code, n AS kept, 0 AS counted FROM event_counts"
+        f" WHERE organization_id = ? UNION ALL {counted.format(_EVERYONE)} GROUP BY 1, 2, 3"
+        f" UNION ALL {counted.format(_SUBSCRIBER)}{has_counts} GROUP BY 1, 2, 3)"
+        " GROUP BY 1, 2, 3 HAVING SUM(kept) <> SUM(counted) ORDER BY 1, 2, 3",
+        (organization_id, *(organization_id, _counted_up_to(connection)) * 2),
+    )
+    for counted_as, slot, code, kept, number in rows:
+        hour = instant(slot * _HOUR).isoformat(timespec="minutes")
+        of_subscription = f", subscription {counted_as[1:]}" if counted_as else ""
+        yield CountFault("events", f"code={code}, hour from {hour}{of_subscription}", kept, number)
+
+
+def recount_events(connection: sqlite3.Connection, organization_id: str) -> None:
+    """Build the counts of an organization again."""
+    up_to = _counted_up_to(connection)
+    connection.execute("DELETE FROM event_counts WHERE organization_id = ?", (organization_id,))
+    for counted_as, tests in (
+        (_EVERYONE, ""),
+        (
+            _SUBSCRIBER,
+            " AND external_subscription_id IN (SELECT external_subscription_id FROM events"
+            f" WHERE organization_id = ?1 AND +sequence <= ?2 GROUP BY 1 HAVING COUNT(*) >= {_MANY})",
+        ),
+    ):
+        connection.execute(
+            f"INSERT INTO event_counts SELECT organization_id, {counted_as}, {_SLOT}, code, {_KEPT} FROM events"
+            f" WHERE organization_id = ?1 AND +sequence <= ?2{tests} GROUP BY 1, 2, 3, 4",
+            (organization_id, up_to),
+        )
 
 
 def _counted_up_to(connection: sqlite3.Connection) -> int:

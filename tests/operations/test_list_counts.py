@@ -1,0 +1,158 @@
+"""The totals that lists keep: the audit compares them with the records on both engines, and they can be corrected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.postgresql import new_database
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.clock import ManualClock
+from usagebill.operations.organizations import create
+from usagebill.storage.sqlite.events import lists as event_lists
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A file, or a database, with three customers, two of them in Germany."""
+    with ExitStack() as stack:
+        url = str(tmp_path / "billing.db") if request.param == "sqlite" else stack.enter_context(new_database())
+        fill(url)
+        yield url
+
+
+def fill(url: str) -> None:
+    with Billing(url, clock=ManualClock(datetime(2024, 3, 1, tzinfo=UTC)), deliver=False) as billing:
+        for name, country in (("ada", "DE"), ("grace", "DE"), ("edsger", "NL")):
+            plan = [{"key": "plan", "value": "gold"}]
+            billing.customers.upsert(external_id=name, currency="EUR", country=country, metadata=plan)
+
+
+def execute(url: str, statement: str) -> None:
+    """Run a statement in a transaction of its own, as another program could."""
+    with Billing(url, deliver=False) as billing:
+        billing.transact(lambda tx: tx._connection.execute(statement))  # type: ignore[attr-defined]
+
+
+def germans(url: str) -> int:
+    with Billing(url, deliver=False) as billing:
+        return billing.customers.list(countries=["DE"]).total_count
+
+
+def run(*arguments: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(main, [*arguments, "--json"])
+    assert done.exit_code == code, done.output
+    (organization,) = json.loads(done.stdout)["organizations"]
+    return organization
+
+
+def wrong_count(url: str) -> str:
+    """A statement that makes the list of customers show three more in Germany than there are."""
+    if url.startswith("postgresql"):
+        return "UPDATE list_counts SET n = n + 3 WHERE kind = 'customers' AND facets[3] = 'DE'"
+    return "UPDATE customers_counts SET n = n + 3 WHERE f2 = 'DE'"
+
+
+def test_a_wrong_total_is_named_by_the_audit_and_corrected_from_the_command_line(file: str) -> None:
+    assert run("audit", "--db", file)["found"] == 0
+    execute(file, wrong_count(file))
+    assert germans(file) == 2 + 3
+    report = run("audit", "--db", file, "--no-recount", code=1)
+    (finding,) = report["findings"]
+    assert (finding["check"], finding["subject"], finding["subject_id"]) == (
+        "list_counts",
+        "list of customers,",
+        report["id"],
+    )
+    assert "country=DE, currency=EUR" in finding["detail"]
+    assert (finding["expected"], finding["found"]) == ("2", "5")
+    assert run("lists", "recount", "--db", file)["corrected"] == ["customers"]
+    assert germans(file) == 2
+    assert run("audit", "--db", file)["found"] == 0
+    assert run("lists", "recount", "--db", file)["corrected"] == []
+
+
+def test_a_count_that_is_missing_or_of_no_record_is_named_too(file: str) -> None:
+    moved = (
+        "UPDATE list_counts SET facets[3] = 'FR' WHERE kind = 'customers' AND facets[3] = 'NL'"
+        if file.startswith("postgresql")
+        else "UPDATE customers_counts SET f2 = 'FR' WHERE f2 = 'NL'"
+    )
+    execute(file, moved)
+    with Billing(file, deliver=False) as billing:
+        findings = {
+            "FR" if "country=FR" in finding.detail else "NL": (finding.expected, finding.found)
+            for finding in billing.audit().findings
+        }
+        assert findings == {"FR": ("0", "1"), "NL": ("1", "0")}
+        assert billing.lists.recount() == ["customers"]
+        assert billing.audit().found == 0
+
+
+def test_totals_of_other_organizations_are_left_alone(file: str) -> None:
+    clock = ManualClock(datetime(2024, 3, 1, tzinfo=UTC))
+    with Billing(file, clock=clock, deliver=False) as billing:
+        other = billing.transact(lambda tx: create(tx, clock.now(), "Other")).id
+    with Billing(file, organization=other, clock=clock, deliver=False) as billing:
+        billing.customers.upsert(external_id="alan", currency="EUR", country="DE")
+    execute(file, wrong_count(file))
+    with Billing(file, clock=clock, deliver=False) as first:
+        assert first.lists.recount() == ["customers"]
+        assert first.audit().found == 0
+    with Billing(file, organization=other, clock=clock, deliver=False) as second:
+        (finding,) = second.audit().findings
+        assert (finding.expected, finding.found) == ("1", "4")
+        assert second.lists.recount() == ["customers"]
+        assert second.customers.list().total_count == 1
+        assert second.audit().found == 0
+
+
+def counted_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with counts of 20 events: of the organization, and of their subscription."""
+    for name, value in (("_EVERY", 10), ("_MANY", 10), ("_LOOKED_AT", 1)):
+        monkeypatch.setattr(event_lists, name, value)
+    path = str(tmp_path / "billing.db")
+    with Billing(path, clock=ManualClock(datetime(2024, 3, 1, 9, tzinfo=UTC)), deliver=False) as billing:
+        billing.events.ingest(
+            {"transaction_id": str(number), "code": "calls", "external_subscription_id": "sub"} for number in range(20)
+        )
+    return path
+
+
+def test_wrong_totals_of_events_are_found_by_an_audit_that_reads_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = counted_events(tmp_path, monkeypatch)
+    assert run("audit", "--db", path)["found"] == 0
+    execute(path, "UPDATE event_counts SET n = n + 1")
+    report = run("audit", "--db", path, code=1)
+    assert [(finding["detail"], finding["expected"], finding["found"]) for finding in report["findings"]] == [
+        ("code=calls, hour from 2024-03-01T09:00+00:00", "20", "21"),
+        ("code=calls, hour from 2024-03-01T09:00+00:00, subscription sub", "20", "21"),
+    ]
+    assert run("audit", "--db", path, "--no-recount")["found"] == 0
+    with Billing(path, deliver=False) as billing:
+        assert billing.events.list().total_count == 20 + 1
+        assert billing.lists.recount() == ["events"]
+        assert billing.events.list().total_count == 20
+        assert billing.audit().found == 0
+
+
+@pytest.mark.parametrize("table", ["customers_metadata", "customers_metadata_counts"])
+def test_wrong_totals_of_metadata_are_found(tmp_path: Path, table: str) -> None:
+    path = str(tmp_path / "billing.db")
+    fill(path)
+    execute(path, f"DELETE FROM {table} WHERE value = 'gold'")
+    with Billing(path, deliver=False) as billing:
+        assert "metadata plan=gold" in str(billing.audit().findings)
+        assert billing.lists.recount() == ["customers"]
+        assert billing.customers.list(metadata={"plan": "gold"}).total_count == 3
+        assert billing.audit().found == 0
