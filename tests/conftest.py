@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import settings
 
 from tests.api_shapes import SHAPES, ShapeChecker
@@ -65,6 +68,17 @@ def sandbox_engine(request: pytest.FixtureRequest) -> Iterator[None]:
             from tests.postgresql import server_url
 
             patch.setenv("USAGEBILL_SANDBOX_DATABASE", server_url())
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_signing_keys() -> Iterator[None]:
+    """Installations of tests sign with one of three keys in turn: making one takes as long as three tests."""
+    generate = rsa.generate_private_key
+    key = cache(lambda _: generate(public_exponent=65537, key_size=2048))
+    turns = cycle(range(3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rsa, "generate_private_key", lambda **_: key(next(turns)))
         yield
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -134,6 +134,14 @@ def _with_helpers(test: Calls, helpers: Mapping[str, Calls]) -> Calls:
     )
 
 
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """These statements, with those inside them."""
+    for statement in body:
+        yield statement
+        yield from _statements(getattr(statement, "body", ()))
+        yield from _statements(getattr(statement, "orelse", ()))
+
+
 @cache
 def calls() -> tuple[Calls, ...]:
     """The calls of each test, in the order of files and of tests in them."""
@@ -145,7 +153,7 @@ def calls() -> tuple[Calls, ...]:
             for node in tree.body
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("test_")
         }
-        for node in ast.walk(tree):
+        for node in _statements(tree.body):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 test = _calls_of(f"{file.relative_to(TESTS.parent)}::{node.name}", node)
                 gathered.append(_with_helpers(test, helpers))

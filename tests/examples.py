@@ -1,12 +1,14 @@
-"""The number of examples that a property tries: fewer in the fast lane."""
+"""The number of examples that a test tries: fewer in the fast lane."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
-__all__ = ["FAST", "FEW", "examples"]
+__all__ = ["FAST", "FEW", "examples", "mostly_slow"]
 
 # The profile of `scripts/test --fast`, and its number of examples of each property.
 FAST, FEW = "fast", 3
@@ -18,3 +20,8 @@ def examples(most: int, *, few: int = FEW, **rest: Any) -> settings:
     The others are those of `hypothesis.settings`.
     """
     return settings(max_examples=min(most, few) if settings.get_current_profile_name() == FAST else most, **rest)
+
+
+def mostly_slow(values: Iterable[object], *few: object) -> list[Any]:
+    """Values of a parameter, of which the fast lane tries only `few`."""
+    return [pytest.param(value, marks=() if value in few else pytest.mark.slow) for value in values]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import pytest
 
 from tests.error_page import PAGE, text
-from tests.source_trees import trees
+from tests.source_trees import nodes
 from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES, Refusal
 
 # Where refusals are decided.
@@ -38,8 +38,8 @@ _NO_CODES = {
 
 
 @cache
-def modules() -> list[tuple[str, ast.Module]]:
-    return [(place.as_posix(), tree) for place, tree in trees().items() if place.parts[0] in FLOORS]
+def modules() -> list[tuple[str, tuple[ast.AST, ...]]]:
+    return [(place.as_posix(), tree) for place, tree in nodes().items() if place.parts[0] in FLOORS]
 
 
 def texts(node: ast.AST) -> Iterator[str]:
@@ -52,7 +52,7 @@ def calls() -> list[tuple[str, str, ast.Call]]:
     return [
         (module, node.func.id, node)
         for module, tree in modules()
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
 
@@ -86,9 +86,9 @@ def known(code: str) -> bool:
     return code in CODES or any(row.startswith(code) for row in CODES)
 
 
-def answered(tree: ast.Module) -> Iterator[str]:
+def answered(tree: Iterable[ast.AST]) -> Iterator[str]:
     """The texts in lists, in what is returned, and in calls of `refuse`."""
-    for node in ast.walk(tree):
+    for node in tree:
         parts: list[ast.expr] = []
         if isinstance(node, (ast.List, ast.Tuple)):
             parts = node.elts

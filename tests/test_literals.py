@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.source_trees import trees
+from tests.source_trees import nodes
 from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.pricing import MODELS
 
@@ -33,8 +33,8 @@ OTHER_WORDS = {
 }
 
 
-def code_of_floors() -> dict[Path, ast.Module]:
-    return {place: tree for place, tree in trees().items() if place.parts[0] in FLOORS}
+def code_of_floors() -> dict[Path, tuple[ast.AST, ...]]:
+    return {place: tree for place, tree in nodes().items() if place.parts[0] in FLOORS}
 
 
 def is_enum(node: ast.AST) -> bool:
@@ -48,7 +48,7 @@ def members() -> set[str]:
     return {
         statement.value.value
         for tree in code_of_floors().values()
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.ClassDef) and is_enum(node)
         for statement in node.body
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
@@ -64,9 +64,9 @@ def texts(node: ast.expr) -> Iterator[str]:
             yield from texts(element)
 
 
-def compared(tree: ast.AST) -> Iterator[str]:
+def compared(tree: Iterable[ast.AST]) -> Iterator[str]:
     """The literals that the code compares something with."""
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Compare):
             # `"interval" in sent` asks for a key.
             sides = [] if isinstance(node.ops[0], (ast.In, ast.NotIn)) else [node.left]
@@ -96,9 +96,9 @@ def test_aggregations_and_charge_models_are_named_in_their_tables_only() -> None
     names = {*AGGREGATIONS, *MODELS} - {"custom", "percentage"}
     spelled = {
         (place.as_posix(), node.value)
-        for place, tree in trees().items()
+        for place, tree in nodes().items()
         if place.parts[0] not in ("demo", "reference") and place.as_posix() not in TABLES
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Constant) and node.value in names
     }
     assert spelled == {(f"core/pricing/{name}.py", name) for name in names & {*MODELS}}
@@ -120,15 +120,15 @@ def test_sets_of_statuses_are_named_in_the_core() -> None:
     enums = {
         node.name
         for tree in code_of_floors().values()
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.ClassDef) and is_enum(node)
     }
     assert {"InvoiceStatus", "FeeType", "Accumulation"} <= enums
     spelled = [
         f"{place.as_posix()}:{node.lineno}"
-        for place, tree in trees().items()
+        for place, tree in nodes().items()
         if place.parts[0] != "core"
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.expr)
         for named in [named_members(node, enums)]
         if len(set(named)) < len(named)

@@ -575,7 +575,7 @@ def stalling(answers: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
 def test_a_server_that_falls_silent_is_not_waited_for_by_each_email(answers: tuple[str, ...]) -> None:
     with (
         stalling(answers) as (url, made),
-        Post(settings=Settings(smtp_url=url, smtp_timeout=0.5)).begin() as post,
+        Post(settings=Settings(smtp_url=url, smtp_timeout=0.1)).begin() as post,
     ):
         for _ in range(5):
             post.invoice()

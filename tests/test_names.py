@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from symtable import SymbolTable, symtable
 
@@ -16,9 +16,9 @@ VAGUE = frozenset(["own", "found", "one", "each", "given", "told", "thing", "thi
 VAGUE_IN_TESTS = VAGUE | {"asked", "got", "which"}
 
 
-def local_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def local_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """The names that a file gives to values, with their lines: assigned, looped over, or taken by a lambda."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.Lambda):
@@ -27,11 +27,11 @@ def local_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
-def fields(tree: ast.AST) -> set[int]:
+def fields(nodes: Iterable[ast.AST]) -> set[int]:
     """The lines of fields, which their class explains."""
     return {
         statement.lineno
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ClassDef)
         for statement in node.body
         if isinstance(statement, ast.AnnAssign)
@@ -52,9 +52,9 @@ def vague_names(file: Path) -> Iterator[str]:
     if not vague.isdisjoint(re.findall(r"\w+", text)) and not vague.isdisjoint(
         identifiers(symtable(text, file.name, "exec"))
     ):
-        tree = ast.parse(text)
-        explained = fields(tree)
-        for line, name in local_names(tree):
+        nodes = list(ast.walk(ast.parse(text)))
+        explained = fields(nodes)
+        for line, name in local_names(nodes):
             if name in vague and line not in explained:
                 yield f"{file.relative_to(ROOT)}:{line}: {name}"
 

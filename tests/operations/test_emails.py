@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pypdf import PdfReader
+from tests.examples import mostly_slow
 from tests.registry import Registry, rate_limited
 from tests.scenarios import Scenario, charge_on
 
@@ -123,7 +124,7 @@ def test_a_credit_note_says_how_it_was_given(box: Scenario, part: str, line: str
     assert file.content == box.billing.credit_notes.pdf(note["svc_id"])
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.parametrize("locale", mostly_slow(LOCALES, "fr", "zh-TW"))
 def test_emails_are_in_the_language_of_the_document(box: Scenario, locale: str) -> None:
     customer(box, billing_configuration={"document_locale": locale})
     invoice = one_off(box)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.examples import mostly_slow
 from tests.scenarios import Scenario
 
 from usagebill.core.contacts import LOCALES
@@ -185,7 +186,7 @@ def test_the_terms_are_those_of_the_invoices(box: Scenario, days: int, terms: st
     assert terms in box.emails[-1].text
 
 
-@pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.parametrize("locale", mostly_slow(LOCALES, "fr", "zh-TW"))
 def test_the_letter_is_in_the_language_of_the_customer(box: Scenario, locale: str) -> None:
     box.customer(name="<b>東京 & Söhne</b>", billing_configuration={"document_locale": locale})
     invoice = one_off(box)

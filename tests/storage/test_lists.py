@@ -13,7 +13,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.examples import examples
+from tests.examples import examples, mostly_slow
 from tests.sample_records import VERBS, in_order, invoiced, path_of, request_of, world
 from tests.scenarios import Scenario
 from tests.storage.contract import NOW, Tenant, new_tenant, second
@@ -152,6 +152,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 # subscription, asked for one by one, and of the one event of a fee.
 FEW = ("/api_keys", "/past_usage", "/fees/{fee_id}/events")
 LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith(FEW)]
+FEW_LISTS = [endpoint for endpoint in LISTS if endpoint.path in ("/customers", "/invoices", "/fees", "/events")]
 
 
 def filters_of(endpoint: Endpoint) -> list[str]:
@@ -224,7 +225,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("endpoint", LISTS, ids=lambda endpoint: endpoint.path)
+@pytest.mark.parametrize("endpoint", mostly_slow(LISTS, *FEW_LISTS), ids=lambda endpoint: endpoint.path)
 def test_a_list_is_the_same_whichever_way_it_is_asked(
     filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
