@@ -19,6 +19,7 @@ from usagebill.core.customers import Customer, MetadataItem
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import Compare, Condition, Item, any_of, contains, desc, eq, negate, related, within
+from usagebill.storage.listings import CountFault
 from usagebill.storage.sqlite import SqliteStore, counted_texts, lists, record_sets, searches, text_counts
 from usagebill.storage.sqlite.counted_texts import CommonTexts, common_pieces
 from usagebill.storage.tables import CUSTOMER_COLUMNS, Table, table_of
@@ -109,7 +110,7 @@ def _recounted(store: SqliteStore, kind: type) -> None:
     )
     assert kept("counts", "code") == expected
     in_slots: Counter[tuple[object, ...]] = Counter()
-    for ranged, slot in counted_texts._slots(table):
+    for ranged, slot in counted_texts.range_slots(table):
         rows = connection.execute(
             f'SELECT f.organization_id, {slot}, {texts} FROM "{name}_texts" x{counted_texts.texts_join(table, "x")}'
             f' JOIN "{name}_profiled" p ON p.sequence = x.sequence JOIN "{name}_profiles" f ON f.code = p.code'
@@ -139,7 +140,7 @@ def _sets_recounted(connection: Any, table: Table, common: list[str]) -> None:
             if any(text in value for value in of_record if value):
                 expected.setdefault(record_sets.place_set(place), set()).add(sequence)
     numbers = {tuple(row[1:]): row[0] for row in connection.execute(f'SELECT * FROM "{name}_sets"').fetchall()}
-    for ranged, slot in counted_texts._wide_slots(table):
+    for ranged, slot in counted_texts.set_slots(table):
         for sequence, organization_id, value in connection.execute(
             f'SELECT p.sequence, f.organization_id, {slot} FROM "{name}_profiled" p'
             f' JOIN "{name}_profiles" f ON f.code = p.code'
@@ -152,6 +153,10 @@ def _sets_recounted(connection: Any, table: Table, common: list[str]) -> None:
         places = {first + place for place in record_sets.places_in(int.from_bytes(bits, "little"))}
         kept.setdefault(key & (1 << 40) - 1, set()).update(places)
     assert {number: places for number, places in kept.items() if places} == expected
+
+
+def _faults(tenant: Tenant) -> list[CountFault]:
+    return tenant.read(lambda tx: list(tx.list_counts.faults()))
 
 
 class _History:
@@ -167,6 +172,10 @@ class _History:
         self.invoices: list[Invoice] = []
         stranger = self.other.entity()
         self.other.insert(stranger, self.other.customer(stranger, name="Ada"))
+
+    def faults(self) -> list[CountFault]:
+        """What an audit of both organizations finds, whether or not all changes are counted."""
+        return [fault for tenant in (self.tenant, self.other) for fault in _faults(tenant)]
 
     def step(self) -> None:
         draw = self.data.draw
@@ -366,11 +375,41 @@ def _live_and_check(store: SqliteStore, data: st.DataObject) -> None:
         for _ in range(data.draw(st.integers(1, 14))):
             history.step()
         history.check()
+        assert history.faults() == []
         for kind in (Customer, Invoice):
             _recounted(store, kind)
         history.check()
+        assert history.faults() == []
     finally:
         store.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "count"),
+    [
+        ("UPDATE customers_common_counts SET numbers = zeroblob(length(numbers))", "with 'ada', account_type="),
+        ("UPDATE customers_set_bits SET bits = zeroblob(length(bits))", "records that the set of 'ada' has too many"),
+        ("UPDATE customers_sets SET slot = '1999'", "records that the set of created_at=1999 has too many or lacks"),
+        ("UPDATE customers_profiled SET r0 = '1999'", "records that searches have under other filters or dates"),
+        ("DELETE FROM customers_profiled", "records that searches have under other filters or dates"),
+    ],
+)
+def test_an_audit_finds_and_a_recount_corrects_counts_and_sets_of_common_texts(
+    store: SqliteStore, damage: str, count: str
+) -> None:
+    tenant, other = new_tenant(store), new_tenant(store)
+    for owner in (tenant, other):
+        entity = owner.entity()
+        owner.insert(entity, *(owner.customer(entity, name=f"Ada {number % 2}", country="DE") for number in range(6)))
+    _catch_up(store)
+    assert _faults(tenant) == _faults(other) == []
+    store.write(None, lambda tx: tx._connection.execute(damage))
+    assert {fault.listed for fault in _faults(tenant)} == {"customers"}
+    assert any(fault.count.startswith(count) for fault in _faults(tenant))
+    assert tenant.write(lambda tx: tx.list_counts.recount()) == ["customers"]
+    assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"), eq("country", "DE"))) == 6
+    _catch_up(store)
+    assert _faults(tenant) == _faults(other) == []
 
 
 def test_a_rename_reaches_the_documents_that_are_counted(store: SqliteStore) -> None:

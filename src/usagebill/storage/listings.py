@@ -7,6 +7,7 @@ range, indexes in list order, and a text index; results never depend on them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from usagebill.storage.conditions import (
@@ -22,7 +23,7 @@ from usagebill.storage.conditions import (
     desc,
 )
 
-__all__ = ["CountFault", "Facet", "Joined", "Listing", "SearchedWith", "facet_name"]
+__all__ = ["CountFault", "Facet", "Joined", "Listing", "SearchedWith", "facets_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,15 @@ class Listing:
     items: tuple[str, ...] = ()
 
 
-def facet_name(facet: Facet) -> str:
+def facets_name(facets: Iterable[Facet], values: Iterable[object]) -> str:
+    """The records with these values of facets in words. Absent values are None, or empty bytes."""
+    return ", ".join(
+        f"{_facet_name(facet)}={'none' if value in (None, b'') else value}"
+        for facet, value in zip(facets, values, strict=True)
+    )
+
+
+def _facet_name(facet: Facet) -> str:
     """The facet in words: its column, or its condition."""
     match facet:
         case str():
@@ -99,12 +108,12 @@ def facet_name(facet: Facet) -> str:
         case Columns(left, operator, right):
             return f"{left} {operator} {right}"
         case AllOf(conditions):
-            return " and ".join(map(facet_name, conditions))
+            return " and ".join(map(_facet_name, conditions))
         case AnyOf(conditions):
-            return " or ".join(map(facet_name, conditions))
+            return " or ".join(map(_facet_name, conditions))
         case Negate(condition):
-            return f"not {facet_name(condition)}"
+            return f"not {_facet_name(condition)}"
         case Related(_, column, conditions):
-            return " and ".join(f"{facet_name(condition)} by {column}" for condition in conditions)
+            return " and ".join(f"{_facet_name(condition)} by {column}" for condition in conditions)
         case _:
             raise TypeError(facet)

@@ -23,7 +23,7 @@ from usagebill.storage.conditions import (
     Related,
     Within,
 )
-from usagebill.storage.listings import CountFault, Joined, facet_name
+from usagebill.storage.listings import CountFault, Joined, facets_name
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.queries import condition_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
@@ -176,7 +176,7 @@ class PostgresListCounts:
                 (self._organization_id, table.name, self._organization_id),
             )
             for facets, kept, counted in rows:
-                yield CountFault(table.name, _count_name(table, facets), kept, counted)
+                yield CountFault(table.name, facets_name(_facets(table), facets) or "all", kept, counted)
 
     def recount(self) -> list[str]:
         differing = list(dict.fromkeys(fault.listed for fault in self.faults()))
@@ -189,15 +189,6 @@ class PostgresListCounts:
                 of_organization = f"(SELECT * FROM {quoted(table.name)} WHERE organization_id = ?)"
                 self._connection.execute(_count_sql(table, of_organization), (self._organization_id,))
         return differing
-
-
-def _count_name(table: Table, values: Sequence[str | None]) -> str:
-    """The count in words: the values of its facets."""
-    parts = [
-        f"{facet_name(facet)}={'none' if value is None else value}"
-        for facet, value in zip(_facets(table), values, strict=True)
-    ]
-    return ", ".join(parts) or "all"
 
 
 # Querying

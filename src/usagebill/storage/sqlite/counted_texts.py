@@ -38,6 +38,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = [
     "CommonTexts",
+    "Slot",
     "common_definitions",
     "common_pieces",
     "count_common",
@@ -46,7 +47,11 @@ __all__ = [
     "number_of",
     "number_within",
     "profiled_columns",
+    "range_slots",
+    "records_sql",
     "searched_texts",
+    "set_slots",
+    "slots_of",
     "texts_join",
     "value_in",
 ]
@@ -332,7 +337,7 @@ def value_in(table: Table, column: str) -> str:
     return f"r{profiled_columns(table).index(column)}"
 
 
-def _slots(table: Table) -> list[tuple[str, str]]:
+def range_slots(table: Table) -> list[tuple[str, str]]:
     """The range keys under which a record of `<table>_profiled`, as `p`, is counted, with the slot as SQL."""
     assert table.listing is not None
     return [
@@ -345,7 +350,7 @@ def _slots(table: Table) -> list[tuple[str, str]]:
     ]
 
 
-def _read_sql(table: Table, tests: str) -> str:
+def records_sql(table: Table, tests: str) -> str:
     """The texts, ranges and facets of listed records."""
     assert table.listing is not None
     facets = [value for _, value in own_facet_values(table, "t")]
@@ -378,17 +383,17 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
             sets.setdefault(code_set(code), []).append(sequence)
             for place in held[sequence]:
                 having[place].append(sequence)
-    in_slots: dict[_Slot, Counter[int]] = {}
-    for slot, sequence in _slots_of(connection, table, _slots(table), held):
+    in_slots: dict[Slot, Counter[int]] = {}
+    for slot, sequence in slots_of(connection, table, range_slots(table), held):
         in_slots.setdefault(slot, Counter()).subtract(held[sequence])
-    wide: dict[_Slot, list[int]] = {}
-    for slot, sequence in _slots_of(connection, table, _wide_slots(table), held):
+    wide: dict[Slot, list[int]] = {}
+    for slot, sequence in slots_of(connection, table, set_slots(table), held):
         wide.setdefault(slot, []).append(sequence)
     sequences = [(sequence,) for sequence, _, _ in changed]
     connection.executemany(f'DELETE FROM "{name}_profiled" WHERE sequence = ?', sequences)
     connection.executemany(f'DELETE FROM "{name}_common_changed" WHERE sequence = ?', sequences)
     again = json.dumps([sequence for (sequence,) in sequences])
-    rows = connection.execute(_read_sql(table, "x.sequence IN (SELECT value FROM json_each(?))"), (again,)).fetchall()
+    rows = connection.execute(records_sql(table, "x.sequence IN (SELECT value FROM json_each(?))"), (again,)).fetchall()
     last = up_to
     if len(changed) < at_once:
         last = connection.execute(
@@ -396,7 +401,7 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
             " ORDER BY sequence LIMIT ?)",
             (up_to, up_to, at_once),
         ).fetchone()[0]
-        rows += connection.execute(_read_sql(table, "x.sequence > ? AND x.sequence <= ?"), (up_to, last)).fetchall()
+        rows += connection.execute(records_sql(table, "x.sequence > ? AND x.sequence <= ?"), (up_to, last)).fetchall()
     width = 2 + len(own_facet_values(table, "t"))
     ranges = len(profiled_columns(table))
     codes = _codes(connection, table, {row[1:width] for row in rows})
@@ -412,9 +417,9 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
         f'INSERT INTO "{name}_profiled" VALUES ({marks})',
         [(row[0], codes[row[1:width]], *row[width : width + ranges]) for row in rows],
     )
-    for slot, sequence in _slots_of(connection, table, _slots(table), held):
+    for slot, sequence in slots_of(connection, table, range_slots(table), held):
         in_slots.setdefault(slot, Counter()).update(held[sequence])
-    for slot, sequence in _slots_of(connection, table, _wide_slots(table), held):
+    for slot, sequence in slots_of(connection, table, set_slots(table), held):
         wide.setdefault(slot, []).append(sequence)
     for code, numbers in moved.items():
         _move(connection, f"{name}_common_counts", {"code": code}, numbers, len(common))
@@ -429,10 +434,10 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
 
 
 # An organization, the range key of its records, and the slot.
-_Slot = tuple[str, str, object]
+Slot = tuple[str, str, object]
 
 
-def _wide_slots(table: Table) -> list[tuple[str, str]]:
+def set_slots(table: Table) -> list[tuple[str, str]]:
     """The same for stored sets: all but the narrowest slots, of ranges and of the list's order."""
     return [
         (
@@ -444,7 +449,7 @@ def _wide_slots(table: Table) -> list[tuple[str, str]]:
     ]
 
 
-def _numbered(connection: sqlite3.Connection, table: Table, slot: _Slot) -> int:
+def _numbered(connection: sqlite3.Connection, table: Table, slot: Slot) -> int:
     """The number of a slot, assigned if missing."""
     row = connection.execute(
         f'SELECT id FROM "{table.name}_sets" WHERE organization_id = ? AND ranged = ? AND slot = ?', slot
@@ -456,9 +461,9 @@ def _numbered(connection: sqlite3.Connection, table: Table, slot: _Slot) -> int:
     return int(row[0])
 
 
-def _slots_of(
+def slots_of(
     connection: sqlite3.Connection, table: Table, slots: Sequence[tuple[str, str]], sequences: Iterable[int]
-) -> Iterator[tuple[_Slot, int]]:
+) -> Iterator[tuple[Slot, int]]:
     """The slots of records, with their sequence numbers."""
     if not slots:
         return

@@ -8,10 +8,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 
-from usagebill.storage.listings import CountFault, facet_name
+from usagebill.storage.listings import CountFault, facets_name
 from usagebill.storage.sqlite.counts import move_counts_sql, recount_sql
 from usagebill.storage.sqlite.events.lists import event_count_faults, recount_events
 from usagebill.storage.sqlite.items import add_items_sql, recount_items_sql
+from usagebill.storage.sqlite.text_faults import text_faults
 from usagebill.storage.tables import TABLES, Table
 
 __all__ = ["SqliteListCounts"]
@@ -30,10 +31,13 @@ class SqliteListCounts:
 
     def faults(self, *, events: bool = True) -> Iterator[CountFault]:
         self._flush()
+        if self._organization_id is None:
+            return
         for table in TABLES:
             if table.listing is not None:
                 yield from self._faults_of(table)
-        if events and self._organization_id is not None:
+                yield from text_faults(self._connection, table, self._organization_id)
+        if events:
             yield from event_count_faults(self._connection, self._organization_id)
 
     def recount(self) -> list[str]:
@@ -57,6 +61,9 @@ class SqliteListCounts:
                 self._connection.execute(f'DELETE FROM "{name}" WHERE organization_id = ?', of_organization)
         for statement in add_items_sql(table, "t.organization_id = ?"):
             self._connection.execute(statement, of_organization)
+        if table.listing is not None and table.listing.searched:
+            # A worker counts common texts again from the start; searches look at records until then.
+            self._connection.execute(f'DELETE FROM "{table.name}_common_upto"')
 
     def _faults_of(self, table: Table) -> Iterator[CountFault]:
         assert table.listing is not None
@@ -105,6 +112,5 @@ def _count_name(table: Table, ranged: str, slot: object, values: Sequence[object
     """The count in words: the part of the range, or the key, and the values of the facets."""
     assert table.listing is not None
     parts = [f"{ranged.partition('/')[0]}={slot}"] if ranged else []
-    for facet, value in zip(table.listing.facets, values, strict=True):
-        parts.append(f"{facet_name(facet)}={'none' if value == _ABSENT else value}")
+    parts += [facets_name(table.listing.facets, values)] if values else []
     return ", ".join(parts) or "all"

@@ -18,7 +18,9 @@ import msgspec
 from usagebill.storage.tables import Table
 
 __all__ = [
+    "BLOCK",
     "bits_of",
+    "bits_of_block",
     "code_set",
     "flip",
     "place_set",
@@ -31,6 +33,7 @@ __all__ = [
 
 # Records per row: 2^13, in a kilobyte.
 _SHIFT = 13
+BLOCK = 1 << _SHIFT
 _BYTES = 1 << _SHIFT >> 3
 _WITHIN = (1 << _SHIFT) - 1
 # A set with more than one in this many records is written digit by digit, which is faster than setting bits.
@@ -110,6 +113,16 @@ def bits_of(connection: sqlite3.Connection, table: Table, numbers: Iterable[int]
     for part, bits in rows:
         united[part] |= int.from_bytes(bits, "little")
     return int.from_bytes(b"".join(united[part].to_bytes(_BYTES, "little") for part in parts), "little")
+
+
+def bits_of_block(connection: sqlite3.Connection, table: Table, block: int, numbers: Iterable[int]) -> dict[int, int]:
+    """The records of a block that each of the sets has, as bits from the block's first sequence number on."""
+    rows = connection.execute(
+        f'SELECT n.value, b.bits FROM json_each(?) n CROSS JOIN "{table.name}_set_bits" b'
+        f" ON b.id = ((? << {_KEY}) | n.value)",
+        (json.dumps(list(numbers)), block),
+    )
+    return {number: int.from_bytes(bits, "little") for number, bits in rows}
 
 
 def records_bits(connection: sqlite3.Connection, query: str, values: Sequence[object]) -> int:
