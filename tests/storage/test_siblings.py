@@ -15,7 +15,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
-from usagebill.storage.conditions import Order, eq, within
+from usagebill.storage.conditions import Order, eq, has_item, within
 from usagebill.storage.ports import Snapshot
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.connection import Connection
@@ -32,7 +32,9 @@ def tenant() -> Iterator[Tenant]:
         try:
             tenant, stranger = Tenant(store, "own"), Tenant(store, "stranger")
             for owner in (tenant, stranger):
-                entity, plans = owner.entity(), [owner.plan() for _ in range(3)]
+                plans = [owner.plan() for _ in range(3)]
+                # One with what looks like taxes, so that items of lists are found too.
+                entity = replace(owner.entity(), tax_ids=(plans[0].id, plans[2].id))
                 customers = [owner.customer(entity) for _ in range(6)]
                 customers[4] = replace(customers[4], deleted_at=NOW)
                 owner.insert(entity, *plans, *customers)
@@ -65,6 +67,8 @@ def shown(tx: Snapshot) -> list[object]:
                 Subscription, eq("customer_id", subscription.customer_id), eq("external_id", subscription.external_id)
             ),
             tx.find(Subscription, eq("previous_subscription_id", subscription.id)),
+            tx.find(Subscription, eq("customer_id", subscription.customer_id), eq("id", subscription.id)),
+            tx.find(BillingEntity, has_item("tax_ids", subscription.plan_id)),
             tx.find(Customer, eq("id", subscription.customer_id)),
             tx.find(Customer, eq("id", subscription.customer_id), deleted=True),
         ]
@@ -104,6 +108,21 @@ def test_what_belongs_to_a_list_is_read_at_once(tenant: Tenant) -> None:
         tenant.read(show)
     # The list, its customers, the one that is deleted, plans, and subscriptions of customers.
     assert len(statements) <= 6
+
+
+def test_what_names_a_record_twice_or_in_a_list_of_items_is_read_at_once(tenant: Tenant) -> None:
+    def show(tx: Snapshot) -> list[int]:
+        return [
+            len(tx.find(Subscription, eq("customer_id", subscription.customer_id), eq("id", subscription.id)))
+            + 10 * len(tx.find(BillingEntity, has_item("tax_ids", subscription.plan_id)))
+            for subscription in tx.find(Subscription, order=[Order("created_at", descending=True)], limit=100)
+        ]
+
+    with counted() as statements:
+        # Numbers 0 to 9 have the plans 0, 1, 2, 0, ...; only plans 0 and 2 are among the items.
+        assert tenant.read(show) == [1 if number % 3 == 1 else 11 for number in (*range(6), *range(3), 0)]
+    # The list, one query for the subscriptions and one for the entities.
+    assert len(statements) == 3
 
 
 def test_what_a_transaction_writes_is_seen_by_what_it_reads_afterwards(tenant: Tenant) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
-from usagebill.storage.conditions import Compare, Condition, Order
+from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
@@ -31,7 +31,6 @@ from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
 from usagebill.storage.postgresql.searches import narrowed
-from usagebill.storage.postgresql.siblings import asked_by
 from usagebill.storage.record_sql import bounded, can_be_deleted, group_sql, kinds_among, quoted
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
@@ -292,35 +291,28 @@ class PostgresTransaction:
         deleted: bool,
     ) -> bool:
         """Whether the query was run for this record and its siblings at once."""
-        for place, column, value in asked_by(conditions):
-            values = self._memory.siblings.of(value)
-            remaining = [*conditions[:place], *conditions[place + 1 :]]
-            where, bound = where_sql(kind, remaining, self._organization_id, deleted)
-            question = kind, where, column, tuple(order), bounds
-            if not self._memory.siblings.are_worth_asking_for(question, value, values):
-                continue
-            where += f"{' AND' if where else ' WHERE'} t.{quoted(column)} = of.value"
-            codec = rows_of(kind).codec
-            rows = self._connection.execute(
-                "SELECT of.value, rows.* FROM unnest(?::text[]) of(value) CROSS JOIN LATERAL"
-                f" ({_select_sql(codec.kind)}{where}{order_sql(kind, order)}{bounds}) rows",
-                [values, *bound],
-            )
-            answers: dict[str, list[R]] = {sibling: [] for sibling in values}
-            for row in rows:
-                answers[row[0]].append(codec.record(row[1:]))
-            self._keep(kind, [record for records in answers.values() for record in records])
-            for sibling, records in answers.items():
-                alike = [*conditions[:place], Compare(column, "=", sibling), *conditions[place + 1 :]]
-                where, bound = where_sql(kind, alike, self._organization_id, deleted)
-                clauses = where + order_sql(kind, order)
-                if limit is not None:
-                    clauses += " LIMIT ? OFFSET ?"
-                    bound += [bounded(limit), 0]
-                self._memory.answers[kind, clauses, hashable(bound)] = (0, records)
-            self._memory.siblings.note([record for records in answers.values() for record in records])
-            return True
-        return False
+        siblings = self._memory.siblings
+        where, bound = where_sql(kind, conditions, self._organization_id, deleted)
+        corresponding = siblings.corresponding(bound)
+        if corresponding is None:
+            return False
+        first, *_ = rows = corresponding.rows
+        question = kind, where, corresponding.places, tuple(order), bounds
+        if not siblings.are_worth_asking_for(question, first, rows):
+            return False
+        codec, ordered = rows_of(kind).codec, order_sql(kind, order)
+        answers: list[list[R]] = [[] for _ in rows]
+        for row in self._connection.execute(
+            corresponding.sql(_select_sql(codec.kind), where, ordered + bounds), corresponding.values(bound)
+        ):
+            answers[row[0] - 1].append(codec.record(row[1:]))
+        self._keep(kind, [record for records in answers for record in records])
+        clauses = where + ordered + ("" if limit is None else " LIMIT ? OFFSET ?")
+        for row, records in zip(rows, answers, strict=True):
+            values = corresponding.of_row(row, bound) + ([] if limit is None else [bounded(limit), 0])
+            self._memory.answers[kind, clauses, hashable(values)] = (0, records)
+        siblings.note([record for records in answers for record in records])
+        return True
 
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -348,7 +340,7 @@ class PostgresTransaction:
         cached = memory.answers.get(question)
         if cached is None and offset == 0 and self._reads_ahead:
             bounds = "" if limit is None else f" LIMIT {bounded(limit)}"
-            if self._found_with_siblings(kind, conditions, order, bounds, limit, deleted):
+            if self._found_with_siblings(kind, narrower, order, bounds, limit, deleted):
                 cached = memory.answers.get(question)
         if cached is None or cached[0] != written:
             records = self._rows(kind, clauses, values)
