@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-__all__ = ["FAST", "FEW", "examples", "mostly_slow"]
+__all__ = ["FAST", "FEW", "body_of", "examples", "mostly_slow"]
 
 # The profile of `scripts/test --fast`, and its number of examples of each property.
 FAST, FEW = "fast", 3
@@ -25,3 +25,9 @@ def examples(most: int, *, few: int = FEW, **rest: Any) -> settings:
 def mostly_slow(values: Iterable[object], *few: object) -> list[Any]:
     """Values of a parameter, of which the fast lane tries only `few`."""
     return [pytest.param(value, marks=() if value in few else pytest.mark.slow) for value in values]
+
+
+def body_of(test: Callable[..., None]) -> Callable[..., None]:
+    """The function of a property, to try it with other examples."""
+    body: Callable[..., None] = test.hypothesis.inner_test  # type: ignore[attr-defined]
+    return body

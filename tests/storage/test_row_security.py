@@ -4,7 +4,7 @@ is about, whatever its statements say. All contracts hold behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -182,6 +182,80 @@ def test_two_organizations_are_billed_behind_the_wall(url: str) -> None:
     assert list(totals.values()) == [[subscription_fee + 3 * 200], [subscription_fee + 4 * 200]]
 
 
+# Tables without rows of organizations: versions, the instants of sessions, and the list of workers.
+COMMON = {"clock", "migration", "usagebill_schema", "workers"}
+VALUES: dict[str, Callable[[str, int], object]] = {
+    "text": lambda name, number: name,
+    "bytea": lambda name, number: name.encode(),
+    "json": lambda name, number: "{}",
+    "text[]": lambda name, number: [name],
+    "boolean": lambda name, number: False,
+    "bigint": lambda name, number: number,
+    "integer": lambda name, number: number,
+    "numeric": lambda name, number: number,
+}
+
+
+def columns_of_tables(connection: psycopg.Connection[Any]) -> dict[str, list[tuple[str, str]]]:
+    """The columns that a row of each table must have, with their types."""
+    columns: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind, is_required in connection.execute(
+        "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull AND a.attidentity = ''"
+        " OR a.attname IN ('id', 'organization_id') AND a.attidentity = ''"
+        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+        " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' ORDER BY 1, a.attnum"
+    ):
+        columns.setdefault(table, []).extend([(column, kind)] if is_required else [])
+    return columns
+
+
+def add_rows(connection: psycopg.Connection[Any], tables: dict[str, list[tuple[str, str]]]) -> None:
+    """Add a row of the organizations `one` and `two` to each table, whatever they refer to."""
+    connection.execute("SET session_replication_role = replica")
+    for table, columns in tables.items():
+        for number, name in enumerate(("one", "two"), start=1):
+            names = ", ".join(f'"{column}"' for column, _ in columns)
+            values = [VALUES[kind](name, number) for _, kind in columns]
+            marks = ", ".join(["%s"] * len(values))
+            connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})'.encode(), values)
+
+
+def test_every_table_hides_the_rows_of_other_organizations() -> None:
+    with owned_database() as url:
+        with Billing(url, deliver=False):
+            pass
+        command(url, "on")
+        with psycopg.connect(superuser_at(url)) as administrator:
+            tables = columns_of_tables(administrator)
+            protected = {name: columns for name, columns in tables.items() if name not in COMMON}
+            assert all(("organization_id", "text") in columns for columns in protected.values())
+            administrator.execute("TRUNCATE " + ", ".join(protected))
+            add_rows(administrator, protected)
+        with psycopg.connect(url) as connection:
+            for table in protected:
+                shown = f'SELECT organization_id FROM "{table}" ORDER BY 1'.encode()
+                with connection.transaction():
+                    assert connection.execute(shown).fetchall() == [], table
+                    connection.execute("SET LOCAL usagebill.organization = 'two'")
+                    assert connection.execute(shown).fetchall() == [("two",)], table
+                    taken = f"UPDATE \"{table}\" SET organization_id = 'two' WHERE organization_id = 'one'".encode()
+                    assert connection.execute(taken).rowcount == 0, table
+                    gone = f"DELETE FROM \"{table}\" WHERE organization_id = 'one'".encode()
+                    assert connection.execute(gone).rowcount == 0, table
+                    handed_over = f"UPDATE \"{table}\" SET organization_id = 'one'".encode()
+                    with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                        connection.execute(handed_over)
+                    connection.execute("SET LOCAL usagebill.organization = '*'")
+                    assert connection.execute(shown).fetchall() == [("one",), ("two",)], table
+                    # The next table begins as a session that has named no organization.
+                    connection.execute("SET LOCAL usagebill.organization = ''")
+
+
+def superuser_at(url: str) -> str:
+    known = {**conninfo_to_dict(url), "user": "postgres"}
+    return "postgresql://?" + "&".join(f"{key}={value}" for key, value in known.items())
+
+
 def test_it_can_be_turned_off_and_on_again_and_says_for_whom_it_holds() -> None:
     with owned_database() as url:
         with Billing(url, deliver=False) as billing:
@@ -190,10 +264,7 @@ def test_it_can_be_turned_off_and_on_again_and_says_for_whom_it_holds() -> None:
         assert command(url, "on") == "row security is on, and holds for this user\n"
         with Billing(url, deliver=False) as billing:
             assert [customer.external_id for customer in billing.customers.list()] == ["acme"]
-        superuser = "postgresql://?" + "&".join(
-            f"{key}={value}" for key, value in {**conninfo_to_dict(url), "user": "postgres"}.items()
-        )
-        assert "does not hold for this user, who is a superuser" in command(superuser)
+        assert "does not hold for this user, who is a superuser" in command(superuser_at(url))
         assert "row security is off" in command(url, "off")
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT count(*) FROM customers").fetchone() == (1,)
