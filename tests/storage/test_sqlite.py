@@ -179,3 +179,25 @@ def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path)
     assert sorted(failures) == ["large: database or disk is full", "small: database or disk is full"]
     assert tenant.read(lambda tx: tx.find(BillingEntity)) == []
     store.close()
+
+
+def test_the_log_of_a_file_that_always_has_a_reader_is_emptied_once_it_has_none(tmp_path: Path) -> None:
+    file, log = tmp_path / "billing.db", tmp_path / "billing.db-wal"
+    store, other = SqliteStore(file), SqliteStore(file)
+    tenant = new_tenant(store)
+
+    def write(tx: Transaction) -> None:
+        # As long as anybody reads, what is written is appended: more than the 16 MiB that a log may have.
+        assert tx.count(Tax) == 0
+        for number in range(18):
+            tenant.insert(tenant.tax(f"t{number}", name="n" * 2**20))
+
+    reading = threading.Thread(target=other.read, args=(None, write))
+    reading.start()
+    reading.join()
+    assert log.stat().st_size > 18 * 2**20
+    tenant.insert(tenant.tax("last"))
+    assert log.stat().st_size == 0
+    assert tenant.read(lambda tx: tx.count(Tax)) == 19
+    store.close()
+    other.close()

@@ -37,6 +37,8 @@ _BUSY_SECONDS = 60.0
 _GROUP_SIZE = 16
 # SQLite's busy handler sleeps up to 100 ms and may starve for seconds, so we poll more often.
 _BETWEEN_TRIES = 0.001
+# A longer WAL file slows every read down.
+_LONG_LOG = 16 * 2**20
 # The weight of the latest commit in the moving average of lock contention.
 _LAST_COMMIT = 1 / 8
 # The first version with `->>` and `RETURNING`.
@@ -322,6 +324,7 @@ class SqliteStore:
                 writes = [self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))]
             with self._turn:
                 self._commit(writes)
+                self._shorten_log()
             for write in writes:
                 if write is not own_write:
                     write.signal.release()
@@ -329,6 +332,17 @@ class SqliteStore:
             self._busy = bool(self._waiting)
             if self._waiting:
                 self._waiting[0].signal.release()
+
+    def _shorten_log(self) -> None:
+        """Empty a long WAL file, if no other connection is reading or writing just now.
+
+        SQLite's own checkpoints never let it start from the beginning while processes take turns: one always reads.
+        Right after a commit the others mostly wait for the lock, which takes them a moment to notice.
+        """
+        # The commit is durable whatever happens here.
+        with suppress(OSError, sqlite3.Error):
+            if not self._memory and os.stat(f"{self.path}-wal").st_size > _LONG_LOG:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @property
     def reads_beside_writes(self) -> bool:
