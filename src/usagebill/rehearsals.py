@@ -382,6 +382,9 @@ class Rehearsals:
             covered = list(takewhile(self.covers, tx.jobs.ready(instant, count)))
             if free := self._store.reserved(covered, at_most):
                 return free
+        # The lock is taken for one group at a time. Of workers that store several in a row, each waits for all of the
+        # other's, batch after batch.
+        at_most = min(self._group_size, at_most)
         first = int(self._place * max(0, count - at_most))
         return list(takewhile(self.covers, tx.jobs.ready(instant, min(at_most, count - first), first)))
 
