@@ -20,7 +20,7 @@ from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import Compare, Condition, Item, any_of, contains, desc, eq, negate, related, within
 from usagebill.storage.listings import CountFault
-from usagebill.storage.sqlite import SqliteStore, counted_texts, lists, record_sets, searches, text_counts
+from usagebill.storage.sqlite import SqliteStore, counted_texts, lists, record_sets, searches, text_counts, value_sets
 from usagebill.storage.sqlite.counted_texts import CommonTexts, common_pieces
 from usagebill.storage.tables import CUSTOMER_COLUMNS, Table, table_of
 
@@ -28,8 +28,8 @@ _SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "emai
 _NAMES = st.sampled_from(
     [None, "", "Ada", "ADA Lovelace", "Lovelac elace", "Straße", "Ada & Ada", "Grace", "a\0b", "x_%"]
 )
-_TIERS = st.sampled_from([None, "gold", "silver", ""])
-_METADATA = st.sampled_from([(), ("gold",), ("silver",)]).map(
+TIERS = st.sampled_from([None, "gold", "silver", ""])
+METADATA = st.sampled_from([(), ("gold",), ("silver",)]).map(
     lambda values: tuple(MetadataItem(id="m", key="tier", value=value, created_at=NOW) for value in values)
 )
 _INSTANTS = st.sampled_from([NOW, NOW - timedelta(days=40), NOW - timedelta(days=41), NOW - timedelta(days=700)])
@@ -60,6 +60,7 @@ def early() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("_LEAST", 1), ("_WORTHWHILE", 1), ("_AT_ONCE", 2), ("_SAMPLE", 50), ("_SHARE", 0.2)):
             patch.setattr(counted_texts, name, value)
+        patch.setattr(value_sets, "_LEAST", 2)
         yield
 
 
@@ -74,14 +75,14 @@ def _is_in(term: str, record: Any, columns: tuple[str, ...]) -> bool:
     return any(term.casefold() in (getattr(record, column) or "").casefold() for column in columns)
 
 
-def _catch_up(store: SqliteStore) -> None:
+def catch_up(store: SqliteStore) -> None:
     while store.roll_up_usage():
         pass
 
 
-def _recounted(store: SqliteStore, kind: type) -> None:
+def recounted(store: SqliteStore, kind: type) -> None:
     """Once all is caught up with, the counts are those of the records as they are."""
-    _catch_up(store)
+    catch_up(store)
     connection, name = store._writer, table_of(kind).name
     common = [text for (text,) in connection.execute(f'SELECT text FROM "{name}_common" ORDER BY place')]
 
@@ -135,7 +136,8 @@ def _sets_recounted(connection: Any, table: Table, common: list[str]) -> None:
         f'SELECT p.sequence, p.code, {texts} FROM "{name}_profiled" p JOIN "{name}_texts" x ON x.sequence = p.sequence'
         f"{counted_texts.texts_join(table, 'x')}"
     ).fetchall():
-        expected.setdefault(record_sets.code_set(code), set()).add(sequence)
+        for number in value_sets.facets_of_codes(connection, table, [code])[code]:
+            expected.setdefault(record_sets.value_set(number), set()).add(sequence)
         for place, text in enumerate(common):
             if any(text in value for value in of_record if value):
                 expected.setdefault(record_sets.place_set(place), set()).add(sequence)
@@ -147,12 +149,23 @@ def _sets_recounted(connection: Any, table: Table, common: list[str]) -> None:
         ).fetchall():
             number = record_sets.slot_set(numbers[organization_id, ranged, value])
             expected.setdefault(number, set()).add(sequence)
+    for number, organization_id, ranged, value in connection.execute(f'SELECT * FROM "{name}_sets"').fetchall():
+        column, _, key = ranged.partition(" ")
+        if column == "metadata":
+            having = connection.execute(
+                f"SELECT x.place FROM {name}_metadata x JOIN {name}_profiled p ON p.sequence = x.place"
+                " WHERE x.organization_id = ? AND x.key = ? AND (x.value = ? OR ? = x'')".format(name),
+                (organization_id, key, value, value),
+            )
+            expected.setdefault(record_sets.value_set(number), set()).update(place for (place,) in having)
     kept: dict[int, set[int]] = {}
     for key, bits in connection.execute(f'SELECT id, bits FROM "{name}_set_bits"').fetchall():
         first = key >> 40 << 13
         places = {first + place for place in record_sets.places_in(int.from_bytes(bits, "little"))}
         kept.setdefault(key & (1 << 40) - 1, set()).update(places)
-    assert {number: places for number, places in kept.items() if places} == expected
+    assert {number: places for number, places in kept.items() if places} == {
+        number: places for number, places in expected.items() if places
+    }
 
 
 def _faults(tenant: Tenant) -> list[CountFault]:
@@ -191,7 +204,7 @@ class _History:
                     self.entity,
                     name=draw(_NAMES),
                     country=country,
-                    metadata=draw(_METADATA),
+                    metadata=draw(METADATA),
                     created_at=draw(_INSTANTS),
                 )
                 self.people.append(person)
@@ -201,7 +214,7 @@ class _History:
                     self.store.roll_up_usage()
             case "rename":
                 self._replace_person(
-                    name=draw(_NAMES), country=draw(st.sampled_from(["DE", "FR"])), metadata=draw(_METADATA)
+                    name=draw(_NAMES), country=draw(st.sampled_from(["DE", "FR"])), metadata=draw(METADATA)
                 )
             case "hide":
                 self._replace_person(deleted_at=draw(st.sampled_from([None, NOW])))
@@ -217,7 +230,7 @@ class _History:
                     currency="EUR",
                     issuing_date=draw(_DATES),
                     total_amount_cents=draw(_AMOUNTS),
-                    metadata=draw(_METADATA),
+                    metadata=draw(METADATA),
                 )
                 self.invoices.append(invoice)
                 # Its customer may be written after it.
@@ -229,7 +242,7 @@ class _History:
                     "status": draw(_STATUSES),
                     "issuing_date": draw(_DATES),
                     "total_amount_cents": draw(_AMOUNTS),
-                    "metadata": draw(_METADATA),
+                    "metadata": draw(METADATA),
                 }
                 changed = replace(self.invoices[place], **changes, currency=draw(st.sampled_from(["EUR", "USD"])))
                 self.invoices[place] = changed
@@ -250,7 +263,7 @@ class _History:
             if person.deleted_at is None
             and _is_in(term, person, _SEARCHED)
             and country in (None, person.country)
-            and _has_tier(person, tier)
+            and has_tier(person, tier)
         }
 
     def matching_invoices(
@@ -263,7 +276,7 @@ class _History:
             if invoice.status in VISIBLE
             and currency in (None, invoice.currency)
             and all(_lies_within(invoice, bound) for bound in bounds)
-            and _has_tier(invoice, tier)
+            and has_tier(invoice, tier)
             and (_is_in(term, invoice, ("number",)) or _is_in(term, people[invoice.customer_id], CUSTOMER_COLUMNS))
         }
 
@@ -271,13 +284,13 @@ class _History:
         newest = (desc("created_at"),)
         latest = (desc("issuing_date"), desc("created_at"))
         conditions: list[Condition]
-        bounds, tier = self.data.draw(_BOUNDS), self.data.draw(_TIERS)
+        bounds, tier = self.data.draw(_BOUNDS), self.data.draw(TIERS)
         for wanted in (None, "FR"):
-            conditions = [*([eq("country", wanted)] if wanted else []), *_of_tier(tier)]
+            conditions = [*([eq("country", wanted)] if wanted else []), *of_tier(tier)]
             self._holds(Customer, conditions, newest, self.matching_customers("", wanted, tier))
         for wanted in (None, "USD"):
             conditions = [within("status", VISIBLE), *([eq("currency", wanted)] if wanted else [])]
-            conditions += [*bounds, *_of_tier(tier)]
+            conditions += [*bounds, *of_tier(tier)]
             self._holds(Invoice, conditions, latest, self.matching_invoices("", wanted, bounds, tier))
         for term in _TERMS:
             for country in (None, "FR"):
@@ -285,7 +298,7 @@ class _History:
                     contains(_SEARCHED, term),
                     *([eq("country", country)] if country else []),
                 ]
-                conditions += _of_tier(tier)
+                conditions += of_tier(tier)
                 self._holds(Customer, conditions, newest, self.matching_customers(term, country, tier))
             for currency in (None, "USD"):
                 searched = any_of(
@@ -293,7 +306,7 @@ class _History:
                 )
                 conditions = [within("status", VISIBLE), searched, *([eq("currency", currency)] if currency else [])]
                 self._holds(Invoice, conditions, latest, self.matching_invoices(term, currency))
-                conditions += [*bounds, *_of_tier(tier)]
+                conditions += [*bounds, *of_tier(tier)]
                 self._holds(Invoice, conditions, latest, self.matching_invoices(term, currency, bounds, tier))
 
     def _holds(self, kind: Any, conditions: list[Condition], order: Any, expected: set[str]) -> None:
@@ -314,7 +327,9 @@ class _History:
 
 
 _STATUSES = st.sampled_from(["finalized", "finalized", "generating"])
-_DATES = st.sampled_from([date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 2), date(2025, 1, 1)])
+_DATES = st.sampled_from(
+    [date(2024, 2, 29), *(date(2024, 3, day) for day in (1, 2, 9, 10, 19, 20, 30, 31)), date(2025, 1, 1)]
+)
 _AMOUNTS = st.sampled_from([-5, 0, 999, 4900, 47_110, 47_119, 47_200, 10**19])
 
 
@@ -334,7 +349,7 @@ _BOUNDS = st.one_of(
 )
 
 
-def _of_tier(tier: str | None) -> list[Condition]:
+def of_tier(tier: str | None) -> list[Condition]:
     """The condition on metadata: a value, or with an empty one that the key is not there."""
     if tier is None:
         return []
@@ -343,7 +358,7 @@ def _of_tier(tier: str | None) -> list[Condition]:
     return [Item("metadata", (("key", "tier"), ("value", tier)))]
 
 
-def _has_tier(record: Any, tier: str | None) -> bool:
+def has_tier(record: Any, tier: str | None) -> bool:
     values = {item.value for item in record.metadata if item.key == "tier"}
     return tier is None or (tier in values if tier else not values)
 
@@ -377,7 +392,7 @@ def _live_and_check(store: SqliteStore, data: st.DataObject) -> None:
         history.check()
         assert history.faults() == []
         for kind in (Customer, Invoice):
-            _recounted(store, kind)
+            recounted(store, kind)
         history.check()
         assert history.faults() == []
     finally:
@@ -389,8 +404,17 @@ def _live_and_check(store: SqliteStore, data: st.DataObject) -> None:
     [
         ("UPDATE customers_common_counts SET numbers = zeroblob(length(numbers))", "with 'ada', account_type="),
         ("UPDATE customers_set_bits SET bits = zeroblob(length(bits))", "records that the set of 'ada' has too many"),
-        ("UPDATE customers_sets SET slot = '1999'", "records that the set of created_at=1999 has too many or lacks"),
+        (
+            "UPDATE customers_sets SET slot = '1999' WHERE ranged = 'created_at/2'",
+            "records that the set of created_at=1999 has too many or lacks",
+        ),
         ("UPDATE customers_profiled SET r0 = '1999'", "records that searches have under other filters or dates"),
+        ("UPDATE customers_sets SET slot = 'FR' WHERE slot = 'DE'", "records that the set of country=DE has too many"),
+        (
+            "DELETE FROM customers_set_bits WHERE (id & 1099511627775) IN"
+            " (SELECT s.id * 3 + 1 FROM customers_sets s WHERE s.ranged = 'metadata tier')",
+            "records that the set of metadata[tier]=gold has too many",
+        ),
         ("DELETE FROM customers_profiled", "records that searches have under other filters or dates"),
     ],
 )
@@ -400,15 +424,17 @@ def test_an_audit_finds_and_a_recount_corrects_counts_and_sets_of_common_texts(
     tenant, other = new_tenant(store), new_tenant(store)
     for owner in (tenant, other):
         entity = owner.entity()
-        owner.insert(entity, *(owner.customer(entity, name=f"Ada {number % 2}", country="DE") for number in range(6)))
-    _catch_up(store)
+        gold = (MetadataItem(id="m", key="tier", value="gold", created_at=NOW),)
+        people = [owner.customer(entity, name=f"Ada {number % 2}", country="DE", metadata=gold) for number in range(6)]
+        owner.insert(entity, *people)
+    catch_up(store)
     assert _faults(tenant) == _faults(other) == []
     store.write(None, lambda tx: tx._connection.execute(damage))
     assert {fault.listed for fault in _faults(tenant)} == {"customers"}
     assert any(fault.count.startswith(count) for fault in _faults(tenant))
     assert tenant.write(lambda tx: tx.list_counts.recount()) == ["customers"]
     assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"), eq("country", "DE"))) == 6
-    _catch_up(store)
+    catch_up(store)
     assert _faults(tenant) == _faults(other) == []
 
 
@@ -417,7 +443,7 @@ def test_a_rename_reaches_the_documents_that_are_counted(store: SqliteStore) -> 
     entity = tenant.entity()
     customer = tenant.customer(entity, name="Ada")
     tenant.insert(entity, customer, *(tenant.invoice(customer, number=f"X-{number}") for number in range(5)))
-    _catch_up(store)
+    catch_up(store)
     searched = any_of(contains(("number",), "ada"), related(Customer, "customer_id", contains(CUSTOMER_COLUMNS, "ada")))
 
     def number() -> int:
@@ -426,7 +452,7 @@ def test_a_rename_reaches_the_documents_that_are_counted(store: SqliteStore) -> 
     assert number() == 5
     tenant.write(lambda tx: tx.replace(replace(customer, name="Grace")))
     assert number() == 0
-    _recounted(store, Invoice)
+    recounted(store, Invoice)
     assert number() == 0
     tenant.write(lambda tx: tx.replace(replace(customer, name="Ada Lovelace")))
     assert number() == 5
@@ -437,7 +463,7 @@ def test_the_counts_are_what_is_asked(store: SqliteStore) -> None:
     tenant = new_tenant(store)
     entity = tenant.entity()
     tenant.insert(entity, *(tenant.customer(entity, name=f"Ada {number % 2}", country="DE") for number in range(6)))
-    _catch_up(store)
+    catch_up(store)
     statements: list[str] = []
 
     def ask(tx: Any) -> int:
@@ -458,13 +484,13 @@ def test_a_number_that_is_used_again_is_looked_at(store: SqliteStore) -> None:
     entity = tenant.entity()
     people = [tenant.customer(entity, name="Ada") for _ in range(4)]
     tenant.insert(entity, *people)
-    _catch_up(store)
+    catch_up(store)
     tenant.write(lambda tx: tx.delete(people[-1]))
-    _catch_up(store)
+    catch_up(store)
     tenant.insert(tenant.customer(entity, name="Grace"))
     assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "grace"))) == 1
     assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 3
-    _recounted(store, Customer)
+    recounted(store, Customer)
 
 
 def test_with_too_much_to_catch_up_with_texts_are_counted_in_other_ways(
@@ -474,7 +500,7 @@ def test_with_too_much_to_catch_up_with_texts_are_counted_in_other_ways(
     tenant = new_tenant(store)
     entity = tenant.entity()
     tenant.insert(entity, *(tenant.customer(entity, name="Ada") for _ in range(4)))
-    _catch_up(store)
+    catch_up(store)
     tenant.insert(*(tenant.customer(entity, name="Ada") for _ in range(3)))
     assert tenant.read(lambda tx: tx.count(Customer, contains(_SEARCHED, "ada"))) == 7
 

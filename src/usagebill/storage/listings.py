@@ -69,6 +69,7 @@ class Listing:
     `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
     another record; a list can be limited to the records of one, by an index in list order, and its items are found
     within these. `valued` are required texts with many values, each with an index in list order, which is by day.
+    `narrow` are columns whose values few records share, each with an index in list order that has the facets too.
     `shown` is the condition for a record to be listed at all; deleted records never are. `lead` is the facet that most
     lists filter by. `searched_with` is the record that most searches cover besides the columns `searched`.
     """
@@ -78,6 +79,7 @@ class Listing:
     ranges: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     valued: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
     shown: Condition | None = None
     lead: str | None = None
     searched: tuple[str, ...] = ()

@@ -124,6 +124,7 @@ TABLES: tuple[Table, ...] = (
                 "billing_entity_id",
                 all_of(present("tax_identification_number"), ne("tax_identification_number", "")),
             ),
+            narrow=("state", "zipcode"),
             searched=("name", "firstname", "lastname", "legal_name", "external_id", "email"),
             items=("metadata",),
         ),

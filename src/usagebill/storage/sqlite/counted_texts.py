@@ -32,8 +32,9 @@ from functools import lru_cache
 
 from usagebill.storage.sqlite.counts import own_facet_values, shown_sql
 from usagebill.storage.sqlite.packed_counts import NUMBER, WIDTH
-from usagebill.storage.sqlite.record_sets import code_set, flip, place_set, set_definitions, slot_set
-from usagebill.storage.sqlite.slots import WIDEST, Span, counted_under, range_kind, slot_sql, span_parts
+from usagebill.storage.sqlite.record_sets import flip, numbered, place_set, set_definitions, slot_set, value_set
+from usagebill.storage.sqlite.slots import WIDEST, Span, counted_under, range_kind, set_levels, slot_sql, span_parts
+from usagebill.storage.sqlite.value_sets import facets_of_codes, items_moved
 from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = [
@@ -351,11 +352,12 @@ def range_slots(table: Table) -> list[tuple[str, str]]:
 
 
 def records_sql(table: Table, tests: str) -> str:
-    """The texts, ranges and facets of listed records."""
+    """The facets, ranges, columns of items and texts of listed records."""
     assert table.listing is not None
     facets = [value for _, value in own_facet_values(table, "t")]
     ranges = [f't."{column}"' for column in profiled_columns(table)]
-    columns = ["x.sequence", "x.organization_id", *facets, *ranges, *searched_texts(table, "x", "c")]
+    items = [f't."{column}"' for column in table.listing.items]
+    columns = ["x.sequence", "x.organization_id", *facets, *ranges, *items, *searched_texts(table, "x", "c")]
     return (
         f'SELECT {", ".join(columns)} FROM "{table.name}_texts" x CROSS JOIN "{table.name}" t ON t.id = x.id'
         f"{texts_join(table, 'x')} WHERE {tests} AND x.shown = 1 AND {shown_sql(table, 't')}"
@@ -368,7 +370,7 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
     common = _common_texts(tuple(text for (text,) in pieces))
     moved: dict[int, Counter[int]] = {}
     having: list[list[int]] = [[] for _ in range(len(common))]
-    sets: dict[int, list[int]] = {}
+    by_code: dict[int, list[int]] = {}
     # Before the new ones, which are counted in their current state.
     changed = connection.execute(
         f'SELECT h.sequence, h.texts, p.code FROM "{name}_common_changed" h'
@@ -380,7 +382,7 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
         if code is not None:
             held[sequence] = common.held(json.loads(texts))
             moved.setdefault(code, Counter()).subtract(held[sequence])
-            sets.setdefault(code_set(code), []).append(sequence)
+            by_code.setdefault(code, []).append(sequence)
             for place in held[sequence]:
                 having[place].append(sequence)
     in_slots: dict[Slot, Counter[int]] = {}
@@ -390,6 +392,7 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
     for slot, sequence in slots_of(connection, table, set_slots(table), held):
         wide.setdefault(slot, []).append(sequence)
     sequences = [(sequence,) for sequence, _, _ in changed]
+    gone = list(held)
     connection.executemany(f'DELETE FROM "{name}_profiled" WHERE sequence = ?', sequences)
     connection.executemany(f'DELETE FROM "{name}_common_changed" WHERE sequence = ?', sequences)
     again = json.dumps([sequence for (sequence,) in sequences])
@@ -402,14 +405,16 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
             (up_to, up_to, at_once),
         ).fetchone()[0]
         rows += connection.execute(records_sql(table, "x.sequence > ? AND x.sequence <= ?"), (up_to, last)).fetchall()
+    assert table.listing is not None
     width = 2 + len(own_facet_values(table, "t"))
     ranges = len(profiled_columns(table))
+    texts_from = width + ranges + len(table.listing.items)
     codes = _codes(connection, table, {row[1:width] for row in rows})
     held = {}
     for row in rows:
-        held[row[0]] = common.held(row[width + ranges :])
+        held[row[0]] = common.held(row[texts_from:])
         moved.setdefault(codes[row[1:width]], Counter()).update(held[row[0]])
-        sets.setdefault(code_set(codes[row[1:width]]), []).append(row[0])
+        by_code.setdefault(codes[row[1:width]], []).append(row[0])
         for place in held[row[0]]:
             having[place].append(row[0])
     marks = ", ".join("?" * (2 + ranges))
@@ -426,9 +431,13 @@ def _count_some(connection: sqlite3.Connection, table: Table, up_to: int, at_onc
     for slot, numbers in in_slots.items():
         key = dict(zip(("organization_id", "ranged", "slot"), slot, strict=True))
         _move(connection, f"{name}_common_slots", key, numbers, len(common))
-    for slot, in_slot in wide.items():
-        sets[slot_set(_numbered(connection, table, slot))] = in_slot
+    sets = {slot_set(numbered(connection, table, slot)): in_slot for slot, in_slot in wide.items()}
     sets.update((place_set(place), sequences) for place, sequences in enumerate(having) if sequences)
+    for code, numbers_of_code in facets_of_codes(connection, table, by_code).items():
+        for number in numbers_of_code:
+            sets.setdefault(value_set(number), []).extend(by_code[code])
+    items = [(row[0], row[1], row[width + ranges : texts_from]) for row in rows]
+    sets.update(items_moved(connection, table, gone, items, up_to))
     flip(connection, table, sets)
     connection.execute(f'UPDATE "{name}_common_upto" SET sequence = ?', (last,))
 
@@ -438,27 +447,15 @@ Slot = tuple[str, str, object]
 
 
 def set_slots(table: Table) -> list[tuple[str, str]]:
-    """The same for stored sets: all but the narrowest slots, of ranges and of the list's order."""
+    """The same for stored sets, of ranges and of the list's order."""
     return [
         (
             counted_under(column, level),
             slot_sql(range_kind(table, column), f"p.{value_in(table, column)}", level),
         )
         for column in profiled_columns(table)
-        for level in range(1, WIDEST + 1)
+        for level in set_levels(range_kind(table, column))
     ]
-
-
-def _numbered(connection: sqlite3.Connection, table: Table, slot: Slot) -> int:
-    """The number of a slot, assigned if missing."""
-    row = connection.execute(
-        f'SELECT id FROM "{table.name}_sets" WHERE organization_id = ? AND ranged = ? AND slot = ?', slot
-    ).fetchone()
-    if row is None:
-        row = connection.execute(
-            f'INSERT INTO "{table.name}_sets" VALUES (NULL, ?, ?, ?) RETURNING id', slot
-        ).fetchone()
-    return int(row[0])
 
 
 def slots_of(

@@ -50,6 +50,7 @@ from usagebill.storage.sqlite.value_counts import by_day, is_by_day, is_counted_
 from usagebill.storage.tables import Table, table_of
 
 __all__ = [
+    "UNFILTERED",
     "Counted",
     "add_counts_sql",
     "count_definitions",
@@ -172,6 +173,10 @@ class Counted:
     bounds: tuple[Compare, ...] = ()
     # The condition on a valued column, which is among the conditions too. The span is of the list's order, if any.
     value: Compare | Within | None = None
+
+
+# The counts of a list without filters.
+UNFILTERED = Counted("1", (), (), None, True)
 
 
 def _flat(conditions: Sequence[Condition], facets: Sequence[Facet]) -> Iterator[Condition]:
@@ -306,7 +311,7 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     """Name and statement of the indexes of lists.
 
     `<table>_listed` is in list order and has the columns of filters; `<table>_facets` leads from facets to records,
-    `<table>_ranged_<column>` from ranges.
+    `<table>_ranged_<column>` from ranges, `<table>_having_<column>` from values of narrow columns.
     """
     listing = table.listing
     if listing is None:
@@ -321,16 +326,20 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     sorted_by = {"id", *(item.column for item in listing.order)}
     more = [quoted(column) for column in dict.fromkeys(carried) if column not in sorted_by]
     shown = shown_sql(table, "")
+    # A partial index has no deleted records, but SQLite tests the column: without it here, it would read the records.
+    deleted = ['"deleted_at"'] if can_be_deleted(table.kind) else []
     yield _index(table, "listed", [*order, *more], shown)
     if listing.lead is not None:
         yield _index(table, "listed_by_lead", [quoted(listing.lead), *order, *more], shown)
+    for column in listing.narrow:
+        yield _index(table, f"having_{column}", [quoted(column), *order, *more, *deleted], shown)
     facets = [quoted(facet) if isinstance(facet, str) else _stored(table, facet, "") for _, facet in _own_facets(table)]
     if facets:
         yield _index(table, "facets", [*facets, *order], shown)
     for column in listing.ranges:
         if column != listing.order[0].column:
             present = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
-            yield _index(table, f"ranged_{column}", [quoted(column), *order], shown + present)
+            yield _index(table, f"ranged_{column}", [quoted(column), *order, *deleted], shown + present)
 
 
 def _index(table: Table, suffix: str, columns: Sequence[str], shown: str) -> tuple[str, str]:

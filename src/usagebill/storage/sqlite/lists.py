@@ -19,10 +19,10 @@ from usagebill.storage.conditions import (
     Negate,
     Order,
     Related,
-    Search,
 )
 from usagebill.storage.record_sql import bounded, kinds_in, quoted
 from usagebill.storage.sqlite.counts import (
+    UNFILTERED,
     Counted,
     counted,
     facet_names,
@@ -43,10 +43,11 @@ from usagebill.storage.sqlite.list_conditions import (
 )
 from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, looks_up, order_sql, where_sql
+from usagebill.storage.sqlite.range_plans import RangePlan, range_plan
 from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
 from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
-from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within
-from usagebill.storage.sqlite.texts import count_found, count_together, is_broad, searched_together, searches_broadly
+from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within, count_text
+from usagebill.storage.sqlite.texts import is_broad, searches_broadly
 from usagebill.storage.sqlite.value_counts import count_value, days_of_value, has_pattern, with_values
 from usagebill.storage.tables import table_of
 
@@ -54,8 +55,6 @@ __all__ = ["Lists"]
 
 # Up to this many slots are walked one by one.
 _PARTS = 20
-# The counts of a list without filters.
-_UNFILTERED = Counted("1", (), (), None, True)
 
 
 class Lists:
@@ -106,6 +105,8 @@ class Lists:
             beside = self._counted_beside_text(kind, counts, remaining[0], size)
             if beside is not None:
                 return beside
+        if (plan := self._of_ranges(kind, conditions, counts, remaining)) is not None:
+            return plan.count(self._connection)
         if self._leads_past_text_by_range(kind, counts, remaining):
             source, values = self._by_range(kind, conditions, counts)
             return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
@@ -142,6 +143,8 @@ class Lists:
                     return page
             if is_narrowed(kind, conditions):
                 return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+            if (plan := self._of_ranges(kind, conditions, counts, remaining)) is not None:
+                return self._page(plan.source, plan.values, kind, order, limit, offset) if plan.size else []
             if looks_up(remaining):
                 return self._of_texts(kind, conditions, counts, remaining, order, limit, offset)
             if is_broad(self._connection, kind, remaining, FEW):
@@ -199,7 +202,6 @@ class Lists:
         return conditions, part
 
     def _with_values(self, kind: type, conditions: Sequence[Condition]) -> list[Condition]:
-        # As for counts.
         key = getattr(self._connection, "total_changes", None), kind, tuple(conditions)
         if key[0] is None or key not in self._matched_values:
             self._matched_values[key] = with_values(self._connection, kind, conditions, self._organization_id)
@@ -299,6 +301,13 @@ class Lists:
             self._found_sets[key] = find(self._connection, kind, searched, self._organization_id)
         return self._found_sets[key]
 
+    def _of_ranges(
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, remaining: Sequence[Condition]
+    ) -> RangePlan | None:
+        return range_plan(
+            kind, conditions, counts, remaining, self._organization_id, lambda part: self._size(kind, part).matching
+        )
+
     def _leads_past_text_by_range(self, kind: type, counts: Counted, remaining: Sequence[Condition]) -> bool:
         """Whether more records contain the text than are in the query's range of dates or amounts."""
         table = table_of(kind)
@@ -317,17 +326,8 @@ class Lists:
         # A snapshot never changes, so a page and its count share the result.
         key = getattr(self._connection, "total_changes", None), kind, condition
         if key[0] is None or key not in self._counted_texts:
-            self._counted_texts[key] = self._count_texts(kind, condition)
+            self._counted_texts[key] = count_text(self._connection, kind, condition, self._organization_id)
         return self._counted_texts[key]
-
-    def _count_texts(self, kind: type, condition: Condition) -> int | None:
-        common = count_common_text(self._connection, kind, condition, _UNFILTERED, self._organization_id)
-        if common is not None:
-            return common
-        if isinstance(condition, Search):
-            return count_found(self._connection, kind, condition.columns, condition.text, self._organization_id)
-        text = searched_together(kind, condition)
-        return None if text is None else count_together(self._connection, kind, text, self._organization_id)
 
     # Pages
 
@@ -423,7 +423,7 @@ class Lists:
         matching = 0 if searched is None else self.count(kind, conditions)
         if searched is None:
             return None
-        if not is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, _UNFILTERED).all):
+        if not is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, UNFILTERED).all):
             # A walk that tests no texts or items is fast anyway.
             return None if looks_up(remaining) else self._walked(kind, conditions, order, limit, offset)
         sets = self._sets(kind, searched) if matching > offset else Found(0, ())

@@ -1,8 +1,9 @@
 """Sets of records as bits, which a search with other filters intersects.
 
-For a kind that is searched, `<table>_set_bits` has the set of records with each common text, with each combination of
-facets, and in each slot of a range except the narrowest. A row has the bits of 8,192 sequence numbers; rows of these
-numbers for all sets are adjacent, so that records written together change few pages. `<table>_sets` numbers the slots.
+For a kind that is searched, `<table>_set_bits` has the set of records with each common text, with each value of a facet
+and each common item (`value_sets`), and in each slot of a range except the narrowest. A row has the bits of 8,192
+sequence numbers; rows of these numbers for all sets are adjacent, so that records written together change few pages.
+`<table>_sets` numbers the values, items and slots.
 
 Like counts of common texts (`counted_texts`), sets hold records as they were when a worker counted them.
 """
@@ -21,14 +22,17 @@ __all__ = [
     "BLOCK",
     "bits_of",
     "bits_of_block",
-    "code_set",
     "flip",
+    "members",
+    "numbered",
     "place_set",
     "places_in",
     "record_bits",
     "records_bits",
+    "remove_value_sets",
     "set_definitions",
     "slot_set",
+    "value_set",
 ]
 
 # Records per row: 2^13, in a kilobyte.
@@ -61,14 +65,26 @@ def place_set(place: int) -> int:
     return place * 3
 
 
-def code_set(code: int) -> int:
-    """The set of the records with a combination of facets."""
-    return code * 3 + 1
+def value_set(number: int) -> int:
+    """The set of the records with a value of a facet, or with an item."""
+    return number * 3 + 1
 
 
 def slot_set(number: int) -> int:
     """The set of the records in a slot."""
     return number * 3 + 2
+
+
+def numbered(connection: sqlite3.Connection, table: Table, slot: tuple[str, str, object]) -> int:
+    """The number in `<table>_sets` of an organization, a key and a slot or value; assigned if missing."""
+    row = connection.execute(
+        f'SELECT id FROM "{table.name}_sets" WHERE organization_id = ? AND ranged = ? AND slot = ?', slot
+    ).fetchone()
+    if row is None:
+        row = connection.execute(
+            f'INSERT INTO "{table.name}_sets" VALUES (NULL, ?, ?, ?) RETURNING id', slot
+        ).fetchone()
+    return int(row[0])
 
 
 def flip(connection: sqlite3.Connection, table: Table, moved: Mapping[int, Iterable[int]]) -> None:
@@ -101,6 +117,11 @@ def _flipped(bits: bytes | None, mask: bytearray) -> bytes:
     return (int.from_bytes(bits, "little") ^ int.from_bytes(mask, "little")).to_bytes(_BYTES, "little")
 
 
+def remove_value_sets(connection: sqlite3.Connection, table: Table) -> None:
+    """Remove all sets of values."""
+    connection.execute(f'DELETE FROM "{table.name}_set_bits" WHERE (id & {(1 << _KEY) - 1}) % 3 = {value_set(0)}')
+
+
 def bits_of(connection: sqlite3.Connection, table: Table, numbers: Iterable[int], up_to: int) -> int:
     """The union of the sets, up to a sequence number; bits are at the places of sequence numbers."""
     parts = list(range((up_to >> _SHIFT) + 1))
@@ -123,6 +144,26 @@ def bits_of_block(connection: sqlite3.Connection, table: Table, block: int, numb
         (json.dumps(list(numbers)), block),
     )
     return {number: int.from_bytes(bits, "little") for number, bits in rows}
+
+
+def members(
+    connection: sqlite3.Connection, table: Table, numbers: Iterable[int], sequences: Sequence[int]
+) -> dict[int, list[int]]:
+    """The records among these that are in each of the sets, by sequence number."""
+    by_part: dict[int, list[int]] = {}
+    for sequence in sequences:
+        by_part.setdefault(sequence >> _SHIFT, []).append(sequence)
+    rows = connection.execute(
+        "SELECT p.value, n.value, b.bits FROM json_each(?) p CROSS JOIN json_each(?) n"
+        f' CROSS JOIN "{table.name}_set_bits" b ON b.id = (p.value << {_KEY}) | n.value',
+        (json.dumps(list(by_part)), json.dumps(list(numbers))),
+    )
+    inside: dict[int, list[int]] = {}
+    for part, number, bits in rows:
+        for sequence in by_part[part]:
+            if bits[(sequence & _WITHIN) >> 3] >> (sequence & 7) & 1:
+                inside.setdefault(number, []).append(sequence)
+    return inside
 
 
 def records_bits(connection: sqlite3.Connection, query: str, values: Sequence[object]) -> int:

@@ -21,6 +21,7 @@ from usagebill.core.events import Event
 from usagebill.storage.record_sql import can_be_deleted
 from usagebill.storage.sqlite.counted_texts import common_definitions
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
+from usagebill.storage.sqlite.earlier_sets import add_missing_sets
 from usagebill.storage.sqlite.events.filter_values import FILTER_VALUE_TABLES, FILTER_VALUE_TRIGGER
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
@@ -46,7 +47,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 45
+VERSION = 46
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -124,14 +125,10 @@ def _widen_counts(connection: sqlite3.Connection) -> None:
                 widen_counts(connection, table)
 
 
-def _list_events_by_code(connection: sqlite3.Connection) -> None:
-    """The index of all events by time is rebuilt with their codes."""
-    connection.execute("DROP INDEX IF EXISTS events_listed")
-
-
 def _bring_lists_forward(connection: sqlite3.Connection) -> None:
     _widen_counts(connection)
-    _list_events_by_code(connection)
+    # The index of all events by time is rebuilt with their codes.
+    connection.execute("DROP INDEX IF EXISTS events_listed")
 
 
 def _name_events(connection: sqlite3.Connection) -> None:
@@ -171,6 +168,7 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     38: _number_filter_values,
     43: _weigh_and_price,
     44: _count_values,
+    46: add_missing_sets,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
@@ -396,7 +394,8 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
     """Name and statement of every index that is not a uniqueness rule."""
     yield from index_definitions(table)
     by_time = has_created_at and (table.listing is None or table.listing.order[0].column != "created_at")
-    for index in (("created_at", "id"), *table.indexes) if by_time else table.indexes:
+    others = [index for index in table.indexes if table.listing is None or index[0] not in table.listing.narrow]
+    for index in (("created_at", "id"), *others) if by_time else others:
         words = [column.split(" ") for column in ("organization_id", *index)]
         listed = ", ".join(" ".join((f'"{column}"', *direction)) for column, *direction in words)
         if index[-1] == "id" and can_be_deleted(table.kind):

@@ -22,9 +22,9 @@ from usagebill.storage.sqlite.counts import Counted, shown_sql
 from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.sqlite.queries import order_sql, where_sql
+from usagebill.storage.sqlite.range_sets import range_bits, slots_with_records
 from usagebill.storage.sqlite.record_sets import (
     bits_of,
-    code_set,
     place_set,
     places_in,
     record_bits,
@@ -32,7 +32,7 @@ from usagebill.storage.sqlite.record_sets import (
     slot_set,
 )
 from usagebill.storage.sqlite.rows import sql_value
-from usagebill.storage.sqlite.slots import WIDEST, counted_under, range_kind, slot_within, wide_slot
+from usagebill.storage.sqlite.slots import range_kind, set_levels, wide_slot
 from usagebill.storage.sqlite.text_counts import (
     codes_sql,
     common_place,
@@ -43,12 +43,13 @@ from usagebill.storage.sqlite.text_counts import (
     text_sources,
 )
 from usagebill.storage.sqlite.texts import SHORTEST
+from usagebill.storage.sqlite.value_sets import facet_bits, item_bits
 from usagebill.storage.tables import Table, table_of
 
 __all__ = ["Found", "TextSearch", "find", "page_of", "search_of"]
 
 # Up to this many records are read instead of intersecting the sets of facets and slots.
-_READ = 20_000
+_READ = 3_000
 # Up to this many are read instead of finding the slots of the page.
 _NARROWED = 1_500
 # Up to this many are sorted for a page.
@@ -140,7 +141,7 @@ def find(connection: sqlite3.Connection, kind: type, search: TextSearch, organiz
         bits = _with_text(connection, table, search.text, organization_id, up_to)
     for item, is_present in search.items:
         if bits:
-            having = records_bits(connection, *item.places_sql(organization_id))
+            having = item_bits(connection, item, organization_id, up_to)
             bits &= having if is_present else ~having
     bits &= ~records_bits(connection, f'SELECT h.sequence FROM "{table.name}_common_changed" h', ())
     bits &= (1 << up_to + 1) - 1
@@ -149,7 +150,8 @@ def find(connection: sqlite3.Connection, kind: type, search: TextSearch, organiz
         for sql, values in looked_at_sql(kind, search.text, search.conditions, organization_id, up_to)
         for (sequence,) in connection.execute(f"SELECT x.sequence {sql}", values)
     ]
-    counted = _matching(connection, table, search, organization_id, up_to, bits, is_counted=place is not None)
+    is_counted = place is not None or any(is_present for _, is_present in search.items)
+    counted = _matching(connection, table, search, organization_id, up_to, bits, is_counted=is_counted)
     return Found(counted, tuple(new))
 
 
@@ -213,14 +215,15 @@ def _matching(
         return _read(connection, table, bits, search.bounds, codes)
     # Slots contain counted records only.
     if not every or not (is_counted or search.bounds):
-        bits &= bits_of(connection, table, map(code_set, codes), up_to)
+        bits = facet_bits(connection, table, search.counts, organization_id, up_to, bits)
+        if bits.bit_count() <= _READ:
+            return _read(connection, table, bits, search.bounds, None)
     surely = possibly = bits
     for column in dict.fromkeys(bound.column for bound in search.bounds):
         several = [bound for bound in search.bounds if bound.column == column]
-        within, cut = _slots_within(connection, table, column, several, organization_id)
-        inside = bits_of(connection, table, within, up_to)
+        inside, perhaps = range_bits(connection, table, column, several, organization_id, up_to)
         surely &= inside
-        possibly &= inside | bits_of(connection, table, cut, up_to)
+        possibly &= perhaps
     return surely | _read(connection, table, possibly & ~surely, search.bounds, None)
 
 
@@ -237,37 +240,6 @@ def _read(
         values.append(json.dumps(codes))
     source = f'json_each(?) j CROSS JOIN "{table.name}_profiled" p ON p.sequence = j.value'
     return records_bits(connection, f"SELECT p.sequence FROM {source} WHERE 1{tests}", values)
-
-
-def _slots_within(
-    connection: sqlite3.Connection, table: Table, column: str, bounds: Sequence[Compare], organization_id: str
-) -> tuple[list[int], list[int]]:
-    """The sets of the widest slots within the bounds, and of the narrower ones that a bound cuts."""
-    kind = range_kind(table, column)
-    within: list[int] = []
-    whole: set[object] = set()
-    for level in range(WIDEST, 0, -1):
-        cut = []
-        for number, slot in _numbered(connection, table, column, level, organization_id):
-            if level < WIDEST and wide_slot(kind, slot, WIDEST) in whole:
-                continue
-            holds = [slot_within(kind, slot, level, bound) for bound in bounds]
-            if all(holds):
-                within.append(slot_set(number))
-                whole.add(slot)
-            elif False not in holds:
-                cut.append(slot_set(number))
-    return within, cut
-
-
-def _numbered(
-    connection: sqlite3.Connection, table: Table, column: str, level: int, organization_id: str
-) -> list[tuple[int, Any]]:
-    """The slots of a level that have had records, with their numbers."""
-    return connection.execute(
-        f'SELECT s.id, s.slot FROM "{table.name}_sets" s WHERE s.organization_id = ? AND s.ranged = ?',
-        (organization_id, counted_under(column, level)),
-    ).fetchall()
 
 
 # Pages
@@ -298,7 +270,7 @@ def page_of(
     ).fetchall()
     bits, new = found.bits, changed
     slots: tuple[str, str] | None = None
-    for level in range(WIDEST, 0, -1):
+    for level in set_levels(range_kind(table, column)):
         if bits.bit_count() <= _NARROWED:
             break
         bits, new, offset, slots = _slots_of_page(
@@ -391,7 +363,8 @@ def _slots_of_page(
     """
     kind = range_kind(table, column)
     numbers: dict[object, int | None] = {wide_slot(kind, when, level): None for when, _ in new}
-    numbers.update((slot, number) for number, slot in _numbered(connection, table, column, level, organization_id))
+    slots_there = slots_with_records(connection, table, column, level, organization_id)
+    numbers.update((slot, number) for number, slot in slots_there)
     within_slots, kept, reached = 0, [], 0
     slots: list[str] = []
     left = bits

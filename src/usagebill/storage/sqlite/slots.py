@@ -24,6 +24,7 @@ __all__ = [
     "levels_sql",
     "range_kind",
     "range_span",
+    "set_levels",
     "slot_bounds",
     "slot_of_level",
     "slot_sql",
@@ -40,10 +41,12 @@ _ROUND = 10**18
 _DAY = 10
 _MONTH = 7
 _YEAR = 4
+_TEN_DAYS = 9
 # The number of leading digits, or characters of the date, that values of a slot share, from narrow to wide.
 _CENTS_LEVELS = (_DIGITS, 2, 1)
-_DATE_LEVELS = (_DAY, _MONTH, _YEAR)
-WIDEST = len(_DATE_LEVELS) - 1
+# The last one is for sets only (`set_levels`).
+_DATE_LEVELS = (_DAY, _MONTH, _YEAR, _TEN_DAYS)
+WIDEST = len(_CENTS_LEVELS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,13 @@ def _step_of(cents: int, digits: int = _DIGITS) -> int:
     """The number of amounts in the slot of `cents`."""
     step: int = 10 ** max(0, len(str(max(cents, 0))) - digits)
     return step
+
+
+def set_levels(kind: str) -> tuple[int, ...]:
+    """The levels of slots with sets of records, from wide to narrow: those counted except the narrowest, and for dates
+    the days of a month with the same first digit.
+    """
+    return (2, 1) if kind == "cents" else (2, 1, 3)
 
 
 def counted_under(column: str, level: int) -> str:
@@ -218,7 +228,9 @@ def _opens(kind: str, value: Any, level: int) -> Any:
     """The first value in the slot of `value`."""
     if kind == "cents":
         return _cents_slot(value, _CENTS_LEVELS[level])
-    return value[: _DATE_LEVELS[level]] + "0000-01-01"[_DATE_LEVELS[level] :]
+    opens = value[: _DATE_LEVELS[level]] + "0000-01-01"[_DATE_LEVELS[level] :]
+    # The first ten days have no day 0, and the others begin with it.
+    return f"{opens[:-1]}0" if _DATE_LEVELS[level] == _TEN_DAYS and opens[-2] != "0" else opens
 
 
 def _next_opens(kind: str, opens: Any, level: int) -> Any:

@@ -18,10 +18,17 @@ from usagebill.storage.sqlite.counted_texts import (
     texts_join,
     value_in,
 )
-from usagebill.storage.sqlite.counts import Counted
+from usagebill.storage.sqlite.counts import UNFILTERED, Counted
 from usagebill.storage.sqlite.queries import where_sql
 from usagebill.storage.sqlite.slots import Span, range_kind, slot_sql
-from usagebill.storage.sqlite.texts import is_all, search_source, searched_together, short_query
+from usagebill.storage.sqlite.texts import (
+    count_found,
+    count_together,
+    is_all,
+    search_source,
+    searched_together,
+    short_query,
+)
 from usagebill.storage.tables import Table, table_of
 
 __all__ = [
@@ -30,6 +37,7 @@ __all__ = [
     "contained",
     "count_common_text",
     "count_common_within",
+    "count_text",
     "counted_up_to",
     "looked_at_sql",
     "searched_text",
@@ -46,6 +54,17 @@ def searched_text(kind: type, condition: Condition) -> str | None:
     if text is None and isinstance(condition, Search) and is_all(kind, condition.columns, condition.text):
         text = condition.text
     return (text or "").casefold() or None
+
+
+def count_text(connection: sqlite3.Connection, kind: type, condition: Condition, organization_id: str) -> int | None:
+    """The number of listed records that contain the text of the condition; None without an index."""
+    common = count_common_text(connection, kind, condition, UNFILTERED, organization_id)
+    if common is not None:
+        return common
+    if isinstance(condition, Search):
+        return count_found(connection, kind, condition.columns, condition.text, organization_id)
+    text = searched_together(kind, condition)
+    return None if text is None else count_together(connection, kind, text, organization_id)
 
 
 def count_common_text(

@@ -26,7 +26,17 @@ from usagebill.storage.sqlite.counted_texts import (
 )
 from usagebill.storage.sqlite.counts import own_facet_values
 from usagebill.storage.sqlite.packed_counts import NUMBER, WIDTH
-from usagebill.storage.sqlite.record_sets import BLOCK, bits_of_block, code_set, place_set, record_bits, slot_set
+from usagebill.storage.sqlite.record_sets import (
+    BLOCK,
+    bits_of,
+    bits_of_block,
+    place_set,
+    record_bits,
+    records_bits,
+    slot_set,
+    value_set,
+)
+from usagebill.storage.sqlite.value_sets import Value, facets_in, is_facet, is_item, unchanged_with
 from usagebill.storage.tables import Table
 
 __all__ = ["text_faults"]
@@ -59,7 +69,9 @@ def _differing_records(connection: sqlite3.Connection, table: Table, organizatio
     )
     width = len(columns) + 2
     names = ", ".join(f"v{place}" for place in range(width))
-    texts = "".join(f", w{place}" for place in range(len(searched_texts(table, "x", "c"))))
+    assert table.listing is not None
+    more = len(table.listing.items) + len(searched_texts(table, "x", "c"))
+    texts = "".join(f", w{place}" for place in range(more))
     row = connection.execute(
         f"WITH listed ({names}{texts}) AS ({listed}), profiled ({names}) AS ({profiled}),"
         f" differing AS (SELECT v0 FROM (SELECT {names} FROM listed UNION ALL SELECT * FROM profiled)"
@@ -83,12 +95,16 @@ class _Recount:
         self._pieces: list[str] = [text for (text,) in rows]
         self._common = CommonTexts(self._pieces)
         self._codes = _profiles(connection, table, organization_id)
-        self._slots: dict[Slot, int] = {
+        numbers: dict[Slot, int] = {
             (organization_id, ranged, slot): number
             for number, ranged, slot in connection.execute(
                 f'SELECT id, ranged, slot FROM "{table.name}_sets" WHERE organization_id = ?', (organization_id,)
             )
         }
+        self._facets = {key: number for key, number in numbers.items() if is_facet(key[1])}
+        self._items = {key: number for key, number in numbers.items() if is_item(table, key[1])}
+        self._slots = {key: number for key, number in numbers.items() if " " not in key[1]}
+        self._of_codes = dict(facets_in(connection, table, "organization_id = ?", organization_id))
         self._by_code: dict[int, Counter[int]] = defaultdict(Counter)
         self._by_slot: dict[Slot, Counter[int]] = defaultdict(Counter)
         # The sets that differ, and by how many records.
@@ -97,6 +113,7 @@ class _Recount:
     def faults(self) -> Iterator[CountFault]:
         for block in range(self._up_to // BLOCK + 1):
             self._count_block(block)
+        self._compare_items()
         yield from self._count_faults()
         for name, number in self._differing.items():
             yield CountFault(self._name, f"records that the set of {name} has too many or lacks", number, 0)
@@ -108,7 +125,11 @@ class _Recount:
         for sequence, code, places in self._records(block * BLOCK):
             held[sequence] = places
             self._by_code[code].update(places)
-            members[code_set(code)].append(sequence)
+            for facet in self._of_codes[code]:
+                if facet in self._facets:
+                    members[value_set(self._facets[facet])].append(sequence)
+                else:
+                    self._differing[self._facet_name(facet)] += 1
             for place in places:
                 members[place_set(place)].append(sequence)
         for slot, sequence in slots_of(self._connection, self._table, range_slots(self._table), held):
@@ -118,7 +139,7 @@ class _Recount:
                 members[slot_set(self._slots[slot])].append(sequence)
             else:
                 self._differing[_slot_name(slot)] += 1
-        sets = {code_set(code): profile for code, profile in self._codes.items()}
+        sets = {value_set(number): self._facet_name(facet) for facet, number in self._facets.items()}
         sets.update((slot_set(number), _slot_name(slot)) for slot, number in self._slots.items())
         of_texts = {place_set(place): repr(text) for place, text in enumerate(self._pieces)} if held else {}
         kept = bits_of_block(self._connection, self._table, block, [*sets, *of_texts])
@@ -128,6 +149,20 @@ class _Recount:
             bits = kept.get(number, 0) & everyone if number in of_texts else kept.get(number, 0)
             if differing := (bits ^ _bits(members.get(number, ()), block)).bit_count():
                 self._differing[name] += differing
+
+    def _compare_items(self) -> None:
+        """Compare the sets of items with the index of items, among records that have not changed."""
+        changed = records_bits(self._connection, f'SELECT h.sequence FROM "{self._name}_common_changed" h', ())
+        for item, number in self._items.items():
+            having = record_bits(unchanged_with(self._connection, self._table, item, self._up_to))
+            kept = bits_of(self._connection, self._table, [value_set(number)], self._up_to) & ~changed
+            if differing := (kept ^ having).bit_count():
+                column, _, key = item[1].partition(" ")
+                self._differing[f"{column}[{key}]" + (f"={item[2]}" if item[2] else "")] += differing
+
+    def _facet_name(self, facet: Value) -> str:
+        assert self._table.listing is not None
+        return facets_name([self._table.listing.facets[int(facet[1].partition(" ")[2])]], [facet[2]])
 
     def _records(self, first: int) -> Iterator[tuple[int, int, set[int]]]:
         """The sequence number, code and common texts of each counted record of the block from `first` on."""
