@@ -148,8 +148,8 @@ def test_a_job_that_ends_a_subscription_is_seen_at_once() -> None:
             box.billing.entitlements.of("sub")
 
 
-def test_while_nothing_changes_the_file_is_not_read_but_once_a_second(tmp_path: Path) -> None:
-    with Billing(tmp_path / "billing.db") as billing:
+def test_while_nothing_changes_the_file_is_not_read_but_once_a_second(empty_database: str) -> None:
+    with Billing(empty_database) as billing:
         fill(billing)
         seconds, counted = Seconds(), Counted(billing)
         cache = EntitlementCache(counted, seconds)
@@ -177,16 +177,15 @@ def test_a_change_through_another_opening_of_the_file_is_seen_at_once(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_change_by_another_process_is_seen_after_a_second(tmp_path: Path) -> None:
-    file = tmp_path / "billing.db"
-    with Billing(file) as billing:
+def test_a_change_by_another_process_is_seen_after_a_second(empty_database: str) -> None:
+    with Billing(empty_database) as billing:
         fill(billing)
         seconds = Seconds()
         cache = EntitlementCache(billing, seconds)
         assert cache.of("sub")["seats"]["max"] == 5
         program = (
             "from usagebill import Billing\n"
-            f"with Billing({str(file)!r}) as billing:\n"
+            f"with Billing({empty_database!r}) as billing:\n"
             "    billing.entitlements.change_of_subscription('sub', entitlements={'seats': {'max': 6}})"
         )
         subprocess.run([sys.executable, "-c", program], check=True)
@@ -195,11 +194,11 @@ def test_a_change_by_another_process_is_seen_after_a_second(tmp_path: Path) -> N
         assert cache.of("sub")["seats"]["max"] == 6
 
 
-def test_organizations_have_their_own(tmp_path: Path) -> None:
-    with Billing(tmp_path / "billing.db") as billing:
+def test_organizations_have_their_own(empty_database: str) -> None:
+    with Billing(empty_database) as billing:
         fill(billing)
         created = billing.store.write(None, lambda tx: organizations.create(tx, billing.clock.now(), "Other"))
-        with Billing(tmp_path / "billing.db", organization=created.id) as other:
+        with Billing(empty_database, organization=created.id) as other:
             with pytest.raises(NotFound):
                 other.entitlements.of("sub")
             fill(other, most=7)
@@ -223,8 +222,8 @@ def test_what_is_undone_leaves_everything_as_it_was() -> None:
 
 
 @pytest.mark.slow
-def test_threads_that_ask_while_others_change_never_see_what_was_before_the_last_change(tmp_path: Path) -> None:
-    with Billing(tmp_path / "billing.db") as billing:
+def test_threads_that_ask_while_others_change_never_see_what_was_before_the_last_change(empty_database: str) -> None:
+    with Billing(empty_database) as billing:
         fill(billing)
         done = threading.Event()
         # Every later caller must see this.

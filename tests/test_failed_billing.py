@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,36 +20,41 @@ from usagebill.core.jobs import Job
 from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
 from usagebill.operations import api_keys
+from usagebill.storage.stores import store_at
 
 START = datetime(2024, 1, 5, tzinfo=UTC)
 RUN = datetime(2024, 2, 1, 0, 10, tzinfo=UTC)
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(empty_database: str) -> str:
     """Three customers on a plan with usage; what the second is charged for can no longer be priced."""
-    path = tmp_path / "billing.db"
-    with Billing(path, clock=ManualClock(START), deliver=False) as billing:
+    with Billing(empty_database, clock=ManualClock(START), deliver=False) as billing:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         for code in ("good", "bad"):
             billing.plans.create(**plan_fields(charge_on(metric.id, amount="2"), code=code, amount_cents=1000))
         for name, plan in (("one", "good"), ("two", "bad"), ("three", "good")):
             billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code=plan)
             billing.events.create(transaction_id=name, code="calls", external_subscription_id=name)
-    _price(str(path), '{"amount": "a lot"}')
-    return str(path)
+    _price(empty_database, '{"amount": "a lot"}')
+    return empty_database
+
+
+def _execute(file: str, statement: str, *values: object) -> None:
+    """Run a statement as another program could."""
+    store = store_at(file)
+    store.write(None, lambda tx: tx._connection.execute(statement, values))  # type: ignore[attr-defined]
+    store.close()
 
 
 def _price(file: str, properties: str) -> None:
-    with sqlite3.connect(file) as connection:
-        bad = connection.execute("SELECT id FROM plans WHERE code = 'bad'").fetchone()
-        connection.execute("UPDATE charges SET properties = ? WHERE plan_id = ?", (properties, *bad))
+    bad = "SELECT id FROM plans WHERE code = 'bad'"
+    _execute(file, f"UPDATE charges SET properties = ? WHERE plan_id = ({bad})", properties)
 
 
 def _timezone(file: str, name: str | None) -> None:
     """Where the days of every customer begin; it need not exist."""
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE customers SET timezone = ?", (name,))
+    _execute(file, "UPDATE customers SET timezone = ?", name)
 
 
 def _billed(billing: Billing) -> list[str]:
@@ -267,8 +270,7 @@ def test_an_end_that_has_failed_keeps_its_day_when_the_time_zone_changes(file: s
 
 def test_a_customer_that_cannot_leave_a_deleted_plan_does_not_keep_the_others_on_it(file: str) -> None:
     with _opened(file, 1, 6) as billing:
-        with sqlite3.connect(file) as connection:
-            connection.execute("UPDATE customers SET timezone = 'Nowhere' WHERE external_id = 'one'")
+        _execute(file, "UPDATE customers SET timezone = 'Nowhere' WHERE external_id = 'one'")
         billing.plans.delete("good")
         billing.run_due()
         _travel(billing, 1, 6, 0, 1)
@@ -310,16 +312,15 @@ def test_a_customer_whose_run_failed_can_have_a_new_subscription(file: str) -> N
             billing.subscriptions.create(external_customer_id="two", external_id="two", plan_code="good")
 
 
-def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(tmp_path: Path) -> None:
-    file = str(tmp_path / "billing.db")
-    with _opened(file, 1, 5) as billing:
+def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(empty_database: str) -> None:
+    with _opened(empty_database, 1, 5) as billing:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         for code in ("good", "bad"):
             charge = {"charge_model": "standard", "properties": {"amount": "2"}, "pay_in_advance": True}
             billing.plans.create(**plan_fields({"billable_metric_id": metric.id, **charge}, code=code))
             billing.subscriptions.create(external_customer_id=code, external_id=code, plan_code=code)
-    _price(file, '{"amount": "a lot"}')
-    with _opened(file, 1, 6) as billing:
+    _price(empty_database, '{"amount": "a lot"}')
+    with _opened(empty_database, 1, 6) as billing:
         sent = [("bad", 1), ("good", 1), ("good", 2)]
         billing.events.ingest(
             {"transaction_id": f"{name}-{number}", "code": "calls", "external_subscription_id": name}
@@ -329,8 +330,8 @@ def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(tmp_path:
         assert _standing(billing, "good") == []
         _travel(billing, 1, 6, 0, 1)
         assert _standing(billing, "good") == [("2024-01-06", "finalized", 200)] * 2
-    _price(file, '{"amount": "2"}')
-    with _opened(file, 1, 6, 1) as billing:
+    _price(empty_database, '{"amount": "2"}')
+    with _opened(empty_database, 1, 6, 1) as billing:
         billing.run_due()
         assert _standing(billing, "bad") == [("2024-01-06", "finalized", 200)]
         assert billing.audit().findings == ()
@@ -340,8 +341,7 @@ def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(tmp_path:
     "change", ["UPDATE customers SET timezone = 'Nowhere'", "UPDATE billing_entities SET net_payment_term = 1704067200"]
 )
 def test_a_failure_shows_whatever_its_cause(file: str, change: str) -> None:
-    with sqlite3.connect(file) as connection:
-        connection.execute(change)
+    _execute(file, change)
     with _opened(file, 2, 1, 0, 10) as billing:
         billing.run_due()
         failed = _failed(billing)

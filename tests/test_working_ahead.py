@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +25,8 @@ from usagebill.rehearsals import Prepared
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.work import Work
 
@@ -52,8 +53,8 @@ class InterruptedStore:
 
 
 @pytest.fixture
-def billing(tmp_path: Path) -> Iterator[Billing]:
-    with Billing(tmp_path / "billing.db", clock=ManualClock(START), deliver=False) as billing:
+def billing(empty_database: str) -> Iterator[Billing]:
+    with Billing(empty_database, clock=ManualClock(START), deliver=False) as billing:
         metric = billing.billable_metrics.create(
             name="Calls", code="calls", aggregation_type="sum_agg", field_name="value"
         )
@@ -83,8 +84,11 @@ def totals(billing: Billing) -> dict[str, int]:
 def interrupted(billing: Billing, interrupt: Callable[[Billing], object]) -> dict[str, int]:
     """The same, with something done by another process between working out and storing."""
 
+    opened: Any = billing.store
+    database = opened.url if isinstance(opened, PostgresStore) else opened.path
+
     def elsewhere() -> None:
-        with Billing(str(billing.store.path), clock=billing.clock, deliver=False) as other:  # type: ignore[attr-defined]
+        with Billing(database, clock=billing.clock, deliver=False) as other:
             interrupt(other)
 
     clock = billing.clock
@@ -103,14 +107,23 @@ BILLED = 3100 + 5 * 200
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each count of events, whether it was made on a snapshot, not under the lock of the writer."""
+    return watch_counts(monkeypatch)
+
+
+def watch_counts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     on_snapshots: list[bool] = []
-    count = SqliteEvents.tallies
+    for kind, is_read_only in (
+        (SqliteEvents, "PRAGMA query_only"),
+        (PostgresEvents, "SELECT current_setting('transaction_read_only') = 'on'"),
+    ):
 
-    def watched(self: SqliteEvents, question: EventQuery) -> Any:
-        on_snapshots.append(bool(self._connection.execute("PRAGMA query_only").fetchone()[0]))
-        return count(self, question)
+        def watched(
+            self: Any, question: EventQuery, count: Any = kind.tallies, is_read_only: str = is_read_only
+        ) -> Any:
+            on_snapshots.append(bool(self._connection.execute(is_read_only).fetchone()[0]))
+            return count(self, question)
 
-    monkeypatch.setattr(SqliteEvents, "tallies", watched)
+        monkeypatch.setattr(kind, "tallies", watched)
     return on_snapshots
 
 
@@ -153,14 +166,7 @@ def test_usage_that_comes_meanwhile_has_nothing_counted_under_the_lock(
     # With another plan, earlier counts are useless: everything has to be counted again.
     billing.plans.update("basic", name="Renamed")
     use(billing, "acme", 2)
-    counted: list[bool] = []
-    count = SqliteEvents.tallies
-
-    def watched(self: SqliteEvents, question: EventQuery) -> Any:
-        counted.append(bool(self._connection.execute("PRAGMA query_only").fetchone()[0]))
-        return count(self, question)
-
-    monkeypatch.setattr(SqliteEvents, "tallies", watched)
+    counted = watch_counts(monkeypatch)
     clock, store = billing.clock, billing.store
     assert isinstance(clock, ManualClock)
 
@@ -278,11 +284,9 @@ def test_an_invoice_takes_the_next_number_when_others_have_taken_what_it_was_to_
     assert list(billing.audit().findings) == []
 
 
-def test_messages_of_a_planned_invoice_show_its_number(tmp_path: Path) -> None:
+def test_messages_of_a_planned_invoice_show_its_number(empty_database: str) -> None:
     messages: list[Any] = []
-    with Billing(
-        tmp_path / "billing.db", clock=ManualClock(START), deliver=False, on_message=messages.append
-    ) as billing:
+    with Billing(empty_database, clock=ManualClock(START), deliver=False, on_message=messages.append) as billing:
         fields: dict[str, Any] = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
         billing.plans.create(name="Basic", code="basic", amount_cents=3100, **fields)
         billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")

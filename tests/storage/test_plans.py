@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.postgresql import copied_database
 
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
@@ -33,9 +35,12 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.jobs import job_of
 from usagebill.storage.plans import Planning, Writes
-from usagebill.storage.ports import Snapshot, Transaction
+from usagebill.storage.ports import Snapshot, Store, Transaction
+from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.rehearsal import RehearsalEnds
 from usagebill.storage.sqlite.engine import SqliteStore
+
+R = TypeVar("R", bound=Store)
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
 OWNER = Organization(
@@ -98,17 +103,51 @@ orders = st.lists(
 )
 
 
-def with_store(stored: Sequence[BillingPeriod], act: Callable[[SqliteStore], None]) -> None:
+@contextmanager
+def in_memory() -> Iterator[SqliteStore]:
     store = SqliteStore(":memory:")
-    store.write(None, lambda tx: tx.insert(OWNER))
     # Whose invoices and subscriptions they are is not the point here.
     store._writer.execute("PRAGMA foreign_keys = OFF")
-    store.write(OWNER.id, lambda tx: tx.insert(*stored))
-    act(store)
+    yield store
     store.close()
 
 
-def planned(store: SqliteStore, act: Callable[[Planning], Any]) -> Any:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
+def empty_store(request: pytest.FixtureRequest) -> Iterator[Callable[[], AbstractContextManager[Store]]]:
+    """Opens a store without rows, and without references."""
+    if request.param == "sqlite":
+        yield in_memory
+        return
+    with copied_database(request.getfixturevalue("database_with_tables")) as url:
+        store = PostgresStore(url)
+        references = "ALTER TABLE billing_periods " + ", ".join(
+            f'DROP CONSTRAINT "{name}"'
+            for (name,) in store.ask(
+                lambda connection: connection.execute(
+                    "SELECT conname FROM pg_constraint WHERE contype = 'f' AND conrelid = 'billing_periods'::regclass"
+                ).fetchall()
+            )
+        )
+        store.transact(lambda connection: connection.execute(references))
+
+        @contextmanager
+        def emptied() -> Iterator[Store]:
+            yield store
+            for table in ("billing_periods", "jobs", "changes", "organizations"):
+                store.transact(lambda connection, table=table: connection.execute(f"DELETE FROM {table}"))  # type: ignore[misc]
+
+        yield emptied
+        store.close()
+
+
+def with_store(opened: AbstractContextManager[R], stored: Sequence[BillingPeriod], act: Callable[[R], object]) -> None:
+    with opened as store:
+        store.write(None, lambda tx: tx.insert(OWNER))
+        store.write(OWNER.id, lambda tx: tx.insert(*stored))
+        act(store)
+
+
+def planned(store: Store, act: Callable[[Planning], Any]) -> Any:
     def plan(tx: Snapshot) -> Any:
         return tx.observed(lambda seen: act(Planning(tx, seen, lambda _: 1)))[0]
 
@@ -134,6 +173,7 @@ def bill(customer: str, due_at: datetime) -> Job:
     offset=st.integers(0, 2),
 )
 def test_planned_work_reads_what_it_has_written(
+    empty_store: Callable[[], AbstractContextManager[Store]],
     stored: list[BillingPeriod],
     written: list[BillingPeriod],
     wanted: list[Condition],
@@ -152,14 +192,16 @@ def test_planned_work_reads_what_it_has_written(
         periods: list[BillingPeriod] = tx.find(BillingPeriod, *wanted, order=order, limit=limit, offset=skipped)
         return periods
 
-    def compare(store: SqliteStore) -> None:
+    def compare(store: Store) -> None:
         foreseen = planned(store, write)
         assert foreseen == store.write(OWNER.id, write)
 
-    with_store(stored, compare)
+    with_store(empty_store(), stored, compare)
 
 
-def test_writes_are_stored_as_they_were_in_the_end() -> None:
+def test_writes_are_stored_as_they_were_in_the_end(
+    empty_store: Callable[[], AbstractContextManager[Store]],
+) -> None:
     first = period(1, subscription="a", days=0, recurring=True, charges=None)
     second = period(2, subscription="a", days=1, recurring=True, charges=None)
     job = bill("acme", NOW)
@@ -173,7 +215,7 @@ def test_writes_are_stored_as_they_were_in_the_end() -> None:
         assert not tx.jobs.add(bill("acme", NOW + timedelta(days=30)))
         return tx.writes()
 
-    def check(store: SqliteStore) -> None:
+    def check(store: Store) -> None:
         store.write(OWNER.id, lambda tx: tx.jobs.add(job))
         writes = planned(store, write)
 
@@ -187,7 +229,7 @@ def test_writes_are_stored_as_they_were_in_the_end() -> None:
 
         store.write(OWNER.id, keep)
 
-    with_store([first], check)
+    with_store(empty_store(), [first], check)
 
 
 def test_a_planned_change_writes_no_column_that_stays_as_it_was() -> None:
@@ -210,7 +252,7 @@ def test_a_planned_change_writes_no_column_that_stays_as_it_was() -> None:
         updates = [statement for statement in statements if statement.startswith('UPDATE "billing_periods"')]
         assert updates == ["""UPDATE "billing_periods" SET "timezone"='Asia/Tokyo' WHERE id = 'p1'"""]
 
-    with_store([stored], check)
+    with_store(in_memory(), [stored], check)
 
 
 @pytest.mark.parametrize(
@@ -230,16 +272,18 @@ def test_planned_work_ends_at_what_it_cannot_answer(ask: Callable[[Any], object]
         with pytest.raises(RehearsalEnds):
             ask(tx)
 
-    with_store([], lambda store: planned(store, act))
+    with_store(in_memory(), [], lambda store: planned(store, act))
 
 
 @pytest.mark.parametrize(("others", "is_planned"), [(["globex"], True), (["acme"], False)])
-def test_a_job_is_planned_unless_another_of_its_subject_is_overdue(others: list[str], is_planned: bool) -> None:
+def test_a_job_is_planned_unless_another_of_its_subject_is_overdue(
+    empty_store: Callable[[], AbstractContextManager[Store]], others: list[str], is_planned: bool
+) -> None:
     """The planned job itself no longer waits; whether another is overdue is asked again under the lock."""
     job, later = bill("acme", NOW - timedelta(days=1)), NOW + timedelta(days=1)
     overdue = [bill(subject, NOW) for subject in others]
 
-    def check(store: SqliteStore) -> None:
+    def check(store: Store) -> None:
         store.write(OWNER.id, lambda tx: tx.jobs.add(job, *overdue))
 
         def ask(tx: Planning) -> Writes | None:
@@ -257,4 +301,4 @@ def test_a_job_is_planned_unless_another_of_its_subject_is_overdue(others: list[
         store.write(OWNER.id, lambda tx: tx.jobs.add(bill("acme", NOW - timedelta(hours=1))))
         assert not store.write(OWNER.id, lambda tx: tx.still_holds(observation))
 
-    with_store([], check)
+    with_store(empty_store(), [], check)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,13 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.postgresql import new_database
 from tests.storage.contract import new_tenant
 
 from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import eq
-from usagebill.storage.ports import Snapshot, Transaction
-from usagebill.storage.sqlite import SqliteStore
+from usagebill.storage.ports import Snapshot, Store, Transaction
+from usagebill.storage.stores import store_at
 
 Seen = tuple[list[str | None], list[str], bool]
 
@@ -26,51 +28,61 @@ def names(tx: Snapshot, taxes: Sequence[Tax]) -> tuple[list[str | None], list[st
     return by_id, [tax.name for tax in tx.find(Tax, eq("rate", taxes[0].rate))]
 
 
-@pytest.mark.slow
-@given(st.lists(st.tuples(st.sampled_from(["own", "other", "failing", "look", "recall"]), st.integers(0, 1))))
-def test_a_write_sees_what_is_there_whatever_it_recalls(steps: list[tuple[str, int]]) -> None:
-    with TemporaryDirectory() as folder:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
+def stores(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Store]]:
+    """Two openings of one database, as of two processes."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         path = Path(folder) / "billing.db"
-        store, other = SqliteStore(path), SqliteStore(path)
-        tenant = new_tenant(store)
-        taxes = [tenant.tax("vat"), tenant.tax("levy")]
-        tenant.insert(*taxes)
-        snapshot, observation, then = None, None, None
-        for number, (step, tax_index) in enumerate(steps):
-            renamed = replace(taxes[tax_index], name=f"renamed {number}")
+        url = str(path) if request.param == "sqlite" else stack.enter_context(new_database())
+        opened = store_at(url), store_at(url)
+        yield opened
+        for store in opened:
+            store.close()
 
-            def rename(tx: Transaction, renamed: Tax = renamed) -> None:
-                tx.replace(renamed)
 
-            def fail(tx: Transaction, renamed: Tax = renamed) -> None:
-                tx.replace(renamed)
-                raise LookupError("undone")
+@pytest.mark.slow
+@given(steps=st.lists(st.tuples(st.sampled_from(["own", "other", "failing", "look", "recall"]), st.integers(0, 1))))
+def test_a_write_sees_what_is_there_whatever_it_recalls(
+    stores: tuple[Store, Store], steps: list[tuple[str, int]]
+) -> None:
+    store, other = stores
+    tenant = new_tenant(store)
+    taxes = [tenant.tax("vat"), tenant.tax("levy")]
+    tenant.insert(*taxes)
+    snapshot, observation, then = None, None, None
+    for number, (step, tax_index) in enumerate(steps):
+        renamed = replace(taxes[tax_index], name=f"renamed {number}")
 
-            if step == "own":
-                store.write(tenant.id, rename)
-            elif step == "other":
-                other.write(tenant.id, rename)
-            elif step == "failing":
-                with pytest.raises(LookupError):
-                    store.write(tenant.id, fail)
-            elif step == "look":
+        def rename(tx: Transaction, renamed: Tax = renamed) -> None:
+            tx.replace(renamed)
 
-                def look(tx: Transaction) -> Snapshot:
-                    names(tx, taxes)
-                    return tx
+        def fail(tx: Transaction, renamed: Tax = renamed) -> None:
+            tx.replace(renamed)
+            raise LookupError("undone")
 
-                snapshot = store.read(tenant.id, look)
-                then, observation = store.read(tenant.id, lambda tx: tx.observed(partial(names, taxes=taxes)))
-            elif snapshot is not None and observation is not None:
-                recalled, observed = snapshot, observation
+        if step == "own":
+            store.write(tenant.id, rename)
+        elif step == "other":
+            other.write(tenant.id, rename)
+        elif step == "failing":
+            with pytest.raises(LookupError):
+                store.write(tenant.id, fail)
+        elif step == "look":
 
-                def recall(tx: Transaction) -> Seen:
-                    tx.recall(recalled)  # noqa: B023
-                    return *names(tx, taxes), tx.still_holds(observed)  # noqa: B023
+            def look(tx: Transaction) -> Snapshot:
+                names(tx, taxes)
+                return tx
 
-                *seen, holds = store.write(tenant.id, recall)
-                now = other.read(tenant.id, lambda tx: names(tx, taxes))
-                assert tuple(seen) == now
-                assert holds is (then == now)
-        store.close()
-        other.close()
+            snapshot = store.read(tenant.id, look)
+            then, observation = store.read(tenant.id, lambda tx: tx.observed(partial(names, taxes=taxes)))
+        elif snapshot is not None and observation is not None:
+            recalled, observed = snapshot, observation
+
+            def recall(tx: Transaction) -> Seen:
+                tx.recall(recalled)  # noqa: B023
+                return *names(tx, taxes), tx.still_holds(observed)  # noqa: B023
+
+            *seen, holds = store.write(tenant.id, recall)
+            now = other.read(tenant.id, lambda tx: names(tx, taxes))
+            assert tuple(seen) == now
+            assert holds is (then == now)
