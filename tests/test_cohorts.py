@@ -388,7 +388,6 @@ def test_workers_on_one_run_seldom_work_out_the_same_invoice(tmp_path: Path, mon
         assert first.invoices.list(per_page=1).total_count == count
         assert list(first.audit().findings) == []
     # They meet at the beginning, where neither knows of the other yet, and at the end: some fifty jobs each time.
-    print("WORKED", sum(worked_out))
     assert sum(worked_out) < 1.6 * count
 
 
