@@ -24,10 +24,10 @@ from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fee_events import part_of
 from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
 from usagebill.rating.fees.usage import usage_to_bill
-from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 

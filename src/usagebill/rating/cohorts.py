@@ -26,11 +26,12 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscription_fees import FeeFacts, fee_is_due, fee_rule
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.queries.billing_periods import BillingContext, billing_context, boundaries_to_bill
+from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.fees.subscription import fee_facts
 from usagebill.rating.fees.usage import usage_to_bill
 from usagebill.rating.settlement import fee_taxes
-from usagebill.rating.usage import ChargeScope, is_one_tally, tallied_result
+from usagebill.rating.usage import is_one_tally, tallied_result
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
 

@@ -27,9 +27,10 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.taxes import taxes_for
+from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.handover import Neighbours
 from usagebill.rating.provider_taxes import usage_taxes
-from usagebill.rating.usage import ChargeScope, charge_results, usage_window
+from usagebill.rating.usage import announce_counts, charge_results
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader
 
@@ -255,6 +256,7 @@ def _charge_usages(
 ) -> list[ChargeUsage]:
     metrics = definition.metrics
     ordered = charges if named else sorted(charges, key=lambda charge: metrics[charge.billable_metric_id].name.lower())
+    announce_counts(reader, [(charge, metrics[charge.billable_metric_id]) for charge in ordered], scope)
     return [
         ChargeUsage(
             charge=charge,

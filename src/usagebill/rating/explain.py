@@ -36,9 +36,10 @@ from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
+from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
 from usagebill.rating.settlement import coupon_plans, plans_of, targets_of
-from usagebill.rating.usage import ChargeScope, initial_level_of, part_usages, usage_window
+from usagebill.rating.usage import initial_level_of, part_usages
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 

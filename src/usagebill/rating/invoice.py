@@ -37,6 +37,7 @@ from usagebill.queries.contracts import contracts_of, parties_of
 from usagebill.queries.invoices import occasion_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import with_adjustments
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.custom_sections import with_sections
 from usagebill.rating.events import EventPrice, ledger_entry
 from usagebill.rating.fees.charges import RatedUsage, UsageToBill, rated_usage
@@ -47,7 +48,6 @@ from usagebill.rating.fees.renewals import renewal_fees, standalone_renewals
 from usagebill.rating.fees.subscription import subscription_fee
 from usagebill.rating.fees.usage import period_usage
 from usagebill.rating.settlement import settle, settle_taxes
-from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 

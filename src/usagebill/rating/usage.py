@@ -6,9 +6,8 @@ custom aggregations) is read event by event. Prorated sums of many events are pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -20,7 +19,6 @@ from usagebill.core.aggregation import (
     Operation,
     Prorated,
     RunningTotals,
-    Window,
     counted_totals,
     counts,
     current_usage,
@@ -40,34 +38,32 @@ from usagebill.core.charge_ledger import CarriedLevel, LevelReached, group_text
 from usagebill.core.charge_parts import ChargePart, ChargeResult, charge_parts, parsed_properties, presentation_keys
 from usagebill.core.copies import maker, replace
 from usagebill.core.events import Event
-from usagebill.core.filters import EventScope
+from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.grouping import Breakdown, Group, grouped, grouped_by
 from usagebill.core.numbers import ZERO, subtract
-from usagebill.core.periods import Window as Span
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import MODELS, Properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties, free_events_of
-from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
+from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.free_usage import Totals, first_totals
-from usagebill.rating.handover import Neighbours, own_events
+from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.rating.prorated_usage import count_by_day, is_sum_of_days
-from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, Arrival, EventQuery
+from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, EventQuery
 from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
 
 __all__ = [
-    "ChargeScope",
+    "announce_counts",
     "charge_results",
     "initial_level_of",
     "is_one_tally",
     "level_reached",
     "part_usages",
     "tallied_result",
-    "usage_window",
 ]
 
 
@@ -75,36 +71,37 @@ __all__ = [
 _WORTH_DAYS: Final = 5_000
 
 
-def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -> Window:
-    """The usage window for a billing record's `charges` window, with days in the customer's time zone."""
-    return Window(
-        start=charges.start, end=charges.end, period_days=charges.duration, tz=tz, ended_by_upgrade=ended_by_upgrade
-    )
+def announce_counts(reader: Reader, charges: Sequence[tuple[Charge, BillableMetric]], scope: ChargeScope) -> None:
+    """Announce the counts of these charges, which `charge_results` will ask for one by one."""
+    if len(charges) > 1:
+        reader.tx.events.announce(
+            lambda: [query for charge, metric in charges for query in _counts(reader, charge, metric, scope)]
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargeScope:
-    """The subscription and window whose usage is counted, and how.
+def _counts(
+    reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope
+) -> Iterator[tuple[EventQuery, FilterIndex | None]]:
+    """The counts by which all parts of the charge that need no single events are counted."""
+    parts = charge_parts(charge, metric)
+    counted = [part for part in parts if not _needs_events(charge, metric, _terms(charge, part, scope))]
+    for keys, alike in _by_keys(counted, scope).items():
+        amounts = MODELS[charge.charge_model].by_event_prices
+        yield _count_of(reader, metric, alike, keys, scope, amounts=amounts)
 
-    `currency` is the plan's. `known_at` leaves out events received later, so that an invoice made late is the one that
-    was due; `billed_at` is the instant at which the subscription's end is being billed, None if it is not. `current`
-    counts usage so far instead of billed usage. `counted_until` is the last instant that counts, by default the end of
-    the window. `only` keeps events by property (key -> values) and takes these keys out of the grouping; `ungrouped`
-    takes all keys out. `presented` are the presentation keys that split the displayed units, None for all.
-    `neighbours` are looked up unless passed.
-    """
 
-    subscription: Subscription
-    currency: str
-    window: Window
-    known_at: datetime | None = None
-    billed_at: Arrival | None = None
-    current: bool = False
-    counted_until: datetime | None = None
-    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    ungrouped: bool = False
-    presented: tuple[str, ...] | None = None
-    neighbours: Neighbours | None = None
+def _count_of(
+    reader: Reader,
+    metric: BillableMetric,
+    parts: Sequence[ChargePart],
+    keys: tuple[str, ...],
+    scope: ChargeScope,
+    *,
+    amounts: bool,
+) -> tuple[EventQuery, FilterIndex | None]:
+    """The query that counts these parts in one pass; with an index, it is for each of its buckets."""
+    bucket, filters = (parts[0].bucket, None) if len(parts) == 1 else (ALL_EVENTS, parts[0].filters)
+    return replace(_question(reader, metric, bucket, keys, scope), amounts=amounts), filters
 
 
 def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
@@ -219,13 +216,11 @@ def _tallies(
     amounts: bool = False,
 ) -> dict[int, dict[Group, AggregateResult]]:
     """The aggregate of each part, by position and group, in one pass over the events."""
-    if len(parts) == 1:
-        question = replace(_question(reader, metric, parts[0].bucket, keys, scope), amounts=amounts)
+    question, index = _count_of(reader, metric, parts, keys, scope, amounts=amounts)
+    if index is None:
         return {
             parts[0].position: reader.counted([question], lambda log: log.tallies(question), inputs=("one", question))
         }
-    question = replace(_question(reader, metric, ALL_EVENTS, keys, scope), amounts=amounts)
-    index = parts[0].filters
     tallies_by_position = reader.counted(
         [question],
         lambda log: log.tallies_by_bucket(question, index),

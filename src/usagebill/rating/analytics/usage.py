@@ -34,9 +34,9 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.rating.handover import Neighbours
-from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import (
     Condition,
     any_of,

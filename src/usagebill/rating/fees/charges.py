@@ -16,8 +16,9 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.subscriptions import Subscription
+from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.handover import Neighbours
-from usagebill.rating.usage import ChargeScope, charge_results, level_reached
+from usagebill.rating.usage import announce_counts, charge_results, level_reached
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
@@ -68,16 +69,19 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
     )
     fees: list[Fee] = []
     levels: list[LevelReached] = []
-    for charge in usage.definition.charges:
-        metric = usage.definition.metrics[charge.billable_metric_id]
-        if (
-            charge.invoiceable
-            and not charge.pay_in_advance
-            and not billed_by_next_plan(charge, metric, usage.window, usage.next_plan)
-        ):
-            rated = _rated_charge(reader, usage, scope, charge, metric)
-            fees += rated.fees
-            levels += rated.levels
+    charges = [
+        (charge, metric)
+        for charge in usage.definition.charges
+        for metric in (usage.definition.metrics[charge.billable_metric_id],)
+        if charge.invoiceable
+        and not charge.pay_in_advance
+        and not billed_by_next_plan(charge, metric, usage.window, usage.next_plan)
+    ]
+    announce_counts(reader, charges, scope)
+    for charge, metric in charges:
+        rated = _rated_charge(reader, usage, scope, charge, metric)
+        fees += rated.fees
+        levels += rated.levels
     return RatedUsage(fees=tuple(fees), levels=tuple(levels))
 
 

@@ -19,8 +19,8 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import EventPrice
-from usagebill.rating.usage import usage_window
 from usagebill.work import Reader
 
 __all__ = ["EventBilling", "advance_fee", "event_billing", "first_instant"]

@@ -17,8 +17,9 @@ from usagebill.core.periods import Succession
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
-from usagebill.rating.usage import ChargeScope, charge_results, usage_window
+from usagebill.rating.usage import charge_results
 from usagebill.storage.conditions import eq, missing
 from usagebill.work import Reader
 

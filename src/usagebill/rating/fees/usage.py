@@ -8,8 +8,8 @@ from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import successor_of
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fees import charges as usage
-from usagebill.rating.usage import usage_window
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 

@@ -28,13 +28,13 @@ from usagebill.core.recounts import (
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import boundaries_of
 from usagebill.queries.contracts import contract_of
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import event_price
 from usagebill.rating.fees.fixed_charges import added_units_fee
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee, event_billing
 from usagebill.rating.fees.renewals import renewals_of
 from usagebill.rating.recounts.as_of import are_others_changed, context_as_of, definition_then, has_moved
 from usagebill.rating.recounts.report import Recounts
-from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 

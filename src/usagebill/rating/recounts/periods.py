@@ -25,6 +25,7 @@ from usagebill.core.recounts import (
 )
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.adjustments import of_draft, with_adjustments
+from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_fees
@@ -40,7 +41,6 @@ from usagebill.rating.recounts.as_of import (
     units_doubt,
 )
 from usagebill.rating.recounts.report import Recounts
-from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import at_least, eq, less, within
 from usagebill.work import Reader
 

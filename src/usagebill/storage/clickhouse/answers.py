@@ -15,6 +15,8 @@ from itertools import product
 from math import prod
 from typing import Any, Final, assert_never
 
+import msgspec
+
 from usagebill.core.aggregation import AggregateResult, Aggregation, counts, fold_events
 from usagebill.core.aggregation.count import Count, Counted
 from usagebill.core.aggregation.latest import Last, Latest
@@ -28,7 +30,9 @@ from usagebill.storage.clickhouse.servers import EventServers, Shard, literal
 from usagebill.storage.event_queries import Arrival, CountedAs, EventQuery, Group
 from usagebill.storage.event_rows import instant, microseconds
 
-__all__ = ["ANSWERED", "answers", "answers_of"]
+__all__ = ["ANSWERED", "Rows", "answers", "answers_of", "rows_together"]
+
+Rows = Sequence[Sequence[Any]]
 
 # All values of a key that no filter accepts count as one if at most this many are accepted; otherwise they stay
 # distinct.
@@ -72,14 +76,17 @@ def answers(
     filters: FilterIndex | None,
     shipped_to: int,
     tail: Iterable[tuple[int, Event]],
+    *,
+    known: Rows | None = None,
 ) -> dict[int, dict[Group, AggregateResult]]:
     """The aggregate of each group of each bucket of `filters`, by position (0 without filters).
 
-    `tail` are the query's events after `shipped_to`, each with its sequence number. Raises ValueError for an
+    `tail` are the query's events after `shipped_to`, each with its sequence number. `known` are the rows that
+    `rows_together` returned for the query. Raises ValueError for an
     aggregation that is not in `ANSWERED`, and `Unreachable` if the server does not respond.
     """
     query = _ServerQuery(servers.of(organization_id, question.external_subscription_id), organization_id, question)
-    query.filters, query.shipped_to = filters, shipped_to
+    query.filters, query.shipped_to, query.known = filters, shipped_to, known
     buckets = query.cells((sequence, (), event) for sequence, event in tail)
     return {
         position: {
@@ -121,6 +128,33 @@ def answers_of(
     return results
 
 
+def rows_together(
+    servers: EventServers,
+    organization_id: str,
+    queries: Sequence[tuple[EventQuery, FilterIndex | None]],
+    shipped_to: int,
+) -> list[Rows]:
+    """The rows for each of these queries about one subscription, by a single query to its server.
+
+    A unique count whose values have events after `shipped_to` needs other rows, see `answers`.
+    """
+    shard = servers.of(organization_id, queries[0][0].external_subscription_id)
+    rows: list[list[Sequence[Any]]] = [[] for _ in queries]
+    statements = []
+    for number, (question, filters) in enumerate(queries):
+        query = _ServerQuery(shard, organization_id, question)
+        query.filters, query.shipped_to = filters, shipped_to
+        if (statement := query.statement()) is not None:
+            # Their columns differ, so each row is one text.
+            statements.append(
+                f"SELECT toUInt32({number}) AS number, toJSONString(tuple(*)) AS fields FROM ({statement})"
+            )
+    if statements:
+        for number, fields in shard.rows(" UNION ALL ".join(statements)):
+            rows[number].append(msgspec.json.decode(fields))
+    return list(rows)
+
+
 def _result(aggregation: Aggregation[Any], cell: _Cell, *, with_amounts: bool) -> AggregateResult:
     states = [*cell.states, fold_events(aggregation, cell.tail)]
     while len(states) > 1:
@@ -146,6 +180,7 @@ class _ServerQuery:
 
     filters: FilterIndex | None = None
     shipped_to: int = 0
+    known: Rows | None = None
 
     def __init__(
         self, shard: Shard, organization_id: str, question: EventQuery, external_ids: Sequence[str] | None = None
@@ -202,24 +237,32 @@ class _ServerQuery:
                 cell.active += active
         return buckets
 
-    def rows(self, values: set[str]) -> Sequence[Sequence[Any]]:
+    def rows(self, values: set[str]) -> Rows:
         """Rows of group, deciding values, place of the first event, and the columns for `state`.
 
         The latest events of `values` may not be in ClickHouse yet.
         """
         question = self._question
-        if question.aggregation_type != CountedAs.UNIQUE_COUNT:
-            return self._shard.rows(self._select())
+        if not values or self.filters is not None:
+            if self.known is not None:
+                return self.known
+            statement = self.statement()
+            return () if statement is None else self._shard.rows(statement)
         if question.field_name is None:
             return ()
-        if self.filters is not None:
-            # A bucket may merge several rows with the same value.
-            return self._shard.rows(self._values())
-        if not values:
-            return self._shard.rows(self._select())
         listed = f"{_text(question.field_name)} IN {_listed(sorted(values))}"
         elsewhere = self._shard.rows(self._select(f" AND NOT {listed}"))
         return [*elsewhere, *self._shard.rows(self._values(f" AND {listed}"))]
+
+    def statement(self) -> str | None:
+        """The query for the rows, unless a value's latest event may not be in ClickHouse; None if there are none."""
+        if self._counted_as == CountedAs.UNIQUE_COUNT:
+            if self._question.field_name is None:
+                return None
+            if self.filters is not None:
+                # A bucket may merge several rows with the same value.
+                return self._values()
+        return self._select()
 
     def state(self, columns: Sequence[Any]) -> tuple[Any, int]:
         """The row as a state of the core, and the number of active values that it counts without naming them."""

@@ -19,7 +19,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
-from usagebill.storage.clickhouse.answers import ANSWERED, answers, answers_of
+from usagebill.storage.clickhouse.answers import ANSWERED, Rows, answers, answers_of, rows_together
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group, concerns
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # With a longer tail, which would be read event by event, the database counts everything.
 _TAIL_AT_MOST: Final = 50_000
+# Most announced queries that are put to a server as one.
+_TOGETHER: Final = 50
 # Seconds without queries after a server failed.
 _PAUSE_SECONDS: Final = 30.0
 _SAID_AGAIN_SECONDS: Final = 60.0
@@ -67,14 +69,22 @@ class _EventStore:
         self._failed_at = None
 
 
+_Count = tuple[EventQuery, FilterIndex | None]
+
+
 class _Shipped:
-    """The sequence number up to which the event store counts within one snapshot; read on first use."""
+    """The sequence number up to which the event store counts within one snapshot, read on first use; and the counts
+    that were announced, with the event store's rows for those that it was asked for together.
+    """
 
     def __init__(self, tx: Snapshot, event_store: _EventStore) -> None:
         self._tx = tx
         self._event_store = event_store
         self._place: int | None = None
         self._is_known = False
+        self.announced: Callable[[], Sequence[_Count]] | None = None
+        self.coming: list[_Count] = []
+        self.rows: list[tuple[_Count, Rows]] = []
 
     @property
     def events(self) -> EventLog:
@@ -118,6 +128,10 @@ class _Events:
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         buckets = self._answers(question, filters)
         return self._events.tallies_by_bucket(question, filters) if buckets is None else buckets
+
+    def announce(self, queries: Callable[[], Sequence[_Count]]) -> None:
+        # Nothing is asked yet: the counts may turn out to be known already.
+        self._shipped.announced = queries
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
         questions = [replace(question, external_subscription_id=id) for id in external_ids]
@@ -175,7 +189,29 @@ class _Events:
             return None
         behind = replace(question, stored_after=max(place, question.stored_after or 0))
         tail: Iterator[tuple[int, Event]] = self._events.changes(behind, None, _LAST)
-        return self._from_event_store(lambda id: answers(self._event_store.servers, id, question, filters, place, tail))
+        servers = self._event_store.servers
+        return self._from_event_store(
+            lambda id: answers(
+                servers, id, question, filters, place, tail, known=self._rows(id, (question, filters), place)
+            )
+        )
+
+    def _rows(self, organization_id: str, count: _Count, place: int) -> Rows | None:
+        """The event store's rows for an announced count, asked for together with those that follow it; None if it was
+        not announced.
+        """
+        shipped = self._shipped
+        if shipped.announced is not None:
+            shipped.coming, shipped.rows, shipped.announced = list(shipped.announced()), [], None
+        if count in shipped.coming:
+            first = shipped.coming.index(count)
+            following = [other for other in shipped.coming[first + 1 :] if self._place([other[0]]) == place]
+            together = [count, *following[: _TOGETHER - 1]]
+            shipped.coming = following[_TOGETHER - 1 :]
+            if len(together) > 1:
+                rows = rows_together(self._event_store.servers, organization_id, together, place)
+                shipped.rows = list(zip(together, rows, strict=True))
+        return next((rows for other, rows in shipped.rows if other == count), None)
 
 
 class _WithEvents:
