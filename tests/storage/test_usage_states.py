@@ -335,6 +335,42 @@ def test_prices_sent_with_events_are_added_up_from_states(few: AnyStore, group_k
     assert organization.ask(lambda tx: tx.events.tallies(question)) == tallies
 
 
+@pytest.mark.parametrize(
+    ("other", "amounts"), [("sum_agg", False), ("sum_agg", True), ("max_agg", False), ("weighted_sum_agg", False)]
+)
+@pytest.mark.parametrize("group_keys", [(), ("region",)])
+def test_a_count_and_numbers_of_the_same_events_are_both_kept_up(
+    few: AnyStore, group_keys: tuple[str, ...], other: str, amounts: bool
+) -> None:
+    organization, count = prepared(few, aggregation_type="count_agg", group_keys=group_keys, cents=D("0.5"))
+    numbers = replace(count, aggregation_type=other, amounts=amounts)
+    index = FilterIndex([ChargeFilter("eu", {"region": ("eu",)}), ChargeFilter("rest", {"region": ("us", "ap")})], {})
+
+    def ask(question: EventQuery) -> tuple[object, object]:
+        return organization.ask(lambda tx: (tx.events.tallies(question), tx.events.tallies_by_bucket(question, index)))
+
+    ask(count), ask(numbers)
+    rolled_up(few)
+    for first, properties in (
+        (100, {}),
+        (200, {"value": None}),
+        (300, {"value": "no number"}),
+        (400, {"value": "0.1"}),
+    ):
+        organization.append(*calls(organization, 7, first, cents=D("0.25"), **properties))
+        rolled_up(few)
+        for question in (count, numbers):
+            by_states = ask(question)
+            assert by_states[0] == asked_of_events(few, organization, question)
+        organization.append(
+            event(organization.id, first + 50, {"value": "1" * 14 + ".5", "region": "ap"}, at=second(1))
+        )
+        rolled_up(few)
+    # 20 + 4 x (7 + 1), whether they have a number or not.
+    assert sum(tally.units for tally in organization.ask(lambda tx: tx.events.tallies(count)).values()) == 52
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
 def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
     """An organization with 300 events, 25 hours apart from September 1969 on, which are counted by region."""
     organization = new_organization(store)

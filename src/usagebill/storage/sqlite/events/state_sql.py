@@ -9,11 +9,17 @@ from usagebill.storage.sqlite.events.answers import BILLION, EventSql, weights_s
 from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
 from usagebill.storage.usage_series import AGES, COUNT, NUMBERS, PRICED_NUMBERS, VALUES, WEIGHTED_NUMBERS, Shape
 
-__all__ = ["KEPT", "STATE_COLUMNS", "fresh_sql", "widened_sql"]
+__all__ = ["COUNTED_COLUMNS", "KEPT", "STATE_COLUMNS", "fresh_sql", "widened_sql"]
 
 
-def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
-    """The query for the states of the events of `source`."""
+def fresh_sql(
+    query: EventSql, shape: Shape, source: str, series: str, width: str, *, with_uncounted: bool = False
+) -> str:
+    """The query for the states of the events of `source`.
+
+    For numbers, `with_uncounted` adds states of the events without one, and two columns: the number of all events of a
+    state, and whether they have numbers.
+    """
     filters = None if shape.filters is None else index_of(shape.filters)
     filter_keys = () if filters is None else filters.keys
     texts = [f"{query.text(key)} AS key_{place}" for place, key in enumerate((*filter_keys, *shape.keys))]
@@ -34,17 +40,24 @@ def fresh_sql(query: EventSql, shape: Shape, source: str, series: str, width: st
     # The limit keeps SQLite from parsing numbers once per column.
     rows = f"SELECT {', '.join(columns)} FROM {source}{'' if shape.kind == COUNT else ' LIMIT -1'}"
     array = f"json_array({', '.join(dims)})" if dims else "''"
-    # Constant columns are left out: SQLite would sort by them too.
-    by = [*([] if series.lstrip("-").isdigit() else ["series"]), "slot", *keys]
+    # Constant columns are left out: SQLite would sort by them too. New events mostly have the same slot.
+    by = [*([] if series.lstrip("-").isdigit() else ["series"]), *keys, "slot"]
     by += ["value"] if shape.kind == VALUES else []
+    where, more, merged_more = _COUNTING[shape.kind], "", ""
+    if with_uncounted:
+        where, more, merged_more = "1", f", COUNT(*) AS events, {where} AS counts", ", SUM(events), counts"
+        by.append("counts")
     value, spoken = ("value", "MAX(spoken)") if shape.kind == VALUES else ("''", "0")
     kept = ", ".join(f"{sql} AS {name}" for name, sql in _KEPT_OF[shape.kind].items())
     states = (
         f"SELECT series, slot, {array} AS dims, {value} AS value, {kept}, MAX(created_at) AS received_at,"
-        f" {spoken} AS spoken FROM ({rows}) WHERE {_COUNTING[shape.kind]} GROUP BY {', '.join(by)}"
+        f" {spoken} AS spoken{more} FROM ({rows}) WHERE {where} GROUP BY {', '.join(by)}"
     )
+    if filters is None:
+        return states
     # Events that the same filters price may have any values.
-    return states if filters is None else f"SELECT series, slot, {_MERGED} FROM ({states}) GROUP BY 1, 2, 3, 4"
+    merged = f"SELECT series, slot, {_MERGED}{merged_more} FROM ({states}) GROUP BY 1, 2, 3, 4"
+    return f"{merged}, counts" if with_uncounted else merged
 
 
 def _read(query: EventSql, shape: Shape) -> dict[str, str]:
@@ -111,6 +124,11 @@ _KEPT_OF: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+# The columns of a count's state, from those of numbers `with_uncounted`.
+COUNTED_COLUMNS: Final = (
+    "slot, dims, value, events, 0, 0, NULL, 0, NULL, NULL, first_at, first_sequence, last_at, NULL, NULL, received_at,"
+    " spoken"
+)
 # The columns of states after their series and slot, merged.
 _MERGED: Final = (
     "dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"

@@ -25,10 +25,11 @@ import structlog
 
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.sqlite.events.answers import EventSql
-from usagebill.storage.sqlite.events.state_sql import KEPT, STATE_COLUMNS, fresh_sql, widened_sql
+from usagebill.storage.sqlite.events.state_sql import COUNTED_COLUMNS, KEPT, STATE_COLUMNS, fresh_sql, widened_sql
 from usagebill.storage.usage_series import (
     AT_ONCE,
     BUILDING,
+    COUNT,
     DAY,
     DENSE,
     EDITED,
@@ -39,6 +40,8 @@ from usagebill.storage.usage_series import (
     MAX_SERIES,
     MAX_WAITING,
     MIN_WAITING,
+    NUMBERS,
+    PRICED_NUMBERS,
     READY,
     USELESS,
     VALUES,
@@ -328,20 +331,28 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
     present = [
         _series_of(row)
         for row in connection.execute(
-            f"{_SERIES} s WHERE stage < ? AND EXISTS (SELECT 1 FROM (SELECT DISTINCT organization_id,"
-            f" external_subscription_id, code FROM events WHERE {window}) e WHERE s.organization_id = e.organization_id"
-            " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
+            f"{_SERIES} s WHERE stage < ? AND EXISTS (SELECT 1 FROM (SELECT DISTINCT"
+            f" external_subscription_id, code FROM events WHERE {window}) e"
+            " WHERE s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
             (USELESS,),
         )
     ]
     shapes: dict[Shape, list[_Series]] = {}
     for series in present:
         shapes.setdefault(series.shape, []).append(series)
+    few = {shape: alike for shape, alike in shapes.items() if len(alike) <= _ONE_BY_ONE}
+    together = _counted_together([series for alike in few.values() for series in alike])
+    counted_with_others = {count.id for count in together.values()}
     for shape, alike in shapes.items():
-        if len(alike) <= _ONE_BY_ONE:
+        if shape in few:
             for series in alike:
+                if series.id in counted_with_others:
+                    continue
                 query = EventSql()
                 source = f"events NOT INDEXED WHERE {window} AND {_of_pair(query, series.pair)}"
+                if series.id in together:
+                    _merge_both(connection, query, series, together[series.id], source)
+                    continue
                 _merge(connection, shape, _gather(connection, query, shape, source, str(series.id), str(series.width)))
             continue
         query = EventSql()
@@ -354,6 +365,22 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
         )
         _merge(connection, shape, _gather(connection, query, shape, source, "s.id", "s.width"))
     _note(connection, top)
+
+
+def _counted_together(present: Sequence[_Series]) -> dict[int, _Series]:
+    """The counts that can be rolled up along with the numbers of the same events by the same keys, by their id."""
+    counts = {
+        (series.pair, series.shape.keys, series.shape.filters, series.width): series
+        for series in present
+        if series.shape.kind == COUNT
+    }
+    together: dict[int, _Series] = {}
+    for series in present:
+        if series.shape.kind in (NUMBERS, PRICED_NUMBERS):
+            count = counts.pop((series.pair, series.shape.keys, series.shape.filters, series.width), None)
+            if count is not None:
+                together[series.id] = count
+    return together
 
 
 def _of_pair(query: EventSql, pair: Pair) -> str:
@@ -405,10 +432,8 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         )
 
 
-_FRESH: Final = (
-    "CREATE TEMP TABLE IF NOT EXISTS usage_fresh (series, slot, dims, value, n, low, high, top, longs, rest, long_top,"
-    " first_at, first_sequence, last_at, moment, paid, received_at, spoken)"
-)
+_FRESH_COLUMNS: Final = f"{STATE_COLUMNS}, received_at, spoken"
+_FRESH: Final = f"CREATE TEMP TABLE IF NOT EXISTS usage_fresh ({_FRESH_COLUMNS})"
 
 
 def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
@@ -417,6 +442,22 @@ def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, sourc
     connection.execute("DELETE FROM temp.usage_fresh")
     connection.execute(f"INSERT INTO temp.usage_fresh {fresh_sql(query, shape, source, series, width)}", query.values)
     return "temp.usage_fresh"
+
+
+def _merge_both(connection: sqlite3.Connection, query: EventSql, series: _Series, count: _Series, source: str) -> None:
+    """Merge the events of `source` into a series and the count of the same events, which are read once for both."""
+    states = fresh_sql(query, series.shape, source, str(series.id), str(series.width), with_uncounted=True)
+    connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS usage_both ({_FRESH_COLUMNS}, events, counts)")
+    connection.execute("DELETE FROM temp.usage_both")
+    connection.execute(f"INSERT INTO temp.usage_both {states}", query.values)
+    for merged, columns in (
+        (series, f"{_FRESH_COLUMNS} FROM temp.usage_both WHERE counts"),
+        (count, f"{count.id}, {COUNTED_COLUMNS} FROM temp.usage_both"),
+    ):
+        connection.execute(_FRESH)
+        connection.execute("DELETE FROM temp.usage_fresh")
+        connection.execute(f"INSERT INTO temp.usage_fresh SELECT {columns}")
+        _merge(connection, merged.shape, "temp.usage_fresh")
 
 
 def _merge(connection: sqlite3.Connection, shape: Shape, fresh: str) -> None:
