@@ -86,6 +86,7 @@ def test_counts_follow_whatever_the_api_does(on_server: None) -> None:
         kept, recounted = kept_and_recounted(store_of(box))
         assert len({kind for _, kind, *_ in kept}) > 20
         assert kept == recounted
+        assert box.billing.reading(lambda reader: list(reader.tx.list_counts.faults())) == []
 
 
 @pytest.mark.slow
