@@ -124,6 +124,29 @@ def test_any_facets_beside_an_item_select_the_same_customers(early: None, data: 
         store.close()
 
 
+def test_two_facets_of_which_none_alone_decides(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "_READ", 0)
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    gold = (MetadataItem(id="m", key="tier", value="gold", created_at=NOW),)
+    people = [
+        tenant.customer(entity, country=country, currency=currency, metadata=gold)
+        for country in ("DE", "FR", "US")
+        for currency in ("EUR", "USD", "GBP")
+    ]
+    tenant.insert(entity, *people)
+    catch_up(store)
+
+    def number(*conditions: Any) -> int:
+        return tenant.read(lambda tx: tx.count(Customer, *of_tier("gold"), *conditions))
+
+    german, in_euros = eq("country", "DE"), eq("currency", "EUR")
+    assert number(german, in_euros) == 1
+    assert number(any_of(german, in_euros)) == 5
+    assert number(negate(german), negate(in_euros)) == 4
+    assert number(any_of(all_of(german, in_euros), all_of(negate(german), negate(in_euros)))) == 1 + 4
+
+
 def test_an_item_that_many_records_have_is_not_read_from_its_index(store: SqliteStore) -> None:
     tenant = new_tenant(store)
     entity = tenant.entity()

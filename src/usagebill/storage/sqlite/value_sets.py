@@ -129,11 +129,12 @@ class _Facets:
         """
         if all(combination.matches for combination in combinations):
             return bits
-        parts = min(
-            (_parts(combinations, place) for place in combinations[0].values),
-            key=lambda parts: [sum(_is_mixed(part) for part in parts.values()), len(parts)],
+        # Combinations differ, so at least one facet divides them.
+        divided = ((place, _parts(combinations, place)) for place in combinations[0].values)
+        place, parts = min(
+            ((place, parts) for place, parts in divided if len(parts) > 1),
+            key=lambda division: [sum(_is_mixed(part) for part in division[1].values()), len(division[1])],
         )
-        place = next(place for place in combinations[0].values if _parts(combinations, place) == parts)
         united = 0
         for value, part in parts.items():
             if any(combination.matches for combination in part):
