@@ -32,7 +32,7 @@ from usagebill.storage.sqlite.record_sets import (
     slot_set,
 )
 from usagebill.storage.sqlite.rows import sql_value
-from usagebill.storage.sqlite.slots import range_kind, set_levels, wide_slot
+from usagebill.storage.sqlite.slots import range_kind, set_levels, slot_within, wide_slot
 from usagebill.storage.sqlite.text_counts import (
     codes_sql,
     common_place,
@@ -274,13 +274,18 @@ def page_of(
         if bits.bit_count() <= _NARROWED:
             break
         bits, new, offset, slots = _slots_of_page(
-            connection, table, bits, new, column, level, organization_id, up_to, limit, offset, slots
+            connection, table, bits, new, column, level, organization_id, up_to, limit, offset, slots, search.bounds
         )
     among = bits | record_bits([place for _, place in new])
-    if bits.bit_count() > _SORTED:
-        if slots is None:
-            return None
-        return _walked(connection, kind, search, among, slots, order, organization_id, limit, offset, _STEPS)
+    number = bits.bit_count()
+    if number > _NARROWED and slots is not None:
+        # Many are of one day: a walk through it often fills the page sooner than reading the order of all.
+        steps = _STEPS if number > _SORTED else number // _STEPS_EACH
+        page = _walked(connection, kind, search, among, slots, order, organization_id, limit, offset, steps)
+        if page is not None:
+            return page
+    if number > _SORTED:
+        return None
     rows = connection.execute(
         f'SELECT p.{value_in(table, column)}, p.sequence FROM json_each(?) j CROSS JOIN "{table.name}_profiled" p'
         " ON p.sequence = j.value",
@@ -357,6 +362,7 @@ def _slots_of_page(
     limit: int,
     offset: int,
     within: tuple[str, str] | None,
+    bounds: Sequence[Compare],
 ) -> tuple[int, list[tuple[str, int]], int, tuple[str, str] | None]:
     """The records in the slots of a level in which a page lies, its remaining offset there, and the first and last
     values of these slots (None: no slots). All records are `within` the values of the wider slots.
@@ -370,6 +376,8 @@ def _slots_of_page(
     left = bits
     for slot in sorted(map(str, numbers), reverse=True):
         if within is not None and not within[0] <= slot <= within[1]:
+            continue
+        if any(bound.column == column and slot_within(kind, slot, level, bound) is False for bound in bounds):
             continue
         number = numbers[slot]
         in_slot = 0 if number is None or not left else left & bits_of(connection, table, [slot_set(number)], up_to)
