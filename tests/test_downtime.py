@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ START = "2024-01-10T00:00:00Z"
 DOWN_FROM = "2024-01-29T00:00:00Z"
 UP_AGAIN = "2024-02-05T12:34:56Z"
 END = "2024-04-15T00:00:00Z"
+on_both_engines = pytest.mark.usefixtures("sandbox_engine")
 
 
 def begin(box: Sandbox) -> None:
@@ -90,6 +90,7 @@ def invoices(box: Sandbox) -> list[dict[str, Any]]:
     return sorted(shown_invoices, key=lambda invoice: (invoice["customer"], invoice["created_at"], invoice["number"]))
 
 
+@on_both_engines
 @pytest.mark.parametrize("catch_up_late", [False, True])
 def test_a_week_of_downtime_changes_no_invoice(catch_up_late: bool) -> None:
     with Sandbox(now=START) as up, Sandbox(now=START) as down:
@@ -111,6 +112,7 @@ def test_a_week_of_downtime_changes_no_invoice(catch_up_late: bool) -> None:
         assert len({invoice["created_at"] for invoice in made}) > 4
 
 
+@on_both_engines
 def test_events_that_come_after_a_run_was_due_are_not_on_its_invoice_however_late_it_runs() -> None:
     made = []
     for late in (False, True):
@@ -141,6 +143,7 @@ def sell_calls(box: Sandbox, amount: str, cents: int = 0) -> None:
     box.billing.plans.create(**plan_fields(charge, code="plan", name="plan", amount_cents=cents))
 
 
+@on_both_engines
 def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
     with Sandbox(now=START) as box:
         sell_calls(box, "0.07")
@@ -152,6 +155,7 @@ def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
         assert [invoice["total_amount_cents"] for invoice in invoices(box)] == [7]
 
 
+@on_both_engines
 def test_an_event_is_billed_in_its_own_month_where_the_run_after_a_start_late_in_the_one_before_is_overdue() -> None:
     with Sandbox(now="2024-02-29T23:43:00Z") as box:
         sell_calls(box, "7", 3100)
@@ -162,6 +166,7 @@ def test_an_event_is_billed_in_its_own_month_where_the_run_after_a_start_late_in
         assert str(fee.from_datetime) == "2024-03-01 00:00:00+00:00"
 
 
+@on_both_engines
 def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:
     ended = []
     for late in (False, True):
@@ -178,26 +183,26 @@ def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_event_costs_the_same_however_late_it_is_processed(tmp_path: Path, late: bool) -> None:
+def test_an_event_costs_the_same_however_late_it_is_processed(empty_database: str, late: bool) -> None:
     tiers = price_ranges((0, 10, "1", "0"), (11, None, "3", "0"))
     terms = {"charge_model": "graduated", "pay_in_advance": True, "properties": {"graduated_ranges": tiers}}
     # The second was used before the first, and received after it.
-    assert billed(tmp_path, terms, late=late) == [700, 800, 1200]
+    assert billed(empty_database, terms, late=late) == [700, 800, 1200]
 
 
 @pytest.mark.parametrize(("late", "totals"), [(False, [1500, 1900]), (True, [1900])])
 def test_an_invoice_for_thresholds_bills_the_usage_that_passed_them_however_late_that_is_seen(
-    tmp_path: Path, late: bool, totals: list[int]
+    empty_database: str, late: bool, totals: list[int]
 ) -> None:
     thresholds = [{"amount_cents": 1000}, {"amount_cents": 1800}]
     terms = {"charge_model": "standard", "properties": {"amount": "1"}}
-    assert billed(tmp_path, terms, late=late, usage_thresholds=thresholds) == totals
+    assert billed(empty_database, terms, late=late, usage_thresholds=thresholds) == totals
 
 
-def billed(tmp_path: Path, charge: dict[str, Any], *, late: bool, **plan: Any) -> list[int]:
+def billed(database: str, charge: dict[str, Any], *, late: bool, **plan: Any) -> list[int]:
     """The invoices, in cents, for 8, 7 and 4 units that were used out of order; `late`: processed all at once."""
     clock = ManualClock(datetime(2024, 1, 10, tzinfo=UTC))
-    with Billing(tmp_path / "billing.db", clock=clock, deliver=False) as billing:
+    with Billing(database, clock=clock, deliver=False) as billing:
         storage = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="gb")
         charges = [{"billable_metric_id": storage.id, **charge}]
         billing.plans.create(**plan_fields(name="Plan", code="plan", charges=charges, **plan))

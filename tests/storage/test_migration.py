@@ -109,13 +109,15 @@ def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path,
         with Billing(path, clock=ManualClock(BILLED)) as billing:
             known = everything(billing.store)
             shown = [billing.view(invoice) for invoice in billing.invoices.list()]
+            papers = [billing.invoices.pdf(invoice.id) for invoice in billing.invoices.list(per_page=2).items]
             assert billing.audit().found == 0
             billing.clock.set(datetime(2024, 3, 1, 1, tzinfo=UTC))  # type: ignore[attr-defined]
             billing.run_due(strict=True)
             numbers = sorted((invoice.number, invoice.total_amount_cents) for invoice in billing.invoices.list())
-            bills.append((known, shown, numbers))
+            bills.append((known, shown, numbers, papers))
     assert len(bills[0][1]) == 5
     assert len(bills[0][2]) == 10
+    assert len(bills[0][3]) == 2
     assert bills[0] == bills[1]
 
 
