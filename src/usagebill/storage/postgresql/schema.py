@@ -37,7 +37,7 @@ __all__ = [
     "identity_of",
 ]
 
-VERSION = 7
+VERSION = 8
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -138,6 +138,13 @@ def _indexes(table: Table) -> Iterator[tuple[str, str]]:
             name,
             f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {quoted(key)}, {order}){live}',
         )
+    for column in listing.ranges:
+        # Slots that a bound cuts are counted in the table.
+        if not any(index[0].split(" ")[0] == column for index in (*indexes, (listing.order[0].column,))):
+            name = _name(table, "ranged_by", column)
+            present = f" WHERE {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
+            listed = quoted(column)
+            yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {listed}){present}'
     for column in listing.folded:
         name = _name(table, column)
         folded = quoted(folded_name(column))
