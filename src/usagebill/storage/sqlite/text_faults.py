@@ -9,7 +9,8 @@ import json
 import sqlite3
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from usagebill.storage.listings import CountFault, facets_name
 from usagebill.storage.sqlite.counted_texts import (
@@ -40,6 +41,8 @@ from usagebill.storage.sqlite.value_sets import Value, facets_in, is_facet, is_i
 from usagebill.storage.tables import Table
 
 __all__ = ["text_faults"]
+
+K = TypeVar("K")
 
 
 def text_faults(connection: sqlite3.Connection, table: Table, organization_id: str) -> Iterator[CountFault]:
@@ -105,10 +108,14 @@ class _Recount:
         self._items = {key: number for key, number in numbers.items() if is_item(table, key[1])}
         self._slots = {key: number for key, number in numbers.items() if " " not in key[1]}
         self._of_codes = dict(facets_in(connection, table, "organization_id = ?", organization_id))
-        self._by_code: dict[int, Counter[int]] = defaultdict(Counter)
-        self._by_slot: dict[Slot, Counter[int]] = defaultdict(Counter)
+        # Packed: each has a number for every text.
+        self._by_code: dict[int, array[int]] = defaultdict(self._zeros)
+        self._by_slot: dict[Slot, array[int]] = defaultdict(self._zeros)
         # The sets that differ, and by how many records.
         self._differing: Counter[str] = Counter()
+
+    def _zeros(self) -> array[int]:
+        return array(NUMBER, bytes(WIDTH * len(self._pieces)))
 
     def faults(self) -> Iterator[CountFault]:
         for block in range(self._up_to // BLOCK + 1):
@@ -122,9 +129,11 @@ class _Recount:
         """Count the records of a block, and compare its part of each set."""
         held: dict[int, set[int]] = {}
         members: dict[int, list[int]] = defaultdict(list)
+        by_code: dict[int, Counter[int]] = defaultdict(Counter)
+        by_slot: dict[Slot, Counter[int]] = defaultdict(Counter)
         for sequence, code, places in self._records(block * BLOCK):
             held[sequence] = places
-            self._by_code[code].update(places)
+            by_code[code].update(places)
             for facet in self._of_codes[code]:
                 if facet in self._facets:
                     members[value_set(self._facets[facet])].append(sequence)
@@ -133,7 +142,9 @@ class _Recount:
             for place in places:
                 members[place_set(place)].append(sequence)
         for slot, sequence in slots_of(self._connection, self._table, range_slots(self._table), held):
-            self._by_slot[slot].update(held[sequence])
+            by_slot[slot].update(held[sequence])
+        _add_up(by_code, self._by_code)
+        _add_up(by_slot, self._by_slot)
         for slot, sequence in slots_of(self._connection, self._table, set_slots(self._table), held):
             if slot in self._slots:
                 members[slot_set(self._slots[slot])].append(sequence)
@@ -183,7 +194,7 @@ class _Recount:
             row = self._connection.execute(
                 f'SELECT numbers FROM "{self._name}_common_counts" WHERE code = ?', (code,)
             ).fetchone()
-            yield from self._differing_numbers(profile, row, self._by_code.get(code, Counter()))
+            yield from self._differing_numbers(profile, row, self._by_code[code])
         rows = self._connection.execute(
             f'SELECT ranged, slot, numbers FROM "{self._name}_common_slots" WHERE organization_id = ?',
             (self._organization_id,),
@@ -192,13 +203,21 @@ class _Recount:
             (self._organization_id, ranged, slot): (numbers,) for ranged, slot, numbers in rows
         }
         for slot in dict.fromkeys((*kept, *self._by_slot)):
-            yield from self._differing_numbers(_slot_name(slot), kept.get(slot), self._by_slot.get(slot, Counter()))
+            yield from self._differing_numbers(_slot_name(slot), kept.get(slot), self._by_slot[slot])
 
-    def _differing_numbers(self, name: str, row: tuple[bytes] | None, recounted: Counter[int]) -> Iterator[CountFault]:
-        numbers = array(NUMBER, bytes(WIDTH * len(self._pieces)) if row is None else row[0])
+    def _differing_numbers(self, name: str, row: tuple[bytes] | None, recounted: array[int]) -> Iterator[CountFault]:
+        numbers = self._zeros() if row is None else array(NUMBER, row[0])
         for place, number in enumerate(numbers):
             if number != recounted[place]:
                 yield CountFault(self._name, f"with {self._pieces[place]!r}, {name}", number, recounted[place])
+
+
+def _add_up(numbers: Mapping[K, Counter[int]], totals: dict[K, array[int]]) -> None:
+    """Add the numbers of a block to the totals."""
+    for key, by_place in numbers.items():
+        total = totals[key]
+        for place, number in by_place.items():
+            total[place] += number
 
 
 def _bits(sequences: Iterable[int], block: int) -> int:
