@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from usagebill.core.aggregation import AggregateResult
+from usagebill.core.filters import FilterIndex
 from usagebill.storage.conditions import (
     AllOf,
     AnyOf,
@@ -204,6 +205,10 @@ class _Noted:
 
 
 class _NotedEvents(_Noted):
+    def announce(self, queries: Callable[[], Sequence[tuple[EventQuery, FilterIndex | None]]]) -> None:
+        # The counts themselves are noted when they are asked for.
+        self._noted.announce(queries)  # type: ignore[attr-defined]
+
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         tallies: dict[Group, AggregateResult] = self._noted.tallies(question)  # type: ignore[attr-defined]
         if question.code in self._notes.usage and self._notes.usage[question.code][0] != question:
