@@ -29,7 +29,7 @@ from tests.properties.wallet_lives import WalletLife, wallet_lives
 pytestmark = [pytest.mark.slow, pytest.mark.second_engine, pytest.mark.beyond_reference]
 
 _few = examples(3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-_several = examples(10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_several = examples(5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module", autouse=True)
