@@ -37,6 +37,7 @@ from usagebill.storage.conditions import (
     all_of,
     any_of,
     at_least,
+    at_most,
     desc,
     eq,
     missing,
@@ -145,6 +146,32 @@ def test_two_facets_of_which_none_alone_decides(store: SqliteStore, monkeypatch:
     assert number(any_of(german, in_euros)) == 5
     assert number(negate(german), negate(in_euros)) == 4
     assert number(any_of(all_of(german, in_euros), all_of(negate(german), negate(in_euros)))) == 1 + 4
+
+
+def test_amounts_up_to_one_within_a_slot_whose_first_part_has_the_same_first_amount(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100,000 is where both the slot of amounts that begin with 1 and that of those with 10 begin."""
+    monkeypatch.setattr(searches, "_READ", 0)
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    customer = tenant.customer(entity)
+    day = date(2024, 3, 1)
+    within_bounds, above = (99_999, 100_500, 109_999, 110_000, 120_000, 123_456), (123_457, 130_000, 199_999, 200_000)
+    invoices = [
+        tenant.invoice(customer, issuing_date=day, total_amount_cents=cents) for cents in (*within_bounds, *above)
+    ]
+    tenant.insert(entity, customer, *invoices)
+    catch_up(store)
+    conditions = (
+        within("status", VISIBLE),
+        at_least("issuing_date", day),
+        at_most("total_amount_cents", 123_456),
+    )
+    assert tenant.read(lambda tx: tx.count(Invoice, *conditions)) == len(within_bounds)
+    latest = (desc("issuing_date"), desc("created_at"))
+    page = tenant.read(lambda tx: tx.find(Invoice, *conditions, order=latest, limit=99))
+    assert sorted(invoice.total_amount_cents for invoice in page) == [*within_bounds]
 
 
 def test_an_item_that_many_records_have_is_not_read_from_its_index(store: SqliteStore) -> None:

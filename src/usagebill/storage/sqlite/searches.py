@@ -58,6 +58,8 @@ _SORTED = 10_000
 _GATHERED = 400
 # Steps of a walk: two cost as much as reading a record does.
 _STEPS_EACH = 2
+# The order of so many records is read in the time of one step.
+_SORTED_EACH = 2
 _STEPS = 20_000
 # Most common texts within a text whose sets are intersected, and most records that are then compared with the text.
 _PIECES = 8
@@ -280,7 +282,7 @@ def page_of(
     number = bits.bit_count()
     if number > _NARROWED and slots is not None:
         # Many are of one day: a walk through it often fills the page sooner than reading the order of all.
-        steps = _STEPS if number > _SORTED else number // _STEPS_EACH
+        steps = _STEPS if number > _SORTED else number // _SORTED_EACH
         page = _walked(connection, kind, search, among, slots, order, organization_id, limit, offset, steps)
         if page is not None:
             return page
