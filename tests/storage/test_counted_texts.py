@@ -369,6 +369,17 @@ def _lies_within(record: Any, bound: Any) -> bool:
     return bool(value >= bound.value if bound.operator == ">=" else value <= bound.value)
 
 
+def test_nothing_is_counted_once_the_last_record_is_removed(store: SqliteStore) -> None:
+    tenant = new_tenant(store)
+    entity = tenant.entity()
+    customer = tenant.customer(entity, name="Ada", country="DE")
+    invoice = tenant.invoice(customer, number="A-1")
+    tenant.insert(entity, customer, invoice)
+    catch_up(store)
+    tenant.write(lambda tx: tx.delete(invoice))
+    recounted(store, Invoice)
+
+
 @examples(25, deadline=None)
 @given(data=st.data())
 def test_counts_follow_any_history(early: None, data: st.DataObject) -> None:

@@ -273,12 +273,9 @@ def _counted_up_to(connection: sqlite3.Connection, table: Table) -> tuple[int, i
 
 
 def _is_behind(connection: sqlite3.Connection, table: Table) -> bool:
-    last = _last(connection, table)
-    if last < _LEAST:
-        return False
-    counted = _counted_up_to(connection, table)
+    last, counted = _last(connection, table), _counted_up_to(connection, table)
     if counted is None or last > _GROWN * counted[1]:
-        return True
+        return last >= _LEAST
     changed = connection.execute(
         f'SELECT COUNT(*) FROM (SELECT 1 FROM "{table.name}_common_changed" LIMIT ?)', (_WORTHWHILE,)
     ).fetchone()[0]
