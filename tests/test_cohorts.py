@@ -346,7 +346,8 @@ def test_what_changes_before_they_are_stored_is_billed(
     assert coupons == {f"c{number}": 700 if number == 6 else 0 for number in range(8)}
 
 
-@pytest.mark.parametrize("numbering", ["per_customer", pytest.param("per_billing_entity", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("numbering", ["per_customer", "per_billing_entity"])
 def test_workers_that_take_each_other_s_jobs_go_on_billing_many_together(
     tmp_path: Path, stored: list[int], numbering: Literal["per_customer", "per_billing_entity"]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import mostly_slow
 from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing, counts
 from usagebill.clock import ManualClock
@@ -222,7 +223,7 @@ def fees(billing: Billing) -> list[tuple[str, str, int]]:
     )
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", mostly_slow(CHANGES, terminated, upgraded), ids=lambda change: change.__name__)
 def test_many_events_are_counted_while_others_can_write(
     billing: Billing, watch: Watch, change: Callable[[Billing], object]
 ) -> None:
@@ -231,7 +232,7 @@ def test_many_events_are_counted_while_others_can_write(
     assert all(watch.large), "events were counted while the lock of the writer was held"
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", mostly_slow(CHANGES, terminated, upgraded), ids=lambda change: change.__name__)
 def test_what_is_counted_ahead_is_billed_as_if_nobody_could_write(
     billing: Billing, change: Callable[[Billing], object]
 ) -> None:

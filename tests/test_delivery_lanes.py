@@ -146,6 +146,7 @@ def test_a_thread_that_begins_to_send_while_another_process_writes_a_lot_goes_on
     assert waits == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_slow_but_answers_gets_more_at_a_time_within_bounds(billing: Billing) -> None:
     with Crowd(0.05) as slow:
         endpoint = listen(billing, slow.url)
@@ -206,6 +207,7 @@ def test_a_worker_that_is_killed_loses_no_message(database: str) -> None:
         assert len(keys) - 60 <= 40
 
 
+@pytest.mark.slow
 def test_what_was_taken_up_and_not_sent_is_given_back_when_a_worker_stops(billing: Billing) -> None:
     with Crowd(0.05) as slow:
         endpoint = listen(billing, slow.url)

@@ -92,6 +92,7 @@ def invoices(box: Sandbox) -> list[dict[str, Any]]:
 
 @on_both_engines
 @pytest.mark.parametrize("catch_up_late", [False, True])
+@pytest.mark.slow
 def test_a_week_of_downtime_changes_no_invoice(catch_up_late: bool) -> None:
     with Sandbox(now=START) as up, Sandbox(now=START) as down:
         for box in (up, down):

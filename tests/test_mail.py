@@ -526,6 +526,7 @@ def test_what_is_refused_for_good_is_shown_and_waits_for_a_person(server: MailSe
         assert post.failures() == []
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_down_is_given_up(server: MailServer) -> None:
     with Post(settings=Settings(smtp_url=server.url)).begin() as post:
         server.sender_answers = ["421 closing"] * 100
@@ -643,6 +644,7 @@ def test_what_was_asked_for_survives_the_end_of_the_process(tmp_path: Path, serv
         assert len({mail.message["Message-ID"] for mail in server.received}) == 2
 
 
+@pytest.mark.slow
 def test_workers_beside_each_other_send_each_email_once(tmp_path: Path, server: MailServer) -> None:
     path = tmp_path / "billing.db"
     system = Settings(smtp_url=server.url)

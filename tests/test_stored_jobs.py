@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -363,37 +364,49 @@ def test_a_stored_row_of_every_kind_is_known() -> None:
     assert {row[0].kind for row in STORED} == {*HANDLERS, *OUTSIDE, *CALLS, DeliverWebhook.kind}
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_a_stored_job_is_read_as_its_task(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "billing.db"
-    row = NAMED[name]
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Billing]]:
+    file = tmp_path_factory.mktemp("jobs") / "billing.db"
     with opened(file) as billing:
-        organization_id = billing.organization.id
-        keep(file, organization_id, row)
-        job = billing.store.read(organization_id, lambda tx: tx.jobs.get(row[2]))
+        yield file, billing
+
+
+@pytest.fixture
+def idle(shared: tuple[Path, Billing]) -> tuple[Path, Billing]:
+    """A file without jobs, and what has it open."""
+    with closing(sqlite3.connect(shared[0])) as connection, connection:
+        connection.execute("DELETE FROM jobs")
+    return shared
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_stored_job_is_read_as_its_task(idle: tuple[Path, Billing], name: str) -> None:
+    file, billing = idle
+    row = NAMED[name]
+    organization_id = billing.organization.id
+    keep(file, organization_id, row)
+    job = billing.store.read(organization_id, lambda tx: tx.jobs.get(row[2]))
     assert job is not None
     assert task_of(type(row[0]), job) == row[0]
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_task_is_stored_as_it_always_was(tmp_path: Path, name: str) -> None:
+def test_a_task_is_stored_as_it_always_was(idle: tuple[Path, Billing], name: str) -> None:
+    file, billing = idle
     task, subject_id, key, payload, lane = NAMED[name]
-    file = tmp_path / "billing.db"
-    with opened(file) as billing:
-        organization_id = billing.organization.id
-        job = job_of(
-            task,
-            id="job",
-            organization_id=organization_id,
-            due_at=DUE,
-            created_at=DUE,
-            lane=lane if isinstance(task, DeliverWebhook) else None,
-        )
-        billing.store.write(organization_id, lambda tx: tx.jobs.add(job))
-        with sqlite3.connect(file) as connection:
-            columns = "kind, subject_id, key, lane, payload"
-            ((*plain, stored),) = connection.execute(f"SELECT {columns} FROM jobs").fetchall()
-        connection.close()
+    organization_id = billing.organization.id
+    job = job_of(
+        task,
+        id="job",
+        organization_id=organization_id,
+        due_at=DUE,
+        created_at=DUE,
+        lane=lane if isinstance(task, DeliverWebhook) else None,
+    )
+    billing.store.write(organization_id, lambda tx: tx.jobs.add(job))
+    with closing(sqlite3.connect(file)) as connection:
+        columns = "kind, subject_id, key, lane, payload"
+        ((*plain, stored),) = connection.execute(f"SELECT {columns} FROM jobs").fetchall()
     assert plain == [task.kind, subject_id, key, lane]
     assert json.loads(stored) == json.loads(payload)
 

@@ -15,6 +15,7 @@ import openpyxl
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from tests.examples import mostly_slow
 from tests.scenarios import plan_fields
 
 from usagebill import Billing
@@ -234,7 +235,7 @@ def test_focus_keeps_to_its_specification(tmp_path: Path) -> None:
     assert all(isinstance(value, str) for tag in tags for value in tag.values())
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("ending", mostly_slow(["csv", "parquet", "xlsx"], "csv"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_rows_has_its_columns(tmp_path: Path, kind: str, ending: str) -> None:
     path = tmp_path / "billing.db"

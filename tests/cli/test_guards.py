@@ -62,6 +62,7 @@ def test_a_file_is_not_billed_ahead_of_time_unless_somebody_insists(file: str) -
     assert invoices(file) >= 12
 
 
+@pytest.mark.slow
 def test_a_copy_shows_what_the_future_brings_and_sends_nothing(file: str, tmp_path: Path) -> None:
     with Receiver() as receiver:
         with Billing(file, deliver=False) as billing:

@@ -70,6 +70,7 @@ def test_negotiated_flights_bring_their_price() -> None:
     assert flight.event()["precise_total_amount_cents"] == "21500.0"
 
 
+@pytest.mark.slow
 def test_a_year_bills_each_month_once_and_then_nothing_more(folder: Path) -> None:
     lived = Year(folder / "demo.db")
     lived.begin()

@@ -318,6 +318,7 @@ def test_pages_of_many(box: Sandbox) -> None:
     assert page(box, "?per_page=-1") == (25, (1, 2, None, 5, 120))
 
 
+@pytest.mark.slow
 def test_a_page_holds_a_thousand_at_most(box: Sandbox) -> None:
     for number in range(1001):
         box.billing.taxes.create(name=f"Tax {number}", code=f"tax-{number}", rate="1")

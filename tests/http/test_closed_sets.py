@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.examples import mostly_slow
 from tests.input_fields import places, put
 from tests.sample_records import path_of, valid_bodies, world
 from tests.scenarios import Scenario
@@ -67,7 +68,9 @@ def refused(box: Scenario, known: dict[str, str], endpoint: Endpoint, place: Pla
     return isinstance(details, dict) and details.get(place[-1]) == _NONE_OF_THEM
 
 
-@pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+@pytest.mark.parametrize(
+    "endpoint", mostly_slow(WRITING, *WRITING[::8]), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}"
+)
 def test_what_takes_one_of_a_few_values_says_which(
     box: Scenario, known: dict[str, str], described: dict[str, Any], endpoint: Endpoint
 ) -> None:

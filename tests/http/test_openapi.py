@@ -25,6 +25,7 @@ def described() -> dict[str, Any]:
     return document(endpoints())
 
 
+@pytest.mark.slow
 def test_description_is_valid(described: dict[str, Any]) -> None:
     validate(described)
 

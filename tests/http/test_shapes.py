@@ -143,6 +143,7 @@ def test_a_field_missing_or_of_another_type_differs_from_the_description(
 
 
 @pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")
+@pytest.mark.slow
 def test_a_field_missing_or_of_another_type_differs_from_the_reference(
     answers: dict[tuple[str, str], tuple[str, Any]],
 ) -> None:

@@ -466,6 +466,7 @@ def test_every_kind_of_finding_has_an_error_planted_for_it() -> None:
 _INTERNAL = {"unit_amount_cents", "precise_credit_notes_amount_cents"}
 
 
+@pytest.mark.slow
 def test_no_amount_differs_by_a_cent_unseen(box: Scenario) -> None:
     def planted(work: Work, record: Invoice | Fee | CreditNote, name: str) -> int:
         def plant() -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from tests.examples import mostly_slow
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on
 
 pytestmark = pytest.mark.beyond_reference
@@ -61,7 +62,7 @@ CHANGES: dict[str, tuple[Callable[[Scenario], None], int]] = {
 }
 
 
-@pytest.mark.parametrize("in_advance", [False, True], ids=["in arrears", "in advance"])
+@pytest.mark.parametrize("in_advance", mostly_slow([False, True], True), ids=["in arrears", "in advance"])
 @pytest.mark.parametrize(("change", "unbilled"), CHANGES.values(), ids=CHANGES)
 def test_each_event_around_a_change_is_billed_once_or_listed(
     change: Callable[[Scenario], None], unbilled: int, in_advance: bool

@@ -338,6 +338,7 @@ def test_a_life_with_moneyhash(box: Scenario) -> None:
 
 @pytest.mark.parametrize("faults", _WITHOUT_ANSWER)
 @pytest.mark.parametrize("kind", ["stripe", "gocardless", "adyen", "moneyhash"])
+@pytest.mark.slow
 def test_whatever_becomes_of_an_answer_an_invoice_is_charged_once(
     kind: str, faults: tuple[Fault, ...], box: Scenario
 ) -> None:

@@ -69,6 +69,7 @@ def test_numbers_stay_in_one_piece(locale: str, units: str) -> None:
         assert any(spaced(amount) in line for line in drawn), amount
 
 
+@pytest.mark.slow
 def test_totals_are_never_alone_on_a_page_and_never_split() -> None:
     for lines in (1, *range(20, 34), 150):
         of = invoice_content(invoice(lines))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.examples import mostly_slow
 from tests.scenarios import Scenario, price_ranges
 
 START, CHANGE, LATER = "2024-01-01T00:00:00Z", "2024-01-15T10:00:00.250Z", "2024-03-01T00:00:00Z"
@@ -121,7 +122,7 @@ def billed_to(box: Scenario, customer: str) -> list[int]:
         ("unique_count_agg", True),
     ],
 )
-@pytest.mark.parametrize("grace", [0, 3])
+@pytest.mark.parametrize("grace", mostly_slow([0, 3], 3))
 @pytest.mark.parametrize("gap", ["", "2024-01-20T00:00:00Z"])
 def test_nothing_that_a_customer_used_under_an_external_id_is_billed_to_the_next_one(
     box: Scenario, aggregation_type: str, recurring: bool, grace: int, gap: str
@@ -265,7 +266,7 @@ def sent(box: Scenario, value: int, at: str = "1705312800") -> None:
         ("unique_count_agg", {"recurring": True}, 100),
     ],
 )
-@pytest.mark.parametrize("in_advance", [False, True])
+@pytest.mark.parametrize("in_advance", mostly_slow([False, True], True))
 def test_an_event_of_the_second_in_which_a_subscription_starts_is_billed(
     aggregation_type: str, fields: dict[str, Any], amount_cents: int, in_advance: bool
 ) -> None:

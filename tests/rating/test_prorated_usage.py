@@ -76,6 +76,7 @@ def test_usage_is_that_of_the_single_events(used: Scenario, monkeypatch: pytest.
     assert scans == []
 
 
+@pytest.mark.slow
 def test_fees_are_those_of_the_single_events(used: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "_WORTH_DAYS", 0)
     used.travel_to("2024-05-02T00:00:00Z")

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.examples import mostly_slow
 from tests.storage.events_contract import ChargeFilter, Organization, event, new_organization, second
 
 from usagebill.core.aggregation import AggregateResult
@@ -97,7 +98,7 @@ def roll_up(store: SqliteStore) -> None:
         store.write(None, lambda tx: tx.roll_up_usage())
 
 
-@pytest.mark.parametrize("group_keys", [(), ("tier",)])
+@pytest.mark.parametrize("group_keys", mostly_slow([(), ("tier",)], ("tier",)))
 @pytest.mark.parametrize("aggregation_type", KINDS)
 def test_states_by_filters_answer_as_the_events_do(
     store: SqliteStore, aggregation_type: str, group_keys: tuple[str, ...]

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.examples import mostly_slow
 from tests.storage.contract import NOW, Tenant, new_tenant, second
 
 from usagebill.core.jobs import Job
@@ -64,7 +65,7 @@ QUESTIONS: dict[str, Callable[[Transaction, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", mostly_slow(QUESTIONS, "earliest"))
 def test_jobs_that_wait_for_a_retry_cost_the_others_nothing(tenant: Tenant, question: str) -> None:
     def add_some(tx: Transaction) -> None:
         for lane in ("", "lane", "other"):

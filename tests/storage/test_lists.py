@@ -271,7 +271,7 @@ _HARMLESS = re.compile(
 )
 
 
-@pytest.mark.parametrize("endpoint", LISTS, ids=lambda endpoint: endpoint.path)
+@pytest.mark.parametrize("endpoint", mostly_slow(LISTS, *FEW_LISTS), ids=lambda endpoint: endpoint.path)
 def test_no_list_reads_a_table_or_sorts_one(
     filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.examples import examples
+from tests.examples import examples, mostly_slow
 from tests.postgresql import server_url
 from tests.storage.events_contract import (
     KEYS,
@@ -547,7 +547,7 @@ def test_states_of_another_form_are_not_believed_and_made_again(few: AnyStore) -
         (30 * 86_400, 31 * 86_400, None),
     ],
 )
-@pytest.mark.parametrize("aggregation_type", ["count_agg", "sum_agg", "max_agg", "latest_agg"])
+@pytest.mark.parametrize("aggregation_type", mostly_slow(["count_agg", "sum_agg", "max_agg", "latest_agg"], "sum_agg"))
 def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
     few: AnyStore, aggregation_type: str, earliest: int | None, latest: int | None, known_at: int | None
 ) -> None:

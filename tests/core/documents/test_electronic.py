@@ -365,6 +365,7 @@ def test_credit_notes_say_what_they_take_back() -> None:
 
 
 @given(name=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20))
+@pytest.mark.slow
 def test_any_name_leaves_the_forms_well_formed(name: str) -> None:
     of = taxed(customer={"external_id": "x", "name": name}, entity=entity(country="DE", legal_name=name))
     for form in (ubl(of), cii(of)):

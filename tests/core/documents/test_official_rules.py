@@ -112,6 +112,7 @@ def test_only_known_countries_and_currencies_are_left_out() -> None:
 @pytest.mark.parametrize("seller", SELLERS, ids=["FR", "DE"])
 @examples(15, deadline=None)
 @given(name=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), data=st.data())
+@pytest.mark.slow
 def test_any_name(seller: Any, name: str, data: st.DataObject) -> None:
     texts = ("name", "legal_name", "external_id", "city", "zipcode", "address_line1", "state", "phone", "firstname")
     customer = {**CUSTOMER, **dict.fromkeys(data.draw(st.sets(st.sampled_from(texts))), name)}
@@ -140,6 +141,7 @@ _lines = st.tuples(
     prepaid=st.integers(0, 100),
     credited=st.integers(0, 100),
 )
+@pytest.mark.slow
 def test_any_figures(
     seller: Any,
     lines: list[tuple[Decimal, Decimal, str]],

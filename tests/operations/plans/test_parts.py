@@ -196,6 +196,7 @@ def test_a_charge_has_at_most_ten_thousand_filters() -> None:
         ]
 
 
+@pytest.mark.slow
 def test_the_values_of_filters_are_at_most_a_hundred_thousand() -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:
         names = regions(100_001)
