@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from tests.storage.contract import new_tenant
 from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Snapshot, Store, Transaction
+from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.stores import store_at
 
 Seen = tuple[list[str | None], list[str], bool]
@@ -41,7 +43,11 @@ def stores(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Store]]:
 
 
 @pytest.mark.slow
-@given(steps=st.lists(st.tuples(st.sampled_from(["own", "other", "failing", "look", "recall"]), st.integers(0, 1))))
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["own", "other", "other kind", "failing", "look", "recall"]), st.integers(0, 1))
+    )
+)
 def test_a_write_sees_what_is_there_whatever_it_recalls(
     stores: tuple[Store, Store], steps: list[tuple[str, int]]
 ) -> None:
@@ -64,6 +70,8 @@ def test_a_write_sees_what_is_there_whatever_it_recalls(
             store.write(tenant.id, rename)
         elif step == "other":
             other.write(tenant.id, rename)
+        elif step == "other kind":
+            other.write(tenant.id, lambda tx: tx.insert(tenant.plan()))
         elif step == "failing":
             with pytest.raises(LookupError):
                 store.write(tenant.id, fail)
@@ -86,3 +94,27 @@ def test_a_write_sees_what_is_there_whatever_it_recalls(
             now = other.read(tenant.id, lambda tx: names(tx, taxes))
             assert tuple(seen) == now
             assert holds is (then == now)
+
+
+def test_a_write_repeats_only_what_another_process_may_have_changed(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "billing.db")) as store, closing(SqliteStore(tmp_path / "billing.db")) as other:
+        tenant = new_tenant(store)
+        tax, entity = tenant.tax("vat"), tenant.entity()
+        customer = tenant.customer(entity)
+        tenant.insert(tax, entity, customer)
+
+        def repeated(written: object) -> list[str]:
+            """The queries of taxes repeated after another process has written this."""
+            _, observation = store.read(tenant.id, lambda tx: tx.observed(partial(names, taxes=[tax])))
+            other.write(tenant.id, lambda tx: tx.insert(written))
+            statements: list[str] = []
+            store._writer.set_trace_callback(statements.append)
+            assert store.write(tenant.id, lambda tx: tx.still_holds(observation))
+            store._writer.set_trace_callback(None)
+            return [statement for statement in statements if '"taxes"' in statement]
+
+        assert repeated(tenant.plan()) == []
+        assert repeated(tenant.invoice(customer, billing_entity_id=entity.id)) == []
+        # Once by id, once by rate.
+        assert len(repeated(tenant.tax("levy", rate=Decimal(1)))) == 2
+        assert repeated(tenant.plan()) == []

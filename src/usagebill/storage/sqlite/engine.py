@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from decimal import Decimal
@@ -24,6 +24,7 @@ from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_ver
 from usagebill.storage.sqlite.texts import folded, short_tokens
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
+from usagebill.storage.sqlite.write_counts import add_writes, write_counts
 from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["SqliteStore", "functions"]
@@ -190,6 +191,8 @@ class SqliteStore:
         # The version of what was committed, as far as the writer has noticed.
         self._version = Version()
         self._data_version: int | None = None
+        # The counts of writes in the file as of that version.
+        self._write_counts: Counter[type] = Counter()
         self._entitling_commits = EntitlingCommits()
         if not self._memory:
             path = os.path.realpath(self.path)
@@ -390,7 +393,9 @@ class SqliteStore:
                     write.result = alone.run(partial(_flushed, write, tx))
                 except Exception as problem:
                     write.error = problem
+            written = self._count_writes(transactions)
             self._keep()
+            self._write_counts.update(written)
         except BaseException as problem:
             # First of all, so that no caller takes its write for committed.
             for write in writes:
@@ -424,7 +429,17 @@ class SqliteStore:
         data_version = self._writer.execute("PRAGMA data_version").fetchone()[0]
         if data_version != self._data_version:
             self._data_version = data_version
-            self._version = self._version.after_foreign_commit()
+            counts, known = write_counts(self._writer), self._write_counts
+            self._version = self._version.after_foreign_commit(
+                {kind: 1 for kind in {*counts, *known} if counts.get(kind, 0) != known[kind]}
+            )
+            self._write_counts = Counter(counts)
+
+    def _count_writes(self, transactions: Sequence[SqliteTransaction]) -> frozenset[type]:
+        """Before a commit, count the kinds of record that it writes, for other processes."""
+        if self._memory:
+            return frozenset()
+        return add_writes(self._writer, {kind for tx in transactions for kind, count in tx.writes.items() if count})
 
     def roll_up_usage(self) -> bool:
         if self._read_only:

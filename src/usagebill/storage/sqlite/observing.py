@@ -21,6 +21,7 @@ from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.every_engine import NotedQuestions, RecordedRows
 from usagebill.storage.record_sql import tables_in
 from usagebill.storage.sqlite.events import SqliteEvents
+from usagebill.storage.sqlite.write_counts import is_counted
 from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["TRACKED", "Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
@@ -39,7 +40,7 @@ TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
 @dataclass(frozen=True, slots=True)
 class Version:
     """A version of a store's contents: the number of noticed commits by other connections, and of its own writes by
-    kind of record.
+    kind of record. `foreign_writes` are the noticed commits by others that wrote a kind, if the file counts those.
 
     A kind is unchanged between two versions with the same numbers. Other connections' commits are noticed at the next
     write, so they never pass for an earlier version.
@@ -47,15 +48,27 @@ class Version:
 
     foreign_commits: int = 0
     writes: Mapping[type, int] = field(default_factory=dict)
+    foreign_writes: Mapping[type, int] = field(default_factory=dict)
 
     def after(self, writes: Mapping[type, int]) -> Version:
         """The version after these writes."""
-        kinds = {*self.writes, *writes}
-        return replace(self, writes={kind: self.writes.get(kind, 0) + writes.get(kind, 0) for kind in kinds})
+        return replace(self, writes=_added(self.writes, writes))
 
-    def after_foreign_commit(self) -> Version:
-        """The version after a commit of another connection."""
-        return replace(self, foreign_commits=self.foreign_commits + 1)
+    def after_foreign_commit(self, counted: Mapping[type, int]) -> Version:
+        """The version after a commit of another connection, with the `counted` writes by kind."""
+        return replace(
+            self, foreign_commits=self.foreign_commits + 1, foreign_writes=_added(self.foreign_writes, counted)
+        )
+
+    def is_free_of_foreign_writes(self, kind: type, since: Version) -> bool:
+        """Whether no other connection has written the kind since that version."""
+        if self.foreign_commits == since.foreign_commits:
+            return True
+        return is_counted(kind) and self.foreign_writes.get(kind, 0) == since.foreign_writes.get(kind, 0)
+
+
+def _added(counts: Mapping[type, int], more: Mapping[type, int]) -> Mapping[type, int]:
+    return {kind: counts.get(kind, 0) + more.get(kind, 0) for kind in {*counts, *more}}
 
 
 class Observation:

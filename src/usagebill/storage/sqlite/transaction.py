@@ -99,7 +99,7 @@ class _Memory:
 
     def is_unchanged(self, kind: type, since: Version | None) -> bool:
         """Whether records of the kind are known to be unchanged since an earlier version of the store."""
-        if self.version is None or since is None or self.version.foreign_commits != since.foreign_commits:
+        if self.version is None or since is None or not self.version.is_free_of_foreign_writes(kind, since):
             return False
         return self.version.writes.get(kind, 0) + self.writes[kind] == since.writes.get(kind, 0)
 
@@ -108,7 +108,7 @@ class _Memory:
         if (
             self.version is None
             or since is None
-            or self.version.foreign_commits != since.foreign_commits
+            or not self.version.is_free_of_foreign_writes(kind, since)
             or kind in self.untracked
         ):
             return None
