@@ -233,6 +233,9 @@ class Rehearsals:
         # as a fraction of the jobs of that instant.
         self._keeps_away = 0
         self._place = 0.0
+        # Whether a batch has been stored and no other worker had done its jobs. Until then few are computed: workers
+        # that begin together begin with the same.
+        self._is_under_way = False
         # Whether processes can reserve jobs.
         self._reserves = False
         # Whether all jobs computed now are due at one instant.
@@ -311,6 +314,7 @@ class Rehearsals:
     def keep(self, untouched: Iterator[JobKey], batch: Batch) -> None:
         """Keep the results that a batch did not get to, unless some were stale."""
         self._is_stale = batch.is_faulty
+        self._is_under_way = not batch.gone
         self._left = {} if batch.is_stale else {key: self._left[key] for key in untouched if key not in batch.passed}
         if not self._left:
             self._snapshot = None
@@ -369,7 +373,8 @@ class Rehearsals:
         If processes cannot reserve jobs, each keeps its own position, which moves with the remaining jobs.
         """
         if not self._keeps_away:
-            covered = list(takewhile(self.covers, tx.jobs.ready(instant, self._ahead)))
+            at_most = self._ahead if self._is_under_way else self._group_size
+            covered = list(takewhile(self.covers, tx.jobs.ready(instant, at_most)))
             free = self._store.reserved(covered, self._ahead)
             self._reserves = free is not None
             if free is None or len(free) == len(covered):
