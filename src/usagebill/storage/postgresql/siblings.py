@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 __all__ = ["Corresponding", "Siblings"]
@@ -64,7 +65,7 @@ class _List:
 
     def __init__(self, records: Sequence[Any]) -> None:
         self.records = records
-        self._places: dict[str, dict[str, int]] | None = None
+        self._places: dict[str, dict[str | None, int]] | None = None
 
     def _place(self, value: str) -> tuple[str, int] | None:
         """The column that has the value, and the first record with it."""
@@ -72,11 +73,9 @@ class _List:
             self._places = {}
             kind: Any = type(self.records[0])
             for column in _id_columns(kind):
-                places = self._places[column] = {}
-                for place, record in enumerate(self.records):
-                    id = getattr(record, column)
-                    if isinstance(id, str):
-                        places.setdefault(id, place)
+                # The first record with an id is written last.
+                ids = map(attrgetter(column), reversed(self.records))
+                self._places[column] = dict(zip(ids, range(len(self.records) - 1, -1, -1), strict=True))
         for column, places in self._places.items():
             start = places.get(value)
             if start is not None and column != "organization_id":

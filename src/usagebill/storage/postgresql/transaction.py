@@ -48,7 +48,7 @@ _ENTITLEMENTS = "entitlements"
 
 @cache
 def _select_sql(kind: type[Any]) -> str:
-    return f"SELECT {rows_of(kind).codec.names} FROM {quoted(table_of(kind).name)} t"
+    return f"SELECT {rows_of(kind).selected} FROM {quoted(table_of(kind).name)} t"
 
 
 @cache

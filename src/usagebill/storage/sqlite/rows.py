@@ -26,6 +26,7 @@ class Column:
     """A column of a table, with the functions that write and read its values (None: unchanged).
 
     `is_plain` says whether equal values are written alike; decimals, also within JSON, may be written in several ways.
+    With an `escape`, only texts that contain it are decoded.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Column:
     encode: Callable[[Any], Any] | None
     decode: Callable[[Any], Any] | None
     is_plain: bool = True
+    escape: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ def _reader(kind: type, columns: tuple[Column, ...]) -> Callable[[tuple[Any, ...
             arguments.append(f"row[{position}]")
             continue
         names[f"decode_{position}"] = column.decode
+        if column.escape is not None:
+            names["escape"] = column.escape
+            test = f"row[{position}] is None or escape not in row[{position}]"
+            arguments.append(f"row[{position}] if {test} else decode_{position}(row[{position}])")
+            continue
         arguments.append(f"None if row[{position}] is None else decode_{position}(row[{position}])")
     return _written_out(f"lambda row: make({', '.join(arguments)})", names)
 
