@@ -259,19 +259,14 @@ class Reader:
         deleted: bool = False,
     ) -> Page[R]:
         """One page of the matching records, newest first unless ordered otherwise."""
-        return Page(
-            items=self.tx.find(
-                kind,
-                *conditions,
-                order=order,
-                limit=paging.per_page,
-                offset=(paging.page - 1) * paging.per_page,
-                deleted=deleted,
-            ),
-            page=paging.page,
-            per_page=paging.per_page,
-            total_count=self.tx.count(kind, *conditions, deleted=deleted),
-        )
+        total = self.tx.count(kind, *conditions, deleted=deleted)
+        limit, offset = paging.per_page, (paging.page - 1) * paging.per_page
+        items: list[R] = []
+        if offset < total:
+            items = self.tx.find(
+                kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
+            )
+        return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=total)
 
 
 class Terms(TypedDict):

@@ -41,6 +41,7 @@ from usagebill.storage.postgresql import PostgresStore, schema
 from usagebill.storage.postgresql.counts import COUNT_TABLE, PostgresListCounts
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
+from usagebill.storage.postgresql.facet_indexes import ITEM_KEYS
 from usagebill.storage.postgresql.searches import text_indexes
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
@@ -424,12 +425,21 @@ DIGESTS = {
     7: "8dae324e5342cd38",
     # Other triggers keep the same tables.
     8: "8dae324e5342cd38",
+    9: "8e4a5f61a9ce7140",
 }
 
 
 def test_tables_change_only_with_the_version() -> None:
     """A new digest needs the next version. Tables of records go by SQLite's version (`test_schema`)."""
-    statements = (schema.FIXED, *schema.SETTINGS, STATE_TABLES, *STATE_STATEMENTS, COUNT_TABLE, *text_indexes())
+    statements = (
+        schema.FIXED,
+        *schema.SETTINGS,
+        STATE_TABLES,
+        *STATE_STATEMENTS,
+        COUNT_TABLE,
+        ITEM_KEYS,
+        *text_indexes(),
+    )
     digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()[:16]
     assert DIGESTS[max(DIGESTS)] == digest
     assert max(DIGESTS) == schema.VERSION

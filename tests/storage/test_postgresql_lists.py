@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -18,12 +20,14 @@ from tests.storage.contract import new_tenant
 from tests.storage.test_lists import LISTS, do_everything, filled_world, questions
 from tests.storage.test_postgresql import run
 
-from usagebill.core.customers import Customer
+from usagebill.core.customers import Customer, MetadataItem
 from usagebill.http.endpoints import Endpoint
-from usagebill.storage.conditions import contains, desc
-from usagebill.storage.ports import Transaction
+from usagebill.storage.conditions import Condition, any_of, contains, desc, eq, has_item, negate
+from usagebill.storage.ports import Snapshot, Transaction
 from usagebill.storage.postgresql import PostgresStore, schema, searches, transaction
 from usagebill.storage.postgresql.counts import recount
+
+NOW = datetime(2024, 3, 5, 10, tzinfo=UTC)
 
 pytestmark = pytest.mark.second_engine
 
@@ -74,6 +78,7 @@ def test_a_list_is_the_same_if_its_records_are_counted_and_its_texts_read(
         with monkeypatch.context() as patch:
             patch.setattr(transaction, "counted_sql", lambda *_: None)
             patch.setattr(transaction, "narrowed", read_all)
+            patch.setattr(transaction, "where_by_index", lambda *_: None)
             assert box.request("GET", address) == answer, address
         nonempty_lists += answer[0] == 200 and answer[1]["meta"]["total_count"] > 0
     assert nonempty_lists > 0
@@ -134,6 +139,113 @@ def test_records_of_an_older_database_are_counted(on_server: None) -> None:
         run(url, "DELETE FROM list_counts", f"UPDATE usagebill_schema SET version = {schema.VERSION - 1}")
         PostgresStore(url).close()
         assert box.request("GET", "/api/v1/customers")[1]["meta"]["total_count"] == 2
+
+
+def index_names(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'").fetchall()
+    return {name for (name,) in rows}
+
+
+def test_an_older_database_gets_the_indexes_of_facets_and_loses_those_of_other_facets(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        box.customer("a", metadata=[{"key": "tier", "value": "gold", "display_in_invoice": False}])
+        url = store_of(box).url
+        (name,) = (name for name in index_names(url) if name.startswith("customers_faceted_"))
+        run(
+            url,
+            f'DROP INDEX "{name}"',
+            "DROP FUNCTION item_keys CASCADE",
+            "CREATE INDEX customers_faceted_00000000 ON customers (organization_id)",
+            f"UPDATE usagebill_schema SET version = {schema.VERSION - 1}",
+        )
+        PostgresStore(url).close()
+        assert {other for other in index_names(url) if other.startswith("customers_faceted_")} == {name}
+        totals = [
+            box.request("GET", f"/api/v1/customers?metadata[tier]={value}")[1]["meta"]["total_count"]
+            for value in ("gold", "silver", "")
+        ]
+        assert totals == [1, 0, 0]
+
+
+# Keys and values of metadata: the same characters when put together, escapes of JSON, too long for an index.
+PAIRS = (
+    ("a", "b=c"),
+    ("a=b", "c"),
+    ("a", "b"),
+    ("\\u0000", "\\"),
+    ("\ue000", "\ue0000"),
+    ("\ue0000", "it\"s 'quoted'"),
+    ("日本", "語"),
+    ("long", "x" * 3_000),
+    ("long", "x" * 2_999 + "y"),
+    ("y" * 400, "z"),
+)
+
+
+def test_items_are_found_the_same_by_the_index(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        tenant, other = new_tenant(store_of(box)), new_tenant(store_of(box))
+        for owner in (tenant, other):
+            entity = owner.entity()
+            lists = [[pair] for pair in PAIRS] + [[PAIRS[0], PAIRS[6]], [PAIRS[1], PAIRS[1]], []]
+            items = [
+                tuple(MetadataItem(id="m", key=key, value=value, created_at=NOW) for key, value in pairs)
+                for pairs in lists
+            ]
+            owner.insert(
+                entity,
+                *(
+                    owner.customer(entity, name=str(place), metadata=some, currency="EUR" if place % 2 else "USD")
+                    for place, some in enumerate(items)
+                ),
+            )
+
+        def listed(*conditions: Condition) -> tuple[list[str], int]:
+            def ask(tx: Snapshot) -> tuple[list[str], int]:
+                total = tx.count(Customer, *conditions)
+                records = tx.find(Customer, *conditions, order=[desc("created_at")], limit=3, offset=1, total=total)
+                return [customer.id for customer in records], total
+
+            return tenant.read(ask)
+
+        totals = []
+        for key, value in PAIRS:
+            has_key, has_pair = has_item("metadata", key=key), has_item("metadata", key=key, value=value)
+            for conditions in (
+                (has_pair,),
+                (has_pair, eq("currency", "EUR")),
+                (has_key,),
+                (negate(has_key),),
+                (negate(has_key), eq("currency", "USD")),
+                (any_of(has_pair, has_item("metadata", key="日本")),),
+            ):
+                by_index = listed(*conditions)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(transaction, "where_by_index", lambda *_: None)
+                    patch.setattr(transaction, "split_negated", lambda *_: None)
+                    assert listed(*conditions) == by_index, conditions
+                totals.append(by_index[1])
+        # The first pair, then in euros: two lists have it, the first (in dollars) and the eleventh.
+        assert totals[:2] == [2, 0]
+
+
+def test_a_rare_facet_is_found_by_the_index_however_the_others_are_spread(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        for place in range(6):
+            box.customer(f"c{place}", currency="GBP" if place in (1, 4) else "EUR", country="DE" if place < 3 else "FR")
+        shown = [
+            [customer["external_id"] for customer in box.request("GET", f"/api/v1/customers?{query}")[1]["customers"]]
+            for query in (
+                "currencies[]=GBP",
+                "currencies[]=GBP&countries[]=DE",
+                "currencies[]=GBP&currencies[]=EUR&countries[]=FR&per_page=2",
+                "currencies[]=GBP&per_page=1&page=2",
+                "currencies[]=GBP&per_page=2&page=2",
+            )
+        ]
+        # All were made at one instant, so their ids decide.
+        assert shown == [["c1", "c4"], ["c1"], ["c3", "c4"], ["c4"], []]
 
 
 NAMES = (

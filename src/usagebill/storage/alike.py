@@ -177,8 +177,11 @@ class NotedSnapshot:
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
+        total: int | None = None,
     ) -> list[R]:
-        records = self._snapshot.find(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted)
+        records = self._snapshot.find(
+            kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
+        )
         self._notes.note(Question(kind, conditions, tuple(order), limit, offset, deleted), records)
         return records
 

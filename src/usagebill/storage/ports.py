@@ -354,8 +354,12 @@ class Snapshot(Protocol):
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
+        total: int | None = None,
     ) -> list[R]:
-        """The records that satisfy all conditions, in this order and then by id."""
+        """The records that satisfy all conditions, in this order and then by id.
+
+        `total` is how many there are without the limit, if the caller knows: few are found in another way than many.
+        """
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False

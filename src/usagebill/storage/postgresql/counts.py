@@ -33,7 +33,16 @@ from usagebill.storage.postgresql.slots import BOUNDS, slot_sql, span_of
 from usagebill.storage.record_sql import can_be_deleted, implies, quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["COUNT_TABLE", "PostgresListCounts", "count_statements", "counted_sql", "recount"]
+__all__ = [
+    "COUNT_TABLE",
+    "LONGEST",
+    "PostgresListCounts",
+    "count_statements",
+    "counted_sql",
+    "fixed_sql",
+    "literal",
+    "recount",
+]
 
 _C: Final = 'text COLLATE "C"'
 COUNT_TABLE: Final = f"""
@@ -42,7 +51,7 @@ CREATE TABLE IF NOT EXISTS list_counts (
     PRIMARY KEY (organization_id, kind, facets)) WITH (fillfactor = 50)
 """
 # Index entries have a maximum size: facets are truncated to this length, and longer values are searched in the table.
-_LONGEST: Final = 200
+LONGEST: Final = 200
 _ADD: Final = "ON CONFLICT (organization_id, kind, facets) DO UPDATE SET n = list_counts.n + excluded.n"
 
 
@@ -59,17 +68,18 @@ def _facets(table: Table) -> tuple[Facet, ...]:
     return () if table.listing is None else table.listing.facets
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value written out in SQL."""
     if isinstance(value, list):
-        return f"ARRAY[{', '.join(map(_literal, value))}]"
+        return f"ARRAY[{', '.join(map(literal, value))}]"
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
-def _fixed_sql(kind: type, condition: Condition, row: str) -> str:
+def fixed_sql(kind: type, condition: Condition, row: str) -> str:
     """A condition on a `row` with its values written out."""
     values: list[Any] = []
     first, *parts = condition_sql(kind, condition, row, values).split("?")
-    return first + "".join(chain.from_iterable(zip(map(_literal, values), parts, strict=True)))
+    return first + "".join(chain.from_iterable(zip(map(literal, values), parts, strict=True)))
 
 
 def _shown_sql(table: Table, row: str) -> str:
@@ -77,14 +87,14 @@ def _shown_sql(table: Table, row: str) -> str:
     assert table.listing is not None
     tests = [f"{row}.deleted_at IS NULL"] if can_be_deleted(table.kind) else []
     if table.listing.shown is not None:
-        tests.append(_fixed_sql(table.kind, table.listing.shown, row))
+        tests.append(fixed_sql(table.kind, table.listing.shown, row))
     return " AND ".join(tests) or "TRUE"
 
 
 def _facet_sql(table: Table, facet: Facet, row: str, referred: _Referred | None) -> str:
     """The facet of a `row` as it is kept."""
     if isinstance(facet, str):
-        return f"left({row}.{quoted(facet)}::text, {_LONGEST})"
+        return f"left({row}.{quoted(facet)}::text, {LONGEST})"
     is_referred = (
         isinstance(facet, (Joined, Related))
         and referred is not None
@@ -92,15 +102,15 @@ def _facet_sql(table: Table, facet: Facet, row: str, referred: _Referred | None)
     )
     if isinstance(facet, Joined):
         if is_referred and referred is not None:
-            return f"left({referred.row}.{quoted(facet.inner)}::text, {_LONGEST})"
+            return f"left({referred.row}.{quoted(facet.inner)}::text, {LONGEST})"
         return (
-            f"(SELECT left(o.{quoted(facet.inner)}::text, {_LONGEST}) FROM {quoted(table_of(facet.kind).name)} o"
+            f"(SELECT left(o.{quoted(facet.inner)}::text, {LONGEST}) FROM {quoted(table_of(facet.kind).name)} o"
             f" WHERE o.id = {row}.{quoted(facet.column)})"
         )
     if is_referred and referred is not None and isinstance(facet, Related):
-        test = " AND ".join(_fixed_sql(facet.kind, condition, referred.row) for condition in facet.conditions)
+        test = " AND ".join(fixed_sql(facet.kind, condition, referred.row) for condition in facet.conditions)
     else:
-        test = _fixed_sql(table.kind, facet, row)
+        test = fixed_sql(table.kind, facet, row)
     return f"CASE WHEN {test} THEN '1' ELSE '0' END"
 
 
@@ -191,7 +201,7 @@ def _statements_of(table: Table) -> Iterator[str]:
     yield (
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$"
         " BEGIN IF TG_OP = 'TRUNCATE' THEN DELETE FROM list_counts"
-        f" WHERE kind IN ({', '.join(_literal(counts.name) for counts in series)});"
+        f" WHERE kind IN ({', '.join(literal(counts.name) for counts in series)});"
         f" ELSIF TG_OP = 'UPDATE' THEN {moves}"
         f" ELSE {additions}"
         " END IF; RETURN NULL; END $$"
@@ -397,7 +407,7 @@ def _test(table: Table, facets: Sequence[Facet], condition: Condition, values: l
             return _compared(table, facets[place - 1], place, operator, sql_value(value), values)
         case Within(column, options) if place := _place(facets, column):
             texts = [str(sql_value(option)) for option in options if option is not None]
-            if any(len(text) >= _LONGEST for text in texts):
+            if any(len(text) >= LONGEST for text in texts):
                 return None
             values.append(texts)
             return f"facets[{place}] = ANY(?::text[])"
@@ -420,7 +430,7 @@ def _test(table: Table, facets: Sequence[Facet], condition: Condition, values: l
 def _compared(table: Table, facet: Facet, place: int, operator: str, value: Any, values: list[Any]) -> str | None:
     kind, name = (facet.kind, facet.inner) if isinstance(facet, Joined) else (table.kind, facet)
     is_text = next(item.sql_type is str for item in rows_of(kind).codec.columns if item.name == name)
-    if value is None or operator not in {"=", "!=", "<", "<=", ">", ">="} or len(str(value)) >= _LONGEST:
+    if value is None or operator not in {"=", "!=", "<", "<=", ">", ">="} or len(str(value)) >= LONGEST:
         return None
     values.append(str(value) if is_text else value)
     return f"facets[{place}] {operator} ?" if is_text else f"facets[{place}]::numeric {operator} ?"

@@ -15,11 +15,22 @@ from functools import cache
 from typing import Any
 
 from usagebill.storage.every_engine import instant_text
+from usagebill.storage.record_sql import quoted
 from usagebill.storage.sqlite.rows import Codec, Column, made_codec, whole_number
 from usagebill.storage.sqlite.rows import codec_of as texts_codec_of
 from usagebill.storage.tables import table_of
 
-__all__ = ["RecordRows", "escaped", "folded", "folded_name", "rows_of", "searched_columns", "sql_value"]
+__all__ = [
+    "RecordRows",
+    "escaped",
+    "folded",
+    "folded_name",
+    "insert_sql",
+    "rows_of",
+    "searched_columns",
+    "select_sql",
+    "sql_value",
+]
 
 # Escapes NUL, which PostgreSQL's texts cannot contain: the first private-use character, and a digit.
 _ESCAPE = "\ue000"
@@ -107,6 +118,23 @@ def _made(kind: type) -> RecordRows:
     names = (*(column.name for column in columns), *map(folded_name, searched))
     selected = ",".join(f't."{column.name}"{"::text" if column.sql_type is Decimal else ""}' for column in columns)
     return RecordRows(made_codec(kind, columns), searched, names, selected)
+
+
+@cache
+def select_sql(kind: type[Any]) -> str:
+    """The query for all records of a kind (its table aliased `t`), without its clauses."""
+    return f"SELECT {rows_of(kind).selected} FROM {quoted(table_of(kind).name)} t"
+
+
+@cache
+def insert_sql(kind: type) -> str:
+    """The statement that adds a record."""
+    columns = rows_of(kind).columns
+    names = ",".join(f'"{name}"' for name in columns)
+    return (
+        f"INSERT INTO {quoted(table_of(kind).name)} ({names}) VALUES ({','.join('?' * len(columns))})"
+        " ON CONFLICT DO NOTHING"
+    )
 
 
 def _plain(value: object) -> object:

@@ -16,6 +16,7 @@ from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import COUNT_TABLE, count_statements, recount
 from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
+from usagebill.storage.postgresql.facet_indexes import ITEM_KEYS, drop_former, facet_index
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
@@ -37,7 +38,7 @@ __all__ = [
     "identity_of",
 ]
 
-VERSION = 8
+VERSION = 9
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {}
 
@@ -145,6 +146,9 @@ def _indexes(table: Table) -> Iterator[tuple[str, str]]:
             present = f" WHERE {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
             listed = quoted(column)
             yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {listed}){present}'
+    faceted = facet_index(table)
+    if faceted is not None:
+        yield faceted
     for column in listing.folded:
         name = _name(table, column)
         folded = quoted(folded_name(column))
@@ -171,6 +175,7 @@ def definitions() -> list[str]:
             for name, sql_type, required in _columns(table)
         )
         statements.append(f'CREATE TABLE IF NOT EXISTS "{table.name}" ({columns})')
+    statements.append(ITEM_KEYS)
     for table in TABLES:
         statements += [statement for _, statement in _indexes(table)]
         for column, kind in table.references.items():
@@ -254,6 +259,7 @@ def bring_forward(connection: Connection) -> None:
         if records in STEPS:
             STEPS[records](connection)
     make_text_indexes(connection)
+    drop_former(connection)
     if current is not None:
         recount(connection)
     if current is not None and row_security.is_on(connection):

@@ -17,6 +17,14 @@ from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import PostgresListCounts, counted_sql
 from usagebill.storage.postgresql.events import PostgresEvents
+from usagebill.storage.postgresql.facet_indexes import (
+    MANY,
+    Clause,
+    has_items,
+    page_clauses,
+    split_negated,
+    where_by_index,
+)
 from usagebill.storage.postgresql.jobs import PostgresJobs
 from usagebill.storage.postgresql.locks import Locked, Locks
 from usagebill.storage.postgresql.memory import Memory
@@ -29,7 +37,7 @@ from usagebill.storage.postgresql.observing import (
 )
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
-from usagebill.storage.postgresql.rows import rows_of, sql_value
+from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
 from usagebill.storage.postgresql.searches import narrowed
 from usagebill.storage.record_sql import bounded, can_be_deleted, group_sql, kinds_among, quoted
 from usagebill.storage.sums import GroupKey, Sums
@@ -44,21 +52,6 @@ T = TypeVar("T")
 _KNOWN_AT_MOST = 10_000
 # The sequence that counts changes of an organization's entitlements.
 _ENTITLEMENTS = "entitlements"
-
-
-@cache
-def _select_sql(kind: type[Any]) -> str:
-    return f"SELECT {rows_of(kind).selected} FROM {quoted(table_of(kind).name)} t"
-
-
-@cache
-def _insert_sql(kind: type) -> str:
-    columns = rows_of(kind).columns
-    names = ",".join(f'"{name}"' for name in columns)
-    return (
-        f"INSERT INTO {quoted(table_of(kind).name)} ({names}) VALUES ({','.join('?' * len(columns))})"
-        " ON CONFLICT DO NOTHING"
-    )
 
 
 @cache
@@ -303,7 +296,7 @@ class PostgresTransaction:
         codec, ordered = rows_of(kind).codec, order_sql(kind, order)
         answers: list[list[R]] = [[] for _ in rows]
         for row in self._connection.execute(
-            corresponding.sql(_select_sql(codec.kind), where, ordered + bounds), corresponding.values(bound)
+            corresponding.sql(select_sql(codec.kind), where, ordered + bounds), corresponding.values(bound)
         ):
             answers[row[0] - 1].append(codec.record(row[1:]))
         self._keep(kind, [record for records in answers for record in records])
@@ -327,18 +320,20 @@ class PostgresTransaction:
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
+        total: int | None = None,
     ) -> list[R]:
         narrower = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
-        where, values = where_sql(kind, narrower, self._organization_id, deleted)
-        clauses = where + order_sql(kind, order)
+        few = self._where_few(kind, narrower, deleted) if limit is not None and (total or MANY) < MANY else None
+        where, values = few or where_sql(kind, narrower, self._organization_id, deleted)
+        clauses = where + order_sql(kind, order) if few is None else page_clauses(kind, where, order)
         if limit is not None:
-            clauses += " LIMIT ? OFFSET ?"
+            clauses += " LIMIT ? OFFSET ?" if few is None else ")) " + order_sql(kind, order)
             values += [bounded(limit), bounded(offset)]
         memory, question = self._memory, (kind, clauses, hashable(values))
         # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         cached = memory.answers.get(question)
-        if cached is None and offset == 0 and self._reads_ahead:
+        if cached is None and offset == 0 and self._reads_ahead and few is None:
             bounds = "" if limit is None else f" LIMIT {bounded(limit)}"
             if self._found_with_siblings(kind, narrower, order, bounds, limit, deleted):
                 cached = memory.answers.get(question)
@@ -354,15 +349,19 @@ class PostgresTransaction:
     ) -> Iterator[R]:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         codec = rows_of(kind).codec
-        for row in self._connection.stream(_select_sql(codec.kind) + where + order_sql(kind, order), values):
+        for row in self._connection.stream(select_sql(codec.kind) + where + order_sql(kind, order), values):
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
         kept = None if deleted else counted_sql(kind, conditions, self._organization_id)
         if kept is not None:
             return int(self._connection.execute(*kept).fetchall()[0][0])
+        split = None if deleted else split_negated(conditions)
+        if split is not None and counted_sql(kind, split[0], self._organization_id) is not None:
+            return self.count(kind, *split[0]) - self.count(kind, *split[0], split[1])
         narrower = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
-        return int(self._scalar(kind, "COUNT(*)", narrower, deleted))
+        where = self._where_few(kind, narrower, deleted) if has_items(narrower) else None
+        return int(self._scalar(kind, "COUNT(*)", narrower, deleted, where))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         return int(self._scalar(kind, f"SUM(t.{quoted(column)})", conditions, deleted) or 0)
@@ -371,8 +370,14 @@ class PostgresTransaction:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
         return None if value is None else int(value)
 
-    def _scalar(self, kind: type, value_sql: str, conditions: Sequence[Condition], deleted: bool) -> Any:
-        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+    def _where_few(self, kind: type, conditions: Sequence[Condition], deleted: bool) -> Clause | None:
+        """The WHERE clause by the index of facets and items, for few records; None if that does not help."""
+        return where_by_index(self._connection, kind, conditions, self._organization_id, deleted)
+
+    def _scalar(
+        self, kind: type, value_sql: str, conditions: Sequence[Condition], deleted: bool, by: Clause | None = None
+    ) -> Any:
+        where, values = by or where_sql(kind, conditions, self._organization_id, deleted)
         statement = f"SELECT {value_sql} FROM {quoted(table_of(kind).name)} t{where}"
         return self._connection.execute(statement, values).fetchall()[0][0]
 
@@ -394,7 +399,7 @@ class PostgresTransaction:
 
     def _rows(self, kind: type[R], clauses: str, values: Sequence[Any]) -> list[R]:
         codec = rows_of(kind).codec
-        rows = self._connection.execute(_select_sql(codec.kind) + clauses, values).fetchall()
+        rows = self._connection.execute(select_sql(codec.kind) + clauses, values).fetchall()
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]
@@ -416,7 +421,7 @@ class PostgresTransaction:
             row = encoded.get(record.id) or rows_of(kind).row(record)  # type: ignore[attr-defined]
             if self._pending is not None and self._pending.is_buffering:
                 self._pending.insert(kind, row)
-            elif self._connection.execute(_insert_sql(kind), row).rowcount != 1:
+            elif self._connection.execute(insert_sql(kind), row).rowcount != 1:
                 raise Duplicate(self._broken_rule(record) or ("id",))
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
             if table.entitles:

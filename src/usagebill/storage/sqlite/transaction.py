@@ -318,6 +318,7 @@ class SqliteTransaction:
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
+        total: int | None = None,
     ) -> list[R]:
         if limit is not None and not deleted and self._lists is not None:
             ids = self._lists.ids(kind, conditions, order, limit, offset)
