@@ -176,7 +176,7 @@ class Together:
             for record, foreseen in zip(numbered.records, planned.records, strict=True):
                 kinds.setdefault(type(record), []).append(record)
                 if record is not foreseen:
-                    del encoded[foreseen.id]
+                    encoded.pop(foreseen.id, None)
         tx.jobs.complete(*(planned.job for planned in self.invoices))
         tx.insert(*chain.from_iterable(kinds.values()), encoded=encoded)
         if not tx.jobs.add(*(job for numbered in stored for job in numbered.jobs)):
@@ -442,7 +442,15 @@ class Rehearsals:
                 return cohort.invoices(reader, some, partial(numbers.next_of, tx), self._now())
 
             invoices, observation = tx.observed(look)
-            encoded = tx.encoded([record for planned in invoices for record in planned.records])
+            # While others take numbers too, each invoice gets another one than foreseen: it is encoded once, then.
+            encoded = tx.encoded(
+                [
+                    record
+                    for planned in invoices
+                    for record in planned.records
+                    if not (self._keeps_away and record is planned.invoice)
+                ]
+            )
             together = Together(organization, self._settings, observation, tuple(invoices), encoded)
             results |= {key: Prepared({}, together=together) for key in together.keys}
         return results
