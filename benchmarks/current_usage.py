@@ -363,7 +363,9 @@ def ingestion(folder: Path) -> None:
         zones = FilterIndex([Priced(str(zone), {"zone": (f"zone-{zone}",)}) for zone in declared], {})
         for plan in PLANS:
             for aggregation in AGGREGATIONS[:2]:
-                count_by(stated, aggregation, plan)
+                # Both check whether events have a number.
+                for billing in (stated, plain):
+                    count_by(billing, aggregation, plan)
                 options = UsageOptions(external_subscription_id=plan)
                 question = EventQuery(
                     code="api_calls",

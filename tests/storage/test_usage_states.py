@@ -371,6 +371,43 @@ def test_a_count_and_numbers_of_the_same_events_are_both_kept_up(
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
+def test_many_subscriptions_with_different_series_are_rolled_up_together(few: AnyStore) -> None:
+    organization = new_organization(few)
+    # Of 18 subscriptions, six have a count and a sum, six only a count, and six only a sum.
+    kinds = (("count_agg", "sum_agg"), ("count_agg",), ("sum_agg",))
+    questions = [
+        EventQuery(code="calls", external_subscription_id=f"sub-{number}", aggregation_type=kind, field_name="value")
+        for number in range(18)
+        for kind in kinds[number % 3]
+    ]
+
+    def send(first: int) -> None:
+        sent = (
+            event(
+                organization.id,
+                first + number,
+                {"value": None if number % 5 == 0 else f"{number}.5"},
+                at=second(number * 1000),
+                subscription=f"sub-{number % 18}",
+            )
+            for number in range(90)
+        )
+        organization.append(*sent)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (states, postgres_states):
+            patch.setattr(module, "AT_ONCE", 45)
+        send(0)
+        for question in questions:
+            organization.ask(partial(tallies_of, question))
+        rolled_up(few)
+        send(100)
+        rolled_up(few)
+    for question in questions:
+        assert organization.ask(partial(tallies_of, question)) == asked_of_events(few, organization, question)
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+
+
 def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
     """An organization with 300 events, 25 hours apart from September 1969 on, which are counted by region."""
     organization = new_organization(store)

@@ -1,7 +1,6 @@
 """Aggregations over events as single SQL queries, exact to the last digit.
 
-No event becomes a Python object. Numbers are added up as whole millionths; the few that do not fit are added up by the
-aggregate functions below, which keep every digit.
+Numbers are added up as whole millionths; the few that do not fit, by the aggregates below, which keep every digit.
 """
 
 from __future__ import annotations
@@ -32,6 +31,8 @@ __all__ = [
     "Selection",
     "answer",
     "changes_sql",
+    "exact_added",
+    "exact_larger",
     "from_millionths",
     "places_sql",
     "prepare_numbers",
@@ -90,13 +91,15 @@ def _exact_product(text: str | None, at: int) -> str | None:
     return None if text is None else str(multiply(Decimal(text), Decimal(at)))
 
 
-def _exact_added(text: str | None, other: str | None) -> str | None:
+def exact_added(text: str | None, other: str | None) -> str | None:
+    """The sum of two numbers in text, with the decimals of both; of one if there is no other."""
     if text is None or other is None:
         return text or other
     return str(add(Decimal(text), Decimal(other)))
 
 
-def _exact_larger(text: str | None, other: str | None) -> str | None:
+def exact_larger(text: str | None, other: str | None) -> str | None:
+    """The larger of two numbers in text; the one if there is no other."""
     if text is None or other is None:
         return text or other
     return max(text, other, key=Decimal)
@@ -110,8 +113,8 @@ def prepare_numbers(connection: sqlite3.Connection) -> None:
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
     connection.create_function("member_in", 2, member_in, deterministic=True)
     connection.create_function("exact_product", 2, _exact_product, deterministic=True)
-    connection.create_function("exact_added", 2, _exact_added, deterministic=True)
-    connection.create_function("exact_larger", 2, _exact_larger, deterministic=True)
+    connection.create_function("exact_added", 2, exact_added, deterministic=True)
+    connection.create_function("exact_larger", 2, exact_larger, deterministic=True)
 
 
 class EventSql:

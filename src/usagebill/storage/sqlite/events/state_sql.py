@@ -1,4 +1,4 @@
-"""Queries for the states of events, and for those of wider slices."""
+"""The query for the states of events."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from usagebill.storage.sqlite.events.answers import BILLION, EventSql, weights_s
 from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
 from usagebill.storage.usage_series import AGES, COUNT, NUMBERS, PRICED_NUMBERS, VALUES, WEIGHTED_NUMBERS, Shape
 
-__all__ = ["COUNTED_COLUMNS", "KEPT", "STATE_COLUMNS", "fresh_sql", "widened_sql"]
+__all__ = ["KEPT", "STATE_COLUMNS", "fresh_sql"]
 
 
 def fresh_sql(
     query: EventSql, shape: Shape, source: str, series: str, width: str, *, with_uncounted: bool = False
 ) -> str:
-    """The query for the states of the events of `source`.
+    """The query for the states of the events of `source`: `STATE_COLUMNS`, when the last of them was received, and
+    whether any has an operation type. States of the same name are to be merged (`state_rows.merged`).
 
     For numbers, `with_uncounted` adds states of the events without one, and two columns: the number of all events of a
     state, and whether they have numbers.
@@ -43,21 +44,16 @@ def fresh_sql(
     # Constant columns are left out: SQLite would sort by them too. New events mostly have the same slot.
     by = [*([] if series.lstrip("-").isdigit() else ["series"]), *keys, "slot"]
     by += ["value"] if shape.kind == VALUES else []
-    where, more, merged_more = _COUNTING[shape.kind], "", ""
+    where, more = _COUNTING[shape.kind], ""
     if with_uncounted:
-        where, more, merged_more = "1", f", COUNT(*) AS events, {where} AS counts", ", SUM(events), counts"
+        where, more = "1", f", COUNT(*) AS events, {where} AS counts"
         by.append("counts")
     value, spoken = ("value", "MAX(spoken)") if shape.kind == VALUES else ("''", "0")
     kept = ", ".join(f"{sql} AS {name}" for name, sql in _KEPT_OF[shape.kind].items())
-    states = (
+    return (
         f"SELECT series, slot, {array} AS dims, {value} AS value, {kept}, MAX(created_at) AS received_at,"
         f" {spoken} AS spoken{more} FROM ({rows}) WHERE {where} GROUP BY {', '.join(by)}"
     )
-    if filters is None:
-        return states
-    # Events that the same filters price may have any values.
-    merged = f"SELECT series, slot, {_MERGED}{merged_more} FROM ({states}) GROUP BY 1, 2, 3, 4"
-    return f"{merged}, counts" if with_uncounted else merged
 
 
 def _read(query: EventSql, shape: Shape) -> dict[str, str]:
@@ -124,33 +120,9 @@ _KEPT_OF: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-# The columns of a count's state, from those of numbers `with_uncounted`.
-COUNTED_COLUMNS: Final = (
-    "slot, dims, value, events, 0, 0, NULL, 0, NULL, NULL, first_at, first_sequence, last_at, NULL, NULL, received_at,"
-    " spoken"
-)
-# The columns of states after their series and slot, merged.
-_MERGED: Final = (
-    "dims, value, SUM(n) AS n, SUM(low) AS low, SUM(high) AS high, MAX(top) AS top, SUM(longs) AS longs,"
-    " exact_sum(rest) FILTER (WHERE rest IS NOT NULL) AS rest,"
-    " exact_max(long_top) FILTER (WHERE long_top IS NOT NULL) AS long_top, MIN(first_at) AS first_at,"
-    " MIN(first_sequence) AS first_sequence, MAX(last_at) AS last_at,"
-    " exact_sum(moment) FILTER (WHERE moment IS NOT NULL) AS moment,"
-    " exact_sum(paid) FILTER (WHERE paid IS NOT NULL) AS paid, MAX(received_at) AS received_at, MAX(spoken) AS spoken"
-)
 STATE_COLUMNS: Final = (
     "series, slot, dims, value, n, low, high, top, longs, rest, long_top, first_at, first_sequence, last_at, moment,"
     " paid"
 )
 # The places of the columns that are not a state's name.
 KEPT: Final = slice(4, 16)
-
-
-def widened_sql(fresh: str, number: str, wider: int) -> str:
-    """The query for states of slices of this width, kept under `number`, from fresh ones of narrower slices."""
-    # The start of the slice, also before 1970.
-    starts = f"slot * width - (slot * width % {wider} + {wider}) % {wider}"
-    return (
-        f"SELECT {number} AS series, ({starts}) / {wider} AS slot, {_MERGED}"
-        f" FROM {fresh} JOIN usage_series ON id = series WHERE width < {wider} GROUP BY 1, 2, 3, 4"
-    )

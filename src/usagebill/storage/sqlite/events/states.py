@@ -16,7 +16,7 @@ counted until the series are rebuilt.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -25,7 +25,8 @@ import structlog
 
 from usagebill.storage.event_queries import StateFault
 from usagebill.storage.sqlite.events.answers import EventSql
-from usagebill.storage.sqlite.events.state_sql import COUNTED_COLUMNS, KEPT, STATE_COLUMNS, fresh_sql, widened_sql
+from usagebill.storage.sqlite.events.state_rows import Row, add_rows, merged, of_counts, slots_of, widened
+from usagebill.storage.sqlite.events.state_sql import KEPT, STATE_COLUMNS, fresh_sql
 from usagebill.storage.usage_series import (
     AT_ONCE,
     BUILDING,
@@ -78,6 +79,7 @@ _WIDER_BY_FILTERS: Final = (4 * DAY, 16 * DAY, 64 * DAY)
 _IDS: Final = 2**40
 # Up to this many series of a shape each query the new events; with more, series are looked up per event.
 _ONE_BY_ONE: Final = 4
+_FEW_SERIES: Final = 8
 
 STATE_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS usage_series (
@@ -327,44 +329,49 @@ def _roll_window(connection: sqlite3.Connection, at_most: int) -> None:
     """Roll up the next events that were stored."""
     done = rolled_up_to(connection)
     top = min(done + at_most, _last(connection))
-    window = f"sequence > {int(done)} AND sequence <= {int(top)}"
-    present = [
-        _series_of(row)
-        for row in connection.execute(
-            f"{_SERIES} s WHERE stage < ? AND EXISTS (SELECT 1 FROM (SELECT DISTINCT"
-            f" external_subscription_id, code FROM events WHERE {window}) e"
-            " WHERE s.external_subscription_id = e.external_subscription_id AND s.code = e.code)",
-            (USELESS,),
-        )
-    ]
+    (has_many,) = connection.execute(_HAS_MANY).fetchone()
+    rows = connection.execute(_PRESENT if has_many else _PRESENT_OF_FEW, {"done": done, "top": top})
+    present = list(map(_series_of, rows))
+    counts = _counted_together(present)
+    counted_with_others = {count.id for count in counts.values()}
     shapes: dict[Shape, list[_Series]] = {}
     for series in present:
-        shapes.setdefault(series.shape, []).append(series)
-    few = {shape: alike for shape, alike in shapes.items() if len(alike) <= _ONE_BY_ONE}
-    together = _counted_together([series for alike in few.values() for series in alike])
-    counted_with_others = {count.id for count in together.values()}
+        if series.id not in counted_with_others:
+            shapes.setdefault(series.shape, []).append(series)
+    fresh: list[Row] = []
     for shape, alike in shapes.items():
-        if shape in few:
-            for series in alike:
-                if series.id in counted_with_others:
-                    continue
-                query = EventSql()
-                source = f"events NOT INDEXED WHERE {window} AND {_of_pair(query, series.pair)}"
-                if series.id in together:
-                    _merge_both(connection, query, series, together[series.id], source)
-                    continue
-                _merge(connection, shape, _gather(connection, query, shape, source, str(series.id), str(series.width)))
+        if len(alike) > _ONE_BY_ONE:
+            query = EventSql()
+            kind, field, keys = map(query.bind, shape.columns)
+            source = (
+                "events AS e NOT INDEXED JOIN usage_series AS s ON s.organization_id = e.organization_id"
+                " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
+                f" AND s.kind = {kind} AND s.field = {field} AND s.keys = {keys} AND s.stage < {USELESS}"
+                f" WHERE e.sequence > {query.bind(done)} AND e.sequence <= {query.bind(top)}"
+            )
+            fresh += _fresh(connection, query, alike, source, ("s.id", "s.width"), counts)
             continue
-        query = EventSql()
-        kind, field, keys = map(query.bind, shape.columns)
-        source = (
-            "events AS e NOT INDEXED JOIN usage_series AS s ON s.organization_id = e.organization_id"
-            " AND s.external_subscription_id = e.external_subscription_id AND s.code = e.code"
-            f" AND s.kind = {kind} AND s.field = {field} AND s.keys = {keys} AND s.stage < {USELESS}"
-            f" WHERE e.{window.replace('AND ', 'AND e.')}"
-        )
-        _merge(connection, shape, _gather(connection, query, shape, source, "s.id", "s.width"))
+        for series in alike:
+            query = EventSql()
+            window = f"sequence > {query.bind(done)} AND sequence <= {query.bind(top)}"
+            source = f"events NOT INDEXED WHERE {window} AND {_of_pair(query, series.pair)}"
+            fresh += _fresh(connection, query, [series], source, _sql_of(series), counts)
+    add_rows(connection, fresh)
     _note(connection, top)
+
+
+# The series of the events in a window: if there are few, each looks for its first event.
+_PRESENT: Final = (
+    f"{_SERIES} JOIN (SELECT DISTINCT organization_id, external_subscription_id, code FROM events NOT INDEXED"
+    " WHERE sequence > :done AND sequence <= :top) USING (organization_id, external_subscription_id, code)"
+    f" WHERE stage < {USELESS}"
+)
+_PRESENT_OF_FEW: Final = (
+    f"{_SERIES} s WHERE stage < {USELESS} AND EXISTS (SELECT 1 FROM events e NOT INDEXED WHERE sequence > :done"
+    " AND sequence <= :top AND e.organization_id = s.organization_id"
+    " AND e.external_subscription_id = s.external_subscription_id AND e.code = s.code)"
+)
+_HAS_MANY: Final = f"SELECT COUNT(*) > {_FEW_SERIES} FROM (SELECT 1 FROM usage_series LIMIT {_FEW_SERIES + 1})"
 
 
 def _counted_together(present: Sequence[_Series]) -> dict[int, _Series]:
@@ -406,8 +413,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         f"events INDEXED BY events_usage WHERE {_of_pair(query, series.pair)}"
         f" AND timestamp > {begin} AND timestamp <= {end} AND +sequence <= {int(series.base)}"
     )
-    fresh = _gather(connection, query, series.shape, source, str(int(series.id)), str(int(series.width)))
-    _merge(connection, series.shape, fresh)
+    add_rows(connection, _fresh(connection, query, [series], source, _sql_of(series), {}))
     if row is not None:
         connection.execute("UPDATE usage_series SET built_to = ? WHERE id = ?", (end, series.id))
         return
@@ -432,76 +438,50 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         )
 
 
-_FRESH_COLUMNS: Final = f"{STATE_COLUMNS}, received_at, spoken"
-_FRESH: Final = f"CREATE TEMP TABLE IF NOT EXISTS usage_fresh ({_FRESH_COLUMNS})"
+def _sql_of(series: _Series) -> tuple[str, str]:
+    """The id and the width of a series, as SQL."""
+    return str(series.id), str(series.width)
 
 
-def _gather(connection: sqlite3.Connection, query: EventSql, shape: Shape, source: str, series: str, width: str) -> str:
-    """Aggregate the events of `source` into a temporary table; its name."""
-    connection.execute(_FRESH)
-    connection.execute("DELETE FROM temp.usage_fresh")
-    connection.execute(f"INSERT INTO temp.usage_fresh {fresh_sql(query, shape, source, series, width)}", query.values)
-    return "temp.usage_fresh"
+def _fresh(
+    connection: sqlite3.Connection,
+    query: EventSql,
+    alike: Sequence[_Series],
+    source: str,
+    columns: tuple[str, str],
+    counts: Mapping[int, _Series],
+) -> list[Row]:
+    """The states of all widths of the events of `source`, in series of one shape with these `columns` of id and width.
+
+    `counts` are series that count the same events: both are computed from one reading.
+    """
+    counts = {series.id: counts[series.id] for series in alike if series.id in counts}
+    sql = fresh_sql(query, alike[0].shape, source, *columns, with_uncounted=bool(counts))
+    rows = connection.execute(sql, query.values).fetchall()
+    if not counts:
+        return _of_all_widths(alike, rows)
+    numbers = _of_all_widths(alike, [row[:18] for row in rows if row[19]])
+    ids = {id: count.id for id, count in counts.items()}
+    return [*numbers, *_of_all_widths(list(counts.values()), of_counts(rows, ids))]
 
 
-def _merge_both(connection: sqlite3.Connection, query: EventSql, series: _Series, count: _Series, source: str) -> None:
-    """Merge the events of `source` into a series and the count of the same events, which are read once for both."""
-    states = fresh_sql(query, series.shape, source, str(series.id), str(series.width), with_uncounted=True)
-    connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS usage_both ({_FRESH_COLUMNS}, events, counts)")
-    connection.execute("DELETE FROM temp.usage_both")
-    connection.execute(f"INSERT INTO temp.usage_both {states}", query.values)
-    for merged, columns in (
-        (series, f"{_FRESH_COLUMNS} FROM temp.usage_both WHERE counts"),
-        (count, f"{count.id}, {COUNTED_COLUMNS} FROM temp.usage_both"),
-    ):
-        connection.execute(_FRESH)
-        connection.execute("DELETE FROM temp.usage_fresh")
-        connection.execute(f"INSERT INTO temp.usage_fresh SELECT {columns}")
-        _merge(connection, merged.shape, "temp.usage_fresh")
-
-
-def _merge(connection: sqlite3.Connection, shape: Shape, fresh: str) -> None:
-    """Merge fresh states of series of one shape into the stored ones, and into those of wider slices."""
-    _add(connection, fresh)
-    if shape.kind == VALUES:
-        return
-    _add(connection, f"({widened_sql(fresh, '-series', DAY)})")
-    for place, wider in enumerate(_wider_of(shape), 1):
-        _add(connection, f"({widened_sql(fresh, f'series + {place * _IDS}', wider)})")
-
-
-def _merged(column: str, function: str) -> str:
-    """The assignment that merges a column of texts; the function is in Python, and most states have no such text."""
-    return (
-        f"{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE {function}({column}, excluded.{column}) END"
-    )
-
-
-_MERGED_TEXTS: Final = ", ".join(
-    [
-        _merged("rest", "exact_added"),
-        _merged("long_top", "exact_larger"),
-        _merged("moment", "exact_added"),
-        _merged("paid", "exact_added"),
-    ]
-)
-
-
-def _add(connection: sqlite3.Connection, fresh: str) -> None:
-    connection.execute(
-        f"INSERT INTO usage_states ({STATE_COLUMNS}) SELECT {STATE_COLUMNS} FROM {fresh} WHERE 1 ON CONFLICT DO"
-        " UPDATE SET n = n + excluded.n, low = low + excluded.low, high = high + excluded.high,"
-        " top = coalesce(max(top, excluded.top), top, excluded.top), longs = longs + excluded.longs,"
-        f" {_MERGED_TEXTS},"
-        " first_at = min(first_at, excluded.first_at), first_sequence = min(first_sequence, excluded.first_sequence),"
-        " last_at = max(last_at, excluded.last_at)"
-    )
-    connection.execute(
-        "INSERT INTO usage_slots SELECT series, slot, SUM(n + longs), MIN(first_at), MAX(last_at), MAX(received_at),"
-        f" MAX(spoken) FROM {fresh} WHERE 1 GROUP BY series, slot ON CONFLICT DO UPDATE SET n = n + excluded.n,"
-        " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at),"
-        " received_at = max(received_at, excluded.received_at), spoken = max(spoken, excluded.spoken)"
-    )
+def _of_all_widths(alike: Sequence[_Series], fresh: Iterable[Row]) -> list[Row]:
+    """The states of all widths of series of one shape, from the fresh ones of their narrowest slices."""
+    by_series: dict[int, list[Row]] = {series.id: [] for series in alike}
+    # Events that the same filters price may have any values.
+    for row in fresh if alike[0].shape.filters is None else merged(fresh):
+        # Others are computed along with numbers.
+        if row[0] in by_series:
+            by_series[row[0]].append(row)
+    every: list[Row] = []
+    for series in alike:
+        narrow, rows = series.width, by_series[series.id]
+        every += rows
+        for number, wider in slices_of(series.id, narrow, series.shape)[1:]:
+            rows = widened(rows, number, narrow, wider)
+            every += rows
+            narrow = wider
+    return every
 
 
 # Checking
@@ -532,25 +512,15 @@ def _differing(connection: sqlite3.Connection, series: _Series, done: int, id: i
     query = EventSql()
     source = f"events WHERE {_of_pair(query, series.pair)} AND +sequence <= {int(done)}"
     events = fresh_sql(query, series.shape, source, str(int(id)), str(int(width)))
-    counted = connection.execute(events, query.values).fetchall()
+    counted = merged(connection.execute(events, query.values))
     states = {row[:4]: _comparable(row[KEPT]) for row in counted}
     kept = connection.execute(f"SELECT {STATE_COLUMNS} FROM usage_states WHERE series = {id}").fetchall()
     differing = set(states.items()) ^ {(row[:4], _comparable(row[KEPT])) for row in kept}
-    slots: dict[int, tuple[int, ...]] = {}
-    for row in counted:
-        slot, at = row[1], (row[4] + row[8], row[11], row[13], row[16], row[17])
-        n, first_at, last_at, received_at, spoken = slots.get(slot, (0, at[1], at[2], at[3], at[4]))
-        slots[slot] = (
-            n + at[0],
-            min(first_at, at[1]),
-            max(last_at, at[2]),
-            max(received_at, at[3]),
-            max(spoken, at[4]),
-        )
     kept_slots = connection.execute(
         f"SELECT slot, n, first_at, last_at, received_at, spoken FROM usage_slots WHERE series = {id}"
     ).fetchall()
-    differing_slots = set(slots.items()) ^ {(row[0], row[1:]) for row in kept_slots}
+    slots = {(slot, tuple(columns)) for (_, slot), columns in slots_of(counted).items()}
+    differing_slots = slots ^ {(row[0], row[1:]) for row in kept_slots}
     return len({key for key, _ in differing}) + len({slot for slot, _ in differing_slots})
 
 
