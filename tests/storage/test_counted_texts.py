@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,14 +17,17 @@ from tests.examples import examples
 from tests.storage.contract import NOW, Tenant, new_tenant
 
 from usagebill.core.customers import Customer, MetadataItem
+from usagebill.core.entitlements import Feature
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import Compare, Condition, Item, any_of, contains, desc, eq, negate, related, within
 from usagebill.storage.listings import CountFault
+from usagebill.storage.ports import Snapshot, Transaction
 from usagebill.storage.sqlite import SqliteStore, counted_texts, lists, record_sets, searches, text_counts, value_sets
 from usagebill.storage.sqlite.counted_texts import CommonTexts, common_pieces
 from usagebill.storage.tables import CUSTOMER_COLUMNS, Table, table_of
 
+_NEWEST = (desc("created_at"),)
 _SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "email")
 _NAMES = st.sampled_from(
     [None, "", "Ada", "ADA Lovelace", "Lovelac elace", "Straße", "Ada & Ada", "Grace", "a\0b", "x_%"]
@@ -378,6 +382,46 @@ def test_nothing_is_counted_once_the_last_record_is_removed(store: SqliteStore) 
     catch_up(store)
     tenant.write(lambda tx: tx.delete(invoice))
     recounted(store, Invoice)
+
+
+def _delete(feature: Feature, tx: Transaction) -> None:
+    tx.delete(feature)
+
+
+def _search(condition: Condition, tx: Snapshot) -> tuple[int, list[Feature]]:
+    return tx.count(Feature, condition), list(tx.find(Feature, condition, order=_NEWEST, limit=9))
+
+
+@pytest.mark.parametrize("read_at_most", [0, 3_000])
+def test_records_without_facets_are_searched(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, read_at_most: int
+) -> None:
+    """Whether their sets are compared or the records themselves, those of other organizations are left out."""
+    monkeypatch.setattr(searches, "_READ", read_at_most)
+    organizations = [new_tenant(store), new_tenant(store)]
+    for place, tenant in enumerate(organizations):
+        names = ["Ada", "Ada", "Grace", f"rare {place}", "Ada"]
+        features = [
+            Feature(
+                id=f"{place}-{number}",
+                organization_id=tenant.id,
+                code=f"c{number}",
+                name=name,
+                created_at=NOW + timedelta(seconds=number),
+                updated_at=NOW,
+            )
+            for number, name in enumerate(names)
+        ]
+        tenant.insert(*features)
+        catch_up(store)
+        tenant.write(partial(_delete, features[-1]))
+        catch_up(store)
+    for place, tenant in enumerate(organizations):
+        for term, matching in {"ada": 2, "race": 1, "rare": 1, f"rare {place}": 1, f"rare {1 - place}": 0}.items():
+            condition = contains(("name", "code", "description"), term)
+            number, page = tenant.read(partial(_search, condition))
+            assert number == len(page) == matching
+            assert all(feature.organization_id == tenant.id for feature in page)
 
 
 @examples(25, deadline=None)
