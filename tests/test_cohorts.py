@@ -193,7 +193,7 @@ def _rows(connection: sqlite3.Connection, before: set[str] | None) -> Counter[st
     ).fetchall()
     rows: Counter[str] = Counter()
     for (table,) in tables:
-        # The file counts commits, of condition customers billed together need fewer.
+        # The file counts commits, of which customers billed together need fewer.
         condition = " WHERE name NOT LIKE 'writes/%'" if table == "sequences" else ""
         cursor = connection.execute(f'SELECT * FROM "{table}"{condition}')
         # Who comes first in a run is left open, and with that places in queues and in the entity's sequence.
