@@ -18,7 +18,7 @@ from typing import Any
 from usagebill.storage.conditions import Compare, Condition, Negate, Order
 from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counted_texts import searched_texts, texts_join, value_in
-from usagebill.storage.sqlite.counts import Counted, has_facets, shown_sql
+from usagebill.storage.sqlite.counts import Counted, shown_sql
 from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.sqlite.queries import order_sql, where_sql
@@ -217,12 +217,7 @@ def _matching(
         return _read(connection, table, bits, search.bounds, codes)
     # Slots contain counted records only.
     if not every or not (is_counted or search.bounds):
-        if has_facets(table):
-            bits = facet_bits(connection, table, search.counts, organization_id, up_to, bits)
-        else:
-            # The sets of the list's order are those of the organization's listed records.
-            assert table.listing is not None
-            bits &= range_bits(connection, table, table.listing.order[0].column, (), organization_id, up_to)[0]
+        bits = facet_bits(connection, table, search.counts, organization_id, up_to, bits)
         if bits.bit_count() <= _READ:
             return _read(connection, table, bits, search.bounds, None)
     surely = possibly = bits

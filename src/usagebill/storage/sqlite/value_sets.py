@@ -16,6 +16,7 @@ import msgspec
 
 from usagebill.storage.sqlite.counts import Counted, own_facet_values
 from usagebill.storage.sqlite.items import ItemQuery
+from usagebill.storage.sqlite.range_sets import range_bits
 from usagebill.storage.sqlite.record_sets import bits_of, flip, members, numbered, records_bits, value_set
 from usagebill.storage.tables import Table
 
@@ -169,6 +170,10 @@ def facet_bits(
     facets = _Facets(connection, table, organization_id, up_to)
     if not all(combination.matches for combination in combinations):
         return facets.matching(bits, combinations)
+    assert table.listing is not None
+    if not places:
+        # The sets of the list's order are those of the organization's records too.
+        return bits & range_bits(connection, table, table.listing.order[0].column, (), organization_id, up_to)[0]
     # All of the organization, whose records each have one value of any facet.
     place = min(places, key=lambda place: len(_parts(combinations, place)))
     listed = 0
