@@ -133,6 +133,20 @@ def test_a_key_is_rotated_at_once_without_a_body(box: Scenario) -> None:
     assert [called(box, value, "GET", "/plans")[0] for value in (made["value"], body["api_key"]["value"])] == [401, 200]
 
 
+def test_each_read_looks_at_the_key_as_it_is_now(box: Scenario) -> None:
+    made = box.post("/api_keys", api_key={"name": "ci", "permissions": {"plan": ["read"], "tax": ["read"]}})["api_key"]
+    path = f"/api_keys/{made['svc_id']}"
+
+    def statuses() -> list[int]:
+        return [called(box, made["value"], "GET", resource)[0] for resource in ("/plans", "/taxes")]
+
+    assert statuses() == [200, 200]
+    assert box.request("PUT", f"/api/v1{path}", json={"api_key": {"permissions": {"tax": ["read"]}}})[0] == 200
+    assert statuses() == [403, 200]
+    assert box.request("DELETE", f"/api/v1{path}")[0] == 200
+    assert statuses() == [401, 401]
+
+
 def test_the_last_key_without_an_end_stays(box: Scenario) -> None:
     (key,) = box.get("/api_keys")["api_keys"]
     box.post("/api_keys", api_key={"name": "guest", "expires_at": "2030-01-01"})

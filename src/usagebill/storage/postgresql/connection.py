@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import psycopg
 
+from usagebill.storage.every_engine import RecordedRows
 from usagebill.storage.postgresql.row_scope import RowScope
+from usagebill.storage.postgresql.trips import Trips
 
 __all__ = ["Connection", "Rows", "Unsent"]
 
@@ -41,7 +43,7 @@ class Unsent(Protocol):
 class Connection:
     """A connection of the driver within a transaction. Every `?` in a statement stands for a value. `unsent` writes are
     sent before each statement. `scope` is the organization for row security; None if that is off, or if the statements
-    touch no rows that it covers.
+    touch no rows that it covers. A read has `trips`, which begin its transaction.
     """
 
     def __init__(
@@ -49,16 +51,22 @@ class Connection:
         driver: psycopg.Connection[tuple[Any, ...]],
         unsent: Unsent | None = None,
         scope: RowScope | None = None,
+        trips: Trips | None = None,
     ) -> None:
         self.driver = driver
         self.unsent = unsent
         self.scope = scope
+        self.trips = trips
 
     def of(self, organization_id: str | None) -> Connection:
         """The same, for statements about rows of this organization (of all, if None)."""
-        return Connection(self.driver, self.unsent, None if self.scope is None else self.scope.of(organization_id))
+        scope = None if self.scope is None else self.scope.of(organization_id)
+        return Connection(self.driver, self.unsent, scope, self.trips)
 
     def _prepare(self) -> None:
+        if self.trips is not None:
+            self.trips.begin(self.scope)
+            return
         if self.unsent is not None:
             self.unsent.send()
         if self.scope is not None:
@@ -66,6 +74,8 @@ class Connection:
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
         """Run a statement; its rows are all read at once."""
+        if self.trips is not None:
+            return RecordedRows(self.trips.rows([(sql, values)], self.scope)[0])
         self._prepare()
         return self.driver.execute(_in_driver_style(sql), values)
 
@@ -73,6 +83,8 @@ class Connection:
         """The rows of each query; all are sent before the first result is read."""
         if not statements:
             return []
+        if self.trips is not None:
+            return self.trips.rows(statements, self.scope)
         self._prepare()
         with self.driver.pipeline():
             cursors = [self.driver.execute(_in_driver_style(sql), values) for sql, values in statements]

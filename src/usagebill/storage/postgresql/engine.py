@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
-from psycopg_pool import ConnectionPool
 
 from usagebill.core.jobs import Job
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
@@ -24,12 +23,14 @@ from usagebill.storage.postgresql.events.states import behind
 from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
+from usagebill.storage.postgresql.pool import Driver, Pool, roll_back
 from usagebill.storage.postgresql.reservations import Reservations
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.searches import has_text_indexes
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
+from usagebill.storage.postgresql.trips import Trips
 from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
@@ -37,9 +38,8 @@ __all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
 T = TypeVar("T")
 
 OLDEST_SERVER = 15
-# Connections of one process, and how many seconds a thread waits for one.
+# Connections of one process.
 _CONNECTIONS = 20
-_WAIT_SECONDS = 60.0
 # Statements that a connection has prepared.
 _PREPARED = 1_000
 # The weight of the latest write in the moving average of lock contention.
@@ -53,9 +53,21 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 
-def with_text_json(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+def with_text_json(driver: Driver) -> None:
     """Make the connection return JSON as text."""
     driver.adapters.register_loader("json", TextLoader)
+
+
+# States of a connection in which it can run a statement.
+_ABLE = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
+
+
+class _NotBegun(Exception):
+    """A read failed before the server answered its first statement."""
+
+    def __init__(self, reason: psycopg.OperationalError) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 # By the identity of the database: a process may open it more than once.
@@ -88,22 +100,14 @@ class PostgresStore:
         # Series of running states that queries of this process lacked.
         self.missing_series = MissingSeries()
         self._reservations = Reservations(url)
-        self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
-            url,
-            min_size=0,
-            max_size=connections,
-            timeout=_WAIT_SECONDS,
-            kwargs={"autocommit": True, "application_name": "usagebill", "prepare_threshold": 2},
-            configure=self._configure,
-            open=False,
-        )
+        self._pool = Pool(url, connections, self._configure)
         # Before the pool opens, which would try for a minute to reach a missing server.
         self.identity = self._prepared()
         self._pool.open()
         self._entitling_commits = _entitling_commits.setdefault(self.identity, EntitlingCommits())
 
     @staticmethod
-    def _configure(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def _configure(driver: Driver) -> None:
         driver.prepared_max = _PREPARED
         with_text_json(driver)
         # Acknowledged means on disk, whatever the server's default.
@@ -134,13 +138,11 @@ class PostgresStore:
             driver.execute("COMMIT")
         return identity
 
-    def _connection(self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None) -> Connection:
+    def _connection(self, driver: Driver, organization_id: str | None) -> Connection:
         """A connection for a transaction within this organization (None: across all)."""
         return Connection(driver, scope=RowScope(organization_id) if self._has_row_security else None)
 
-    def _writing(
-        self, driver: psycopg.Connection[tuple[Any, ...]], organization_id: str | None, *, may_buffer: bool
-    ) -> tuple[Connection, Pending]:
+    def _writing(self, driver: Driver, organization_id: str | None, *, may_buffer: bool) -> tuple[Connection, Pending]:
         scope = RowScope(organization_id) if self._has_row_security else None
         pending = Pending(driver, self._write_speed, may_buffer=may_buffer, scope=scope)
         return Connection(driver, pending, scope), pending
@@ -150,63 +152,77 @@ class PostgresStore:
         return Memory(self.missing_series, has_text_indexes=self._has_text_indexes)
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        driver = self._pool.getconn()
+    def _connected(self) -> Iterator[Driver]:
+        driver = self._pool.take()
         try:
             yield driver
         finally:
-            self._pool.putconn(driver)
-
-    @staticmethod
-    def _roll_back(driver: psycopg.Connection[tuple[Any, ...]]) -> None:
-        if not driver.closed:
-            driver.execute("ROLLBACK")
+            self._pool.give_back(driver)
 
     @contextmanager
-    def _begun(self, statement: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    def _begun(self, statement: str) -> Iterator[Driver]:
         """A connection with an open transaction; a connection that the server has closed is replaced."""
-        driver = self._pool.getconn()
+        driver = self._pool.take()
         try:
             try:
                 self._begin(driver, statement)
             except psycopg.OperationalError:
-                self._pool.putconn(driver)
+                self._pool.give_back(driver)
                 # The idle ones are as stale.
-                self._pool.check()
-                driver = self._pool.getconn()
+                self._pool.refresh()
+                driver = self._pool.take()
                 self._begin(driver, statement)
             self._own.driver = driver
             yield driver
         finally:
             self._own.driver = None
-            self._pool.putconn(driver)
+            self._pool.give_back(driver)
 
     @staticmethod
-    def _begin(driver: psycopg.Connection[tuple[Any, ...]], statement: str) -> None:
+    def _begin(driver: Driver, statement: str) -> None:
         driver.execute(statement.encode())
 
     def now(self) -> datetime:
         """The server's time, which all writers to the database share, whatever their machines' clocks show."""
         driver = getattr(self._own, "driver", None)
-        if driver is not None and driver.info.transaction_status == TransactionStatus.INTRANS:
+        if driver is not None and driver.info.transaction_status in _ABLE:
             return self._server_time(driver)
         with self._connected() as connection:
             return self._server_time(connection)
 
     @staticmethod
-    def _server_time(driver: psycopg.Connection[tuple[Any, ...]]) -> datetime:
+    def _server_time(driver: Driver) -> datetime:
         row = driver.execute("SELECT clock_timestamp()").fetchone()
         assert row is not None
         instant: datetime = row[0]
         return instant.astimezone(UTC)
 
     def read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
-        with self._transactions.opened(), self._begun(_READ) as driver:
+        with self._transactions.opened():
             try:
-                connection = self._connection(driver, organization_id)
-                return question(PostgresTransaction(connection, organization_id, self.memory()))
-            finally:
-                self._roll_back(driver)
+                return self._read(organization_id, question)
+            except _NotBegun:
+                # The server has closed this connection, and the idle ones are as stale.
+                self._pool.refresh()
+            try:
+                return self._read(organization_id, question)
+            except _NotBegun as problem:
+                raise problem.reason from None
+
+    def _read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
+        driver = self._own.driver = self._pool.take()
+        trips = Trips(driver, _READ)
+        try:
+            scope = RowScope(organization_id) if self._has_row_security else None
+            connection = Connection(driver, scope=scope, trips=trips)
+            return question(PostgresTransaction(connection, organization_id, self.memory()))
+        except psycopg.OperationalError as problem:
+            if trips.has_begun:
+                raise
+            raise _NotBegun(problem) from problem
+        finally:
+            self._own.driver = None
+            self._pool.rest(driver)
 
     def write(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
         with self._transactions.opened():
@@ -249,7 +265,7 @@ class PostgresStore:
                 tx.flush()
                 driver.execute("COMMIT")
             except BaseException:
-                self._roll_back(driver)
+                roll_back(driver)
                 raise
             finally:
                 # Even if the commit failed: an extra count only costs a read.
@@ -258,7 +274,7 @@ class PostgresStore:
 
     @contextmanager
     def joined(
-        self, connection: psycopg.Connection[Any], driver: psycopg.Connection[tuple[Any, ...]], organization_id: str
+        self, connection: psycopg.Connection[Any], driver: Driver, organization_id: str
     ) -> Iterator[tuple[Connection, Pending]]:
         """Work in a transaction that the caller began on `connection`, and will end; `driver` reads from it."""
         with self._transactions.opened():
@@ -292,7 +308,7 @@ class PostgresStore:
                 result = change(self._connection(driver, None))
                 driver.execute("COMMIT")
             except BaseException:
-                self._roll_back(driver)
+                roll_back(driver)
                 raise
             return result
 
@@ -302,7 +318,7 @@ class PostgresStore:
             try:
                 return question(self._connection(driver, None))
             finally:
-                self._roll_back(driver)
+                roll_back(driver)
 
     def each_row(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, streamed in batches."""
@@ -310,7 +326,7 @@ class PostgresStore:
             try:
                 yield from self._connection(driver, None).stream(sql, values)
             finally:
-                self._roll_back(driver)
+                roll_back(driver)
 
     @property
     def reads_beside_writes(self) -> bool:

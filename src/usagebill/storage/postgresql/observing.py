@@ -53,7 +53,7 @@ class Observer(Connection):
     def __init__(
         self, connection: Connection, observation: Observation, answered: MutableMapping[Statement, Answer]
     ) -> None:
-        super().__init__(connection.driver, connection.unsent, connection.scope)
+        super().__init__(connection.driver, connection.unsent, connection.scope, connection.trips)
         self._observation = observation
         self._answered = answered
 

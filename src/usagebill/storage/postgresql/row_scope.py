@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ __all__ = ["EVERYBODY", "SETTING", "RowScope"]
 SETTING = "usagebill.organization"
 # Its value for work across organizations: due jobs, keys, migrations.
 EVERYBODY = "*"
+_RESTRICT = f"SELECT set_config('{SETTING}', ?, TRUE)"
 
 
 class RowScope:
@@ -28,9 +30,18 @@ class RowScope:
 
     def apply(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Restrict the transaction to the rows of this organization."""
-        if self._applied[0] != self._shown:
-            driver.execute(b"SELECT set_config('usagebill.organization', %s, TRUE)", (self._shown,))
-            self._applied[0] = self._shown
+        setting = self.unapplied()
+        if setting is not None:
+            driver.execute(setting[0].replace("?", "%s").encode(), setting[1])
+            self.is_applied()
+
+    def unapplied(self) -> tuple[str, Sequence[Any]] | None:
+        """The statement that restricts the transaction so, and its values; None if it is restricted already."""
+        return None if self._applied[0] == self._shown else (_RESTRICT, (self._shown,))
+
+    def is_applied(self) -> None:
+        """Note that the statement was run."""
+        self._applied[0] = self._shown
 
     def forget(self) -> None:
         """Call this after a savepoint was rolled back, and the setting with it."""

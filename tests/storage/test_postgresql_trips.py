@@ -1,0 +1,109 @@
+"""Reads on a server: connections and prepared statements are used again, whatever happened to them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, cast
+
+import psycopg
+import pytest
+from tests.postgresql import server_url
+from tests.storage.contract import Tenant, new_tenant
+
+from usagebill.core.taxes import Tax
+from usagebill.storage.conditions import asc, eq
+from usagebill.storage.ports import Transaction
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.databases import temporary_database
+from usagebill.storage.postgresql.transaction import PostgresTransaction
+
+pytestmark = pytest.mark.second_engine
+
+_CONNECTIONS = 2
+
+
+@pytest.fixture
+def store() -> Iterator[PostgresStore]:
+    with temporary_database(server_url()) as url:
+        with_few_connections = PostgresStore(url, connections=_CONNECTIONS)
+        yield with_few_connections
+        with_few_connections.close()
+
+
+@pytest.fixture
+def tenant(store: PostgresStore) -> Tenant:
+    tenant = new_tenant(store)
+    tenant.insert(tenant.tax("a"))
+    return tenant
+
+
+def codes(tenant: Tenant) -> list[str]:
+    return tenant.read(lambda tx: [tax.code for tax in tx.find(Tax, eq("code", "a"))])
+
+
+def test_reads_continue_after_one_that_failed(tenant: Tenant) -> None:
+    def fail(tx: Transaction) -> None:
+        codes_before.extend(tax.code for tax in tx.find(Tax, eq("code", "a")))
+        tx.find(Tax, order=[asc("missing")])
+
+    codes_before: list[str] = []
+    for _ in range(_CONNECTIONS + 1):
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            tenant.read(fail)
+        assert codes(tenant) == ["a"]
+    assert codes_before == ["a"] * (_CONNECTIONS + 1)
+
+
+def test_reads_continue_on_connections_that_have_dropped_their_prepared_statements(tenant: Tenant) -> None:
+    def undo(tx: Transaction) -> None:
+        raise ZeroDivisionError
+
+    def change(number: int, tx: Transaction) -> None:
+        tx.insert(tenant.tax(f"b{number}"))
+        with pytest.raises(ZeroDivisionError):
+            tx.savepoint(lambda: undo(tx))
+
+    for number in range(4):
+        assert [codes(tenant) for _ in range(3)] == [["a"]] * 3
+        tenant.write(partial(change, number))
+    assert codes(tenant) == ["a"]
+
+
+def test_the_server_keeps_a_limited_number_of_statements_for_a_connection(tenant: Tenant) -> None:
+    def run_each_twice(tx: Transaction) -> int:
+        connection = cast(PostgresTransaction, tx)._connection
+        for number in range(1_100):
+            for _ in range(2):
+                assert connection.execute(f"SELECT {number} + ?::int", (1,)).fetchall() == [(number + 1,)]
+        rows: list[tuple[Any, ...]] = connection.execute("SELECT COUNT(*) FROM pg_prepared_statements").fetchall()
+        return int(rows[0][0])
+
+    assert 500 < tenant.read(run_each_twice) <= 1_000
+
+
+def test_more_threads_read_than_there_are_connections(tenant: Tenant) -> None:
+    answers: list[list[str]] = []
+
+    def read_often() -> None:
+        answers.extend(codes(tenant) for _ in range(40))
+
+    threads = [threading.Thread(target=read_often) for _ in range(4 * _CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [["a"]] * (40 * 4 * _CONNECTIONS)
+
+
+def test_several_queries_of_a_read_see_one_snapshot(tenant: Tenant) -> None:
+    def count_around_a_write(tx: Transaction) -> tuple[int, int]:
+        before = tx.count(Tax)
+        writing = threading.Thread(target=lambda: tenant.insert(tenant.tax("c")))
+        writing.start()
+        writing.join()
+        return before, len(tx.find(Tax))
+
+    assert tenant.read(count_around_a_write) == (1, 1)
+    assert tenant.read(lambda tx: tx.count(Tax)) == 2
