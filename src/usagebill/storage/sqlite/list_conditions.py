@@ -8,15 +8,34 @@ from typing import Any
 
 from usagebill.storage.conditions import Compare, Condition, Item, Related, Search, Within, eq
 from usagebill.storage.record_sql import quoted
-from usagebill.storage.sqlite.counts import Counted, counted, has_facets, shown_sql
+from usagebill.storage.sqlite.counts import (
+    Counted,
+    counted,
+    facet_names,
+    has_facets,
+    joined_facets,
+    shown_sql,
+    whole_range,
+)
 from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.list_costs import FEW, Size
-from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, where_sql
+from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.slots import range_kind
 from usagebill.storage.sqlite.texts import is_broad, searches_broadly
 from usagebill.storage.tables import table_of
 
-__all__ = ["by_range", "driven_where", "is_skewed", "item_within", "leads_past_text", "partial_index_sql", "resolved"]
+__all__ = [
+    "by_facets",
+    "by_range",
+    "driven_where",
+    "first_in_list_order",
+    "in_list_order",
+    "is_skewed",
+    "item_within",
+    "leads_past_text",
+    "partial_index_sql",
+    "resolved",
+]
 
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
@@ -70,6 +89,61 @@ def by_range(
     index = f"{table.name}_listed" if in_order else f"{table.name}_ranged_{counts.span.column}"
     where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
     return f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}', values
+
+
+def by_facets(
+    kind: type, counts: Counted, organization_id: str, search: Condition | None = None, sign: str = ""
+) -> tuple[str, list[Any]]:
+    """The records with matching facets ("NOT ": with others) that fulfil another condition too, and the values."""
+    table = table_of(kind)
+    # Only combinations of the record's own facets, which lead to all its records.
+    groups = (
+        f'SELECT DISTINCT {facet_names(table)} FROM "{table.name}_counts" c'
+        f" WHERE c.organization_id = ? AND c.ranged = ? AND c.n > 0 AND {sign}({counts.facets})"
+    )
+    source = (
+        f'({groups}) c CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
+        f" ON {joined_facets(table)} AND {shown_sql(table, 't')}"
+    )
+    values = [organization_id, whole_range(table), *counts.values]
+    if search is not None:
+        source += f" AND {condition_sql(kind, search, 't', values, False)}"
+    return source, values
+
+
+def in_list_order(
+    kind: type, conditions: Sequence[Condition], organization_id: str, guide: Sequence[tuple[str, object]] = ()
+) -> tuple[str, list[Any]]:
+    """The records that match, by the index in list order, and the values. `guide` has tests of the first column."""
+    table = table_of(kind)
+    assert table.listing is not None
+    where, values = where_sql(kind, conditions, organization_id, False, gathered=False)
+    for test, value in guide:
+        where += f" AND t.{quoted(table.listing.order[0].column)} {test}"
+        values.append(value)
+    lead = table.listing.lead
+    leads = lead is not None and any(
+        isinstance(condition, Compare) and condition.column == lead and condition.operator == "="
+        for condition in conditions
+    )
+    index = f"{table.name}_listed" + ("_by_lead" if leads else "")
+    return f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}', values
+
+
+def first_in_list_order(
+    kind: type, conditions: Sequence[Condition], organization_id: str, entries: int
+) -> tuple[str, list[Any]]:
+    """Those that match of the first entries of the list from the bounds of its order on, and the values."""
+    table = table_of(kind)
+    assert table.listing is not None
+    first = table.listing.order[0].column
+    bounds = [item for item in conditions if isinstance(item, Compare) and item.column == first]
+    values: list[Any] = []
+    tests = [condition_sql(kind, item, "t", values, False) for item in conditions if item not in bounds]
+    source, others = in_list_order(kind, bounds, organization_id)
+    matches = " AND ".join(tests) or "1"
+    sql = f"(SELECT t.id, {matches} AS matches FROM {source}{order_sql(kind, table.listing.order)} LIMIT ?)"
+    return f"{sql} t WHERE t.matches", [*values, *others, entries]
 
 
 def is_skewed(kind: type, bounds: Sequence[Compare]) -> bool:

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from usagebill.storage.conditions import Condition, Within
+from usagebill.storage.conditions import Condition, Order, Within
 
-__all__ = ["FEW", "Size", "gathers", "guides", "is_common", "is_nothing", "slot_tests", "walks"]
+__all__ = [
+    "FEW",
+    "Page",
+    "Size",
+    "gathers",
+    "guides",
+    "is_common",
+    "is_nothing",
+    "slot_tests",
+    "walks",
+    "walks_past_key",
+]
 
 # Up to this many records are sorted; walking as many index entries takes as long.
 FEW = 20_000
@@ -18,6 +29,8 @@ _SOME = 3
 _OFTEN = 20
 # The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
 _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
+# The cost of an entry that an index rules out, and of reading a record's columns, relative to each other.
+_TO_SKIP, _TO_READ = 1, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,19 @@ class Size:
 
     matching: int
     all: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a list: its order, and the number of records on it and before it."""
+
+    order: tuple[Order, ...]
+    limit: int
+    offset: int
+
+    def entries(self, size: Size) -> int:
+        """The entries of the list that a walk reads to the end of the page, if matches are spread evenly."""
+        return min((self.offset + self.limit) * size.all // size.matching, size.all)
 
 
 def gathers(matching: int, entries: int) -> bool:
@@ -45,6 +71,13 @@ def walks(matching: int, entries: int, size: Size) -> bool:
     having = matching * size.all // max(1, size.matching)
     walk = entries * (_TO_STEP + _TO_TEST * size.matching / max(1, size.all))
     return walk < _TO_GATHER * min(having, size.matching)
+
+
+def walks_past_key(keyed: int, having: int, size: Size) -> bool:
+    """Whether a walk through the list, whose index has the facets but not the key, is cheaper than one through the
+    records with the key, whose index has no facets. `having` have the facets, `keyed` the key.
+    """
+    return _TO_SKIP * size.all + _TO_READ * having < _TO_READ * keyed
 
 
 def is_common(matching: int, shown: int) -> bool:

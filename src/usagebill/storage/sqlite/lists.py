@@ -25,24 +25,35 @@ from usagebill.storage.sqlite.counts import (
     UNFILTERED,
     Counted,
     counted,
-    facet_names,
     has_facets,
-    joined_facets,
-    shown_sql,
     whole_range,
 )
 from usagebill.storage.sqlite.items import ItemQuery, item_query
 from usagebill.storage.sqlite.list_conditions import (
+    by_facets,
     by_range,
     driven_where,
+    first_in_list_order,
+    in_list_order,
     is_skewed,
     item_within,
     leads_past_text,
     partial_index_sql,
     resolved,
 )
-from usagebill.storage.sqlite.list_costs import FEW, Size, gathers, guides, is_common, is_nothing, slot_tests, walks
-from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, looks_up, order_sql, where_sql
+from usagebill.storage.sqlite.list_costs import (
+    FEW,
+    Page,
+    Size,
+    gathers,
+    guides,
+    is_common,
+    is_nothing,
+    slot_tests,
+    walks,
+    walks_past_key,
+)
+from usagebill.storage.sqlite.queries import is_narrowed, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.range_plans import RangePlan, range_plan
 from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
 from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
@@ -122,66 +133,64 @@ class Lists:
         table = table_of(kind)
         if table.listing is None or tuple(order) not in (table.listing.order, (*table.listing.order, Order("id"))):
             return None
+        page = Page(tuple(order), limit, offset)
         conditions, part = self._counted_part(kind, conditions)
         if part is None:
-            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+            return self._gathered(kind, self._resolved(conditions), page)
         counts, remaining = part
         if (within := item_within(kind, conditions, counts, remaining)) is not None:
             return within.ids(self._connection, self._organization_id, limit, offset)
         if remaining:
             item = item_query(kind, remaining[0]) if len(remaining) == 1 and counts.span is None else None
-            page = None
+            ids = None
             if item is None or item.value is None or self._number_of_item(kind, counts, remaining) is None:
-                page = self._of_sets(kind, conditions, counts, remaining, order, limit, offset)
-            if page is not None:
-                return page
+                ids = self._of_sets(kind, conditions, counts, remaining, page)
+            if ids is not None:
+                return ids
             if item is not None and item.value is not None:
-                return self._of_item(kind, item, counts, limit, offset)
+                return self._of_item(kind, item, counts, page)
             if len(remaining) == 1 and counts.span is None:
-                page = self._of_search(kind, remaining[0], conditions, counts, order, limit, offset)
-                if page is not None:
-                    return page
+                ids = self._of_search(kind, remaining[0], conditions, counts, page)
+                if ids is not None:
+                    return ids
             if is_narrowed(kind, conditions):
-                return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+                return self._gathered(kind, self._resolved(conditions), page)
             if (plan := self._of_ranges(kind, conditions, counts, remaining)) is not None:
-                return self._page(plan.source, plan.values, kind, order, limit, offset) if plan.size else []
+                return self._page(plan.source, plan.values, kind, page) if plan.size else []
             if looks_up(remaining):
-                return self._of_texts(kind, conditions, counts, remaining, order, limit, offset)
+                return self._of_texts(kind, conditions, counts, remaining, page)
             if is_broad(self._connection, kind, remaining, FEW):
-                return self._walked(kind, conditions, order, limit, offset)
-            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+                return self._walked(kind, conditions, page)
+            return self._gathered(kind, self._resolved(conditions), page)
         size = self._size(kind, counts)
         if size.matching <= offset:
             return []
         if counts.span is not None and counts.span.column in table.listing.keys:
-            # Its index is in list order.
-            return self._gathered(kind, conditions, order, limit, offset)
+            return self._of_key(kind, conditions, counts, size, page)
         if size.matching == size.all:
             # The whole list: there are no further conditions.
             conditions = ()
-        entries = min((offset + limit) * size.all // size.matching, size.all)
+        entries = page.entries(size)
         if counts.value is not None and size.matching < size.all:
-            return self._of_value(kind, conditions, counts, size, order, limit, offset)
+            return self._of_value(kind, conditions, counts, size, page)
         if size.matching < size.all and gathers(size.matching, entries):
             if counts.span is not None:
-                return self._gathered(
-                    kind,
-                    self._resolved(conditions),
-                    order,
-                    limit,
-                    offset,
-                    counts.span.column,
-                )
+                if counts.own and has_facets(table) and counts.span.column == page.order[0].column:
+                    having = self._size(kind, replace(counts, span=None, bounds=())).matching
+                    if gathers(having, entries):
+                        # The index of facets has the list's order too.
+                        return self._of_facets(kind, counts, page, AllOf(counts.bounds))
+                return self._gathered(kind, self._resolved(conditions), page, counts.span.column)
             if counts.own and has_facets(table):
-                return self._of_facets(kind, counts, order, limit, offset)
-            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+                return self._of_facets(kind, counts, page)
+            return self._gathered(kind, self._resolved(conditions), page)
         if size.matching < size.all and is_skewed(kind, counts.bounds):
-            page = self._of_sets(kind, conditions, counts, (), order, limit, offset)
-            if page is not None:
-                return page
+            ids = self._of_sets(kind, conditions, counts, (), page)
+            if ids is not None:
+                return ids
         if guides(size, entries):
-            return self._guided(kind, conditions, counts, order, limit, offset)
-        return self._walked(kind, conditions, order, limit, offset)
+            return self._guided(kind, conditions, counts, page)
+        return self._walked(kind, conditions, page)
 
     def _counted_part(
         self, kind: type, conditions: Sequence[Condition]
@@ -318,7 +327,7 @@ class Lists:
         return searches_broadly(self._connection, kind, remaining[0], self._size(kind, counts).matching)
 
     def _counted_by_facets(self, kind: type, counts: Counted, search: Condition, sign: str = "") -> int:
-        source, values = self._by_facets(kind, counts, search, sign)
+        source, values = by_facets(kind, counts, self._organization_id, search, sign)
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
 
     def _found(self, kind: type, condition: Condition) -> int | None:
@@ -331,52 +340,37 @@ class Lists:
 
     # Pages
 
-    def _gathered(
-        self,
-        kind: type,
-        conditions: Sequence[Condition],
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
-        ranged: str = "",
-    ) -> list[str]:
+    def _gathered(self, kind: type, conditions: Sequence[Condition], page: Page, ranged: str = "") -> list[str]:
         if is_nothing(conditions):
             return []
         table = table_of(kind)
         where, values = driven_where(self._connection, kind, conditions, self._organization_id)
         where += partial_index_sql(kind, conditions)
         # The planner does not know how few records are within a range, so the index is forced.
-        index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
-        return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
+        index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != page.order[0].column else ""
+        return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, page)
 
-    def _of_item(self, kind: type, item: ItemQuery, counts: Counted, limit: int, offset: int) -> list[str]:
+    def _of_item(self, kind: type, item: ItemQuery, counts: Counted, page: Page) -> list[str]:
         size = self._size(kind, counts)
         if size.matching == size.all:
-            return item.ids(self._connection, self._organization_id, limit, offset)
+            return item.ids(self._connection, self._organization_id, page.limit, page.offset)
         where, values = where_sql(kind, counts.conditions, self._organization_id, False, gathered=False)
         where = where.replace(" WHERE ", " AND ", 1)
-        return item.ids(self._connection, self._organization_id, limit, offset, where, values)
+        return item.ids(self._connection, self._organization_id, page.limit, page.offset, where, values)
 
     def _of_search(
-        self,
-        kind: type,
-        search: Condition,
-        conditions: Sequence[Condition],
-        counts: Counted,
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
+        self, kind: type, search: Condition, conditions: Sequence[Condition], counts: Counted, page: Page
     ) -> list[str] | None:
         """The page of a search by text alone; None if there are other conditions, or no index."""
         size = self._size(kind, counts)
         matching = self._found(kind, search) if size.matching == size.all else None
         if matching is None:
             return None
-        if matching <= offset:
+        if matching <= page.offset:
             return []
-        if gathers(matching, min((offset + limit) * size.all // matching, size.all)):
-            return self._gathered(kind, conditions, order, limit, offset)
-        return self._walked(kind, conditions, order, limit, offset)
+        if gathers(matching, page.entries(Size(matching, size.all))):
+            return self._gathered(kind, conditions, page)
+        return self._walked(kind, conditions, page)
 
     def _of_texts(
         self,
@@ -384,39 +378,30 @@ class Lists:
         conditions: Sequence[Condition],
         counts: Counted,
         remaining: Sequence[Condition],
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
+        page: Page,
     ) -> list[str]:
         """The page of a search by texts or items with other conditions. A list needs its total anyway, so this counts
         first.
         """
         matching = self.count(kind, conditions)
-        if matching <= offset:
+        if matching <= page.offset:
             return []
         size = self._size(kind, counts)
-        entries = min((offset + limit) * size.all // matching, size.all)
+        entries = page.entries(Size(matching, size.all))
         if gathers(matching, entries) and not walks(matching, entries, size):
             if (
                 len(remaining) == 1
                 and size.matching * 2 <= size.all
                 and leads_past_text(self._connection, kind, counts, remaining[0], size)
             ):
-                return self._of_facets(kind, counts, order, limit, offset, remaining[0])
+                return self._of_facets(kind, counts, page, remaining[0])
             if self._leads_past_text_by_range(kind, counts, remaining):
-                return self._page(*self._by_range(kind, conditions, counts), kind, order, limit, offset)
-            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
-        return self._walked(kind, conditions, order, limit, offset)
+                return self._page(*self._by_range(kind, conditions, counts), kind, page)
+            return self._gathered(kind, self._resolved(conditions), page)
+        return self._walked(kind, conditions, page)
 
     def _of_sets(
-        self,
-        kind: type,
-        conditions: Sequence[Condition],
-        counts: Counted,
-        remaining: Sequence[Condition],
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, remaining: Sequence[Condition], page: Page
     ) -> list[str] | None:
         """The page of a search with other filters; None if so many records match that a walk soon fills it."""
         searched = search_of(kind, counts, remaining)
@@ -425,109 +410,81 @@ class Lists:
             return None
         if not is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, UNFILTERED).all):
             # A walk that tests no texts or items is fast anyway.
-            return None if looks_up(remaining) else self._walked(kind, conditions, order, limit, offset)
-        sets = self._sets(kind, searched) if matching > offset else Found(0, ())
+            return None if looks_up(remaining) else self._walked(kind, conditions, page)
+        if not is_skewed(kind, searched.bounds) and not looks_up(remaining):
+            ids = self._soon(kind, conditions, page, matching)
+            if ids is not None:
+                return ids
+        sets = self._sets(kind, searched) if matching > page.offset else Found(0, ())
         if sets is None:
             return None
-        return page_of(self._connection, kind, searched, sets, order, self._organization_id, limit, offset)
+        return page_of(
+            self._connection, kind, searched, sets, page.order, self._organization_id, page.limit, page.offset
+        )
+
+    def _of_key(
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
+    ) -> list[str]:
+        """The page of the records of another record, whose index is in list order but has no facets."""
+        if counts.facets != "1" and counts.own:
+            keyed = self._size(kind, replace(counts, facets="1", values=())).matching
+            having = self._size(kind, replace(counts, span=None)).matching
+            if walks_past_key(keyed, having, size):
+                return self._walked(kind, conditions, page)
+        return self._gathered(kind, conditions, page)
 
     def _of_value(
-        self,
-        kind: type,
-        conditions: Sequence[Condition],
-        counts: Counted,
-        size: Size,
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
     ) -> list[str]:
         """The page of the records with some values of a column, each of which has an index in list order."""
-        entries = min((offset + limit) * size.all // size.matching, size.all)
+        entries = page.entries(size)
         is_alone = counts.facets == "1" and isinstance(counts.value, Compare)
         read = self._size(kind, replace(counts, facets="1", values=(), span=None, bounds=())).matching
         having = self._size(kind, replace(counts, value=None, span=None, bounds=())).matching
         if counts.own and counts.value is not None and having <= min(read, FEW) and not is_alone:
-            return self._of_facets(kind, counts, order, limit, offset, AllOf((counts.value, *counts.bounds)))
+            return self._of_facets(kind, counts, page, AllOf((counts.value, *counts.bounds)))
         if is_alone or gathers(read, entries):
-            return self._gathered(kind, conditions, order, limit, offset)
+            return self._gathered(kind, conditions, page)
         if guides(size, entries):
-            return self._guided(kind, conditions, counts, order, limit, offset)
-        return self._walked(kind, conditions, order, limit, offset)
+            return self._guided(kind, conditions, counts, page)
+        return self._walked(kind, conditions, page)
 
-    def _of_facets(
-        self,
-        kind: type,
-        counts: Counted,
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
-        search: Condition | None = None,
-    ) -> list[str]:
-        source, values = self._by_facets(kind, counts, search)
-        return self._page(source, values, kind, order, limit, offset)
-
-    def _by_facets(
-        self, kind: type, counts: Counted, search: Condition | None = None, sign: str = ""
-    ) -> tuple[str, list[Any]]:
-        """The records with matching facets (with "NOT ": other facets) that contain the text, and the values."""
-        table = table_of(kind)
-        # Only combinations of the record's own facets, which lead to all its records.
-        groups = (
-            f"SELECT DISTINCT {facet_names(table)} FROM {self._counts_sql(kind)} AND c.n > 0"
-            f" AND {sign}({counts.facets})"
-        )
-        source = (
-            f'({groups}) c CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
-            f" ON {joined_facets(table)} AND {shown_sql(table, 't')}"
-        )
-        values = [self._organization_id, whole_range(table), *counts.values]
-        if search is not None:
-            source += f" AND {condition_sql(kind, search, 't', values, False)}"
-        return source, values
+    def _of_facets(self, kind: type, counts: Counted, page: Page, search: Condition | None = None) -> list[str]:
+        source, values = by_facets(kind, counts, self._organization_id, search)
+        return self._page(source, values, kind, page)
 
     def _walked(
         self,
         kind: type,
         conditions: Sequence[Condition],
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
+        page: Page,
         guide: Sequence[tuple[str, object]] = (),
     ) -> list[str]:
-        table = table_of(kind)
-        assert table.listing is not None
-        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
-        for test, value in guide:
-            where += f" AND t.{quoted(order[0].column)} {test}"
-            values.append(value)
-        lead = table.listing.lead
-        leads = lead is not None and any(
-            isinstance(condition, Compare) and condition.column == lead and condition.operator == "="
-            for condition in conditions
-        )
-        index = f"{table.name}_listed" + ("_by_lead" if leads else "")
-        source = f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}'
-        return self._page(source, values, kind, order, limit, offset)
+        source, values = in_list_order(kind, conditions, self._organization_id, guide)
+        return self._page(source, values, kind, page)
 
-    def _guided(
-        self,
-        kind: type,
-        conditions: Sequence[Condition],
-        counts: Counted,
-        order: Sequence[Order],
-        limit: int,
-        offset: int,
-    ) -> list[str]:
+    def _soon(self, kind: type, conditions: Sequence[Condition], page: Page, matching: int) -> list[str] | None:
+        """The page by a walk through the list, if that is likely short; None if it is not."""
+        entries = page.entries(Size(max(1, matching), self._size(kind, UNFILTERED).all))
+        if entries > FEW:
+            return None
+        source, values = first_in_list_order(kind, conditions, self._organization_id, 2 * entries)
+        rows = self._connection.execute(
+            f"SELECT t.id FROM {source} LIMIT ? OFFSET ?", (*values, bounded(page.limit), bounded(page.offset))
+        ).fetchall()
+        return [id for (id,) in rows] if len(rows) == page.limit else None
+
+    def _guided(self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page) -> list[str]:
         """The page by a walk through slots, skipping those without a match."""
-        first = order[0]
+        first = page.order[0]
         span = counts.span
         listing = table_of(kind).listing
         if listing is None or first.column not in listing.ranges:
-            return self._walked(kind, conditions, order, limit, offset)
-        if span is not None and span.column != first.column and not offset:
-            return self._guided_past(kind, conditions, counts, order, limit)
+            return self._walked(kind, conditions, page)
+        if span is not None and span.column != first.column and not page.offset:
+            return self._guided_past(kind, conditions, counts, page)
         if span is not None and (span.column != first.column or span.cuts):
-            return self._walked(kind, conditions, order, limit, offset)
+            return self._walked(kind, conditions, page)
         facets = counts.facets, counts.values
         slots: Iterable[tuple[Any, int]]
         if counts.value is not None:
@@ -539,7 +496,7 @@ class Lists:
                 f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
                 (self._organization_id, first.column, *values, *counts.values),
             )
-        reached = 0
+        reached, offset = 0, page.offset
         matching: list[object] = []
         for slot, number in slots:
             if not matching and number <= offset:
@@ -547,7 +504,7 @@ class Lists:
                 continue
             matching.append(slot)
             reached += number
-            if reached >= offset + limit:
+            if reached >= offset + page.limit:
                 break
         if not matching:
             return []
@@ -559,14 +516,14 @@ class Lists:
         for begins, ends in parts:
             lowest, highest = (ends, begins) if first.descending else (begins, ends)
             guide = slot_bounds(table_of(kind), first.column, lowest, highest)
-            ids += self._walked(kind, conditions, order, limit - len(ids), 0 if ids else offset, guide)
+            ids += self._walked(
+                kind, conditions, replace(page, limit=page.limit - len(ids), offset=0 if ids else offset), guide
+            )
         return ids
 
-    def _guided_past(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, order: Sequence[Order], limit: int
-    ) -> list[str]:
+    def _guided_past(self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page) -> list[str]:
         """The first page with a range that is not in list order, by a walk that skips slots without a match."""
-        first = order[0]
+        first = page.order[0]
         slots = self._connection.execute(
             f"SELECT DISTINCT slot FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"
             f" ORDER BY slot{' DESC' if first.descending else ''} LIMIT ?",
@@ -575,19 +532,17 @@ class Lists:
         ids: list[str] = []
         for (slot,) in slots:
             guide = slot_bounds(table_of(kind), first.column, slot, slot)
-            ids += self._walked(kind, conditions, order, limit - len(ids), 0, guide)
-            if len(ids) == limit:
+            ids += self._walked(kind, conditions, replace(page, limit=page.limit - len(ids)), guide)
+            if len(ids) == page.limit:
                 return ids
         if len(slots) < _PARTS:
             return ids
-        return self._walked(kind, conditions, order, limit, 0)
+        return self._walked(kind, conditions, page)
 
-    def _page(
-        self, source: str, values: Sequence[Any], kind: type, order: Sequence[Order], limit: int, offset: int
-    ) -> list[str]:
+    def _page(self, source: str, values: Sequence[Any], kind: type, page: Page) -> list[str]:
         rows = self._connection.execute(
-            f"SELECT t.id FROM {source}{order_sql(kind, order)} LIMIT ? OFFSET ?",
-            (*values, bounded(limit), bounded(offset)),
+            f"SELECT t.id FROM {source}{order_sql(kind, page.order)} LIMIT ? OFFSET ?",
+            (*values, bounded(page.limit), bounded(page.offset)),
         )
         return [row[0] for row in rows]
 
